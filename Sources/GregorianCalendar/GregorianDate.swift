@@ -1,6 +1,6 @@
 // Converts days to dates and back in the proleptic Gregorian calendar, without a time zone or a clock. The arithmetic
-// is that of Howard Hinnant's "chrono-compatible low-level date algorithms": years begin in March, so that the
-// leap day comes last, and 400 years, an era, always have 146097 days.
+// is that of Howard Hinnant's "chrono-compatible low-level date algorithms". In that arithmetic a year begins in March,
+// so that the leap day is the last day of its year. An era is 400 years, which always have 146097 days.
 
 package struct GregorianDate: Hashable, Sendable {
     package var year: Int
@@ -10,8 +10,8 @@ package struct GregorianDate: Hashable, Sendable {
     package var day: Int
 
     private static let daysPerEra = 146_097
-    /// Days from 1 March of the year -400 to 1970-01-01. Counting from the era before year 0 keeps every sum
-    /// nonnegative.
+    /// Days from 1 March of the year -400 to 1970-01-01. Days are counted from the era before year 0, so that no
+    /// intermediate result is negative.
     private static let daysToEpoch = 719_468 + daysPerEra
 
     /// Creates a date, which must exist and lie in the years 0 to 9999.
@@ -32,7 +32,7 @@ package struct GregorianDate: Hashable, Sendable {
         year = (era - 1) * 400 + yearOfEra + (month <= 2 ? 1 : 0)
     }
 
-    /// Days since 1970-01-01, negative before it.
+    /// Days since 1970-01-01. Negative for earlier dates.
     package var daysSinceEpoch: Int {
         let (era, yearOfEra) = (year + 400 - (month <= 2 ? 1 : 0)).quotientAndRemainder(dividingBy: 400)
         let dayOfYear = (153 * ((month + 9) % 12) + 2) / 5 + day - 1

@@ -6,7 +6,7 @@ import JWTKit
 import JourneyModel
 
 /// The claims of RFC 7519, section 4.1, and two of our own (`sid`, `role`). All are optional, so that a missing claim
-/// can be distinguished from a token that is not JSON; `verified(...)` checks which are present.
+/// can be distinguished from a token that is not JSON; `verified(...)` checks that the required claims are present.
 struct AccessClaims: JWTPayload {
     var sub: String?
     var sid: String?
@@ -23,8 +23,8 @@ struct AccessClaims: JWTPayload {
     func verify(using algorithm: some JWTAlgorithm) {}
 }
 
-/// `aud` (RFC 7519, section 4.1.3): one string or an array of strings. Not JWTKit's AudienceClaim, which traps on an
-/// empty array (5.7.1): no token, even with a valid signature, may crash the process.
+/// `aud` (RFC 7519, section 4.1.3): one string or an array of strings. JWTKit's AudienceClaim is not used, because in
+/// JWTKit 5.7.1 it traps on an empty array. No token may crash the process, even if its signature is valid.
 struct Audience: Codable, Sendable {
     var names: [String]
 
@@ -63,16 +63,17 @@ package struct TokenScope: Hashable, Sendable {
 }
 
 extension AccessClaims {
-    /// Maximum lead of another service's clock over ours: rejecting its fresh token would sign a driver out. `exp` has
-    /// no such tolerance: a token is valid for an hour, and its issuer chose the exact second of expiry.
+    /// How many seconds in the future `iat` and `nbf` may lie. The clock of another service may be ahead of ours by
+    /// that much, and rejecting its fresh token would sign a driver out. `exp` has no tolerance: a token is usually
+    /// valid for an hour, and its issuer chose the exact second of expiry.
     static let aheadSecondsMax = 60.0
 
-    /// Maximum length of `sub` and `sid`, in characters (contract, section 3: ids are 1...128).
+    /// Maximum length of `sub` and `sid`, in Unicode scalars (contract, section 3: ids have 1 to 128 characters).
     static let idLengthMax = 128
     static let roleLengthMax = 64
 
-    /// Returns the caller that the token identifies, if every claim is valid at that time. A token is also accepted up
-    /// to `pastExpirySeconds` after its `exp`.
+    /// Returns the caller that the token identifies, with its `iat` and `exp`, if every claim is valid at `now`. A
+    /// token is accepted until `pastExpirySeconds` after its `exp`.
     func verified(
         in scope: TokenScope, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64 = 0
     ) throws(TokenRefusal) -> VerifiedToken {
@@ -90,8 +91,8 @@ extension AccessClaims {
     }
 
     /// Returns whether the text has 1 to `lengthMax` Unicode scalars, none of them a control (Cc) or a line or
-    /// paragraph separator: ids are shown in logs and sent to analytics. Not visible characters, which may have any
-    /// number of scalars.
+    /// paragraph separator: ids are shown in logs and sent to analytics. The length is counted in scalars, because one
+    /// visible character may consist of any number of scalars.
     static func isUsable(_ text: String, lengthMax: Int) -> Bool {
         var length = 0
         for scalar in text.unicodeScalars {

@@ -1,4 +1,4 @@
-// Signs access tokens (contract, section 6) with JWTKit. The callers decide which drivers get one.
+// Signs access tokens (contract, section 6) with JWTKit. The callers decide which drivers get a token.
 
 import JWTKit
 package import JourneyModel
@@ -16,9 +16,10 @@ package struct AccessTokenIssuer: Sendable {
         self.scope = scope
     }
 
-    /// Returns a compact JWT for that driver, valid from `now` (seconds since 1970) for `ttlSeconds`. Without `sid` the
-    /// token has no sign-in session to revoke, and verifiers treat it as another service's. Throws `claims` when no
-    /// verifier would accept the driver, session or role, or when the token would never be valid.
+    /// Returns a compact JWT for that driver, valid from `now` (seconds since 1970) for `ttlSeconds`. A token without
+    /// `sid` belongs to no sign-in session that could be revoked, and verifiers treat such a token as issued by another
+    /// service. Throws `claims` if no verifier would accept the driver, session or role, if `ttlSeconds` is not
+    /// positive, or if the expiry does not fit an Int64.
     package func mint(
         driver: DriverID, sid: String? = nil, role: String?, ttlSeconds: Int64, now: Int64
     ) async throws -> String {
@@ -32,12 +33,13 @@ package struct AccessTokenIssuer: Sendable {
         return try await keys.sign(claims, header: header)
     }
 
-    /// Returns whether a verifier accepts the id as `sub`: 1 to 128 characters, none of them a control character.
+    /// Returns whether a verifier accepts the id as `sub`: 1 to 128 Unicode scalars, none of them a control or a line
+    /// or paragraph separator.
     package static func acceptsDriver(_ id: String) -> Bool {
         AccessClaims.isUsable(id, lengthMax: AccessClaims.idLengthMax)
     }
 
-    /// Returns whether a verifier accepts the role: 1 to 64 characters, none of them a control character.
+    /// Returns whether a verifier accepts the role: 1 to 64 Unicode scalars, with the same exclusions as in an id.
     private static func acceptsRole(_ role: String) -> Bool {
         AccessClaims.isUsable(role, lengthMax: AccessClaims.roleLengthMax)
     }

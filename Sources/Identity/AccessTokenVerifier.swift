@@ -1,21 +1,22 @@
 // Implements the TokenVerifier port with JWTKit. A signature check takes tens of microseconds, so a verified token is
-// cached until it expires; the status of its sign-in session is checked for every request. Does not know routes or
+// cached until it expires. The status of its sign-in session is checked for every request. Does not know routes or
 // responses.
 
 import Foundation
 import JWTKit
 import JourneyModel
 
-/// The port by which the verifier checks the sign-in session, which may end while a token is valid.
+/// The port by which the verifier checks a token's sign-in session. The session may end before the token expires.
 package protocol SignInSessions: Sendable {
     /// Returns whether a token of `caller`, issued at `issuedAt` (`iat`, seconds since 1970), may be used. A token with
-    /// `sid` may be used while its sign-in session is live and belongs to the driver; a token without, unless the
-    /// driver was deleted since. Called for every request, so it reads memory only; on a cache miss it returns the
-    /// look-up to make.
+    /// `sid` may be used while its sign-in session is live and belongs to the driver. A token without `sid` may be used
+    /// unless its driver was deleted after the token was issued. This method is called for every request and therefore
+    /// reads only memory. On a cache miss it returns a closure that reads the store.
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
-    /// Revocation epoch, never below 0, incremented before any admitted token becomes invalid. A token admitted at this
-    /// epoch need not be checked again until the epoch changes. If nil, tokens are checked every time.
+    /// The revocation epoch: a number, never below 0, that is incremented before any admitted token becomes invalid. A
+    /// token that was admitted at this epoch need not be checked again until the epoch changes. If nil, a token is
+    /// checked at every request.
     var revocationEpoch: Int? { get }
 }
 
@@ -42,11 +43,11 @@ extension SignInSessions {
 
 /// A verifier of access tokens with one key. Safe to use from every thread.
 package final class AccessTokenVerifier: TokenVerifier {
-    /// Maximum length of a token, checked before any parsing. Our tokens have under 700 bytes; the rest allows for
-    /// claims added by another service.
+    /// Maximum length of a token, checked before any parsing. Our tokens have fewer than 700 bytes. The limit is higher
+    /// because another service may add claims to its tokens.
     package static let tokenBytesMax = 4096
 
-    /// Not JWTKit's key collection: that is an actor, and each call to it costs two thread switches.
+    /// JWTKit's key collection is not used here, because it is an actor, and each call to it costs two thread switches.
     private let signature: SignatureCheck
     private let algorithm: SigningKey.Algorithm
     private let scope: TokenScope
@@ -54,8 +55,8 @@ package final class AccessTokenVerifier: TokenVerifier {
     private let signInSessions: (any SignInSessions)?
     private let remembered: VerifiedTokenCache
 
-    /// If `signInSessions` is nil, every `sid` is unknown, and no driver was ever deleted. If `trustExternal` is false,
-    /// tokens without a `sid` are rejected (`JWT_TRUST_EXTERNAL`).
+    /// If `signInSessions` is nil, every token with a `sid` is rejected, and a token without `sid` is accepted even if
+    /// its driver was deleted. If `trustExternal` is false, tokens without a `sid` are rejected (`JWT_TRUST_EXTERNAL`).
     package init(
         key: SigningKey, scope: TokenScope, trustExternal: Bool, signInSessions: (any SignInSessions)?,
         rememberedMax: Int = 65_536
@@ -69,7 +70,7 @@ package final class AccessTokenVerifier: TokenVerifier {
     }
 
     package func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
-        // Such a token is never in the cache.
+        // A token over the length limit is never cached.
         guard token.count <= Self.tokenBytesMax else {
             return .needsLookup { () async throws(TokenRefusal) in throw .malformed }
         }
@@ -78,7 +79,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         let text = String(decoding: token, as: UTF8.self)
         return .needsLookup { [self] () async throws(TokenRefusal) in
             let verified = try claims(of: text).verified(in: scope, atSecondsSince1970: now)
-            // The epoch is read before the status is checked, so that a revocation in between is noticed.
+            // The epoch is read before the status is checked, so that a revocation between the two changes the epoch.
             let revocationEpoch = signInSessions?.revocationEpoch
             let caller = try await admitted(verified)
             remembered.remember(digest, verified)
@@ -110,8 +111,9 @@ package final class AccessTokenVerifier: TokenVerifier {
         }
     }
 
-    /// Verifies a token with a live sign-in session, and also accepts one that expired at most `pastExpirySeconds` ago:
-    /// a client with a single token renews it this way. Throws `external` for a token without `sid`.
+    /// Verifies a token that a client with a single token presents to get a new one. The token's sign-in session must
+    /// be live. The token itself may have expired, at most `pastExpirySeconds` ago. Throws `external` for a token
+    /// without `sid`.
     package func verifyForRenewal(
         _ token: String, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64
     ) async throws(TokenRefusal) -> Caller {
@@ -122,21 +124,22 @@ package final class AccessTokenVerifier: TokenVerifier {
         return try await admitted(verified)
     }
 
-    /// Makes the checks that are not cached because their result may change while a token is valid.
+    /// Makes the checks whose results are not cached, because they may change while a token is valid.
     private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
         if let refusal = refusal(of: token) { throw refusal }
         try await signInSessions?.admit(token.caller, issuedAt: token.issuedAt)
         return token.caller
     }
 
-    /// Returns the refusal that follows without the status of the sign-in session; nil if there is none.
+    /// Returns the reason to refuse the token that is known without the status of its sign-in session; nil if there is
+    /// none.
     private func refusal(of token: VerifiedToken) -> TokenRefusal? {
         let isExternal = token.caller.signInSession == nil
         if !trustsExternal && isExternal { return .external }
         return signInSessions == nil && !isExternal ? .revoked : nil
     }
 
-    /// Returns the claims if form, algorithm and signature are valid, checked in that order.
+    /// Returns the claims of the token if its form, algorithm and signature are valid. They are checked in that order.
     private func claims(of token: String) throws(TokenRefusal) -> AccessClaims {
         guard Self.isCompactForm(token) else { throw .malformed }
         let bytes = Array(token.utf8)
@@ -158,8 +161,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return claims
     }
 
-    /// Returns whether the part is a JSON object without duplicate members. JWTKit's decoder takes one of two
-    /// duplicates, and another service's decoder may take the other (RFC 7519, section 4; RFC 8725, section 2.4).
+    /// Returns whether the part is a JSON object without duplicate members. JWTKit's decoder uses one of two duplicate
+    /// members, and another service's decoder may use the other (RFC 7519, section 4; RFC 8725, section 2.4).
     private static func isJSONObject(_ part: Substring) -> Bool {
         guard let text = Base64URL.bytes(of: part), case .object = try? JSONValue.parse(text) else { return false }
         return true

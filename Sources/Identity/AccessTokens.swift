@@ -1,16 +1,16 @@
 package import JourneyModel
 
-/// The roles with a meaning in this server. Tokens of another service may have other roles, which grant nothing.
+/// The roles that this server uses. Tokens of another service may have other roles, which grant nothing.
 package enum TokenRole: String, Hashable, Sendable, CaseIterable {
     case driver
-    /// Reads /ops.
+    /// May read /ops.
     case ops
 }
 
 /// The author of a request, from its verified token.
 package struct Caller: Hashable, Sendable {
     package var driver: DriverID
-    /// The sign-in session (`sid`); nil for a token that an operator or another service minted.
+    /// The sign-in session (`sid`); nil for a token that an operator or another service issued.
     package var signInSession: String?
     package var role: String?
 
@@ -21,19 +21,20 @@ package struct Caller: Hashable, Sendable {
     }
 }
 
-/// The result for a token, as far as it is known without waiting.
+/// The result of judging a token, as far as it is known without waiting.
 package enum TokenVerdict: Sendable {
     case known(Caller)
-    /// The reason is for the log and the audit. The client gets the same 401 for every reason except `undecided` (503).
+    /// The reason is written to the log and the audit. The client gets the same 401 for every reason except
+    /// `undecided`, which is 503.
     case refused(TokenRefusal)
     /// A cache miss: the signature must be verified, or the store read. The closure does that work; it throws if the
     /// token is refused.
     case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
 }
 
-/// The port by which API identifies the caller.
+/// The port by which the module API identifies the caller.
 package protocol TokenVerifier: Sendable {
-    /// Judges a compact JWT at `now` (whole seconds since 1970), from memory. Accepts any bytes.
+    /// Judges a compact JWT at `now` (whole seconds since 1970), reading only memory. `token` may be any bytes.
     func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict
 }
 
@@ -64,7 +65,7 @@ package enum TokenRefusal: Error, Hashable, Sendable {
     case revoked
     /// `JWT_TRUST_EXTERNAL=false` and the token has no `sid`.
     case external
-    /// It cannot be determined now whether the session is live, so the token may be valid. The response is 503: a 401
-    /// would sign a driver out because a disk is full.
+    /// The store cannot be read, so it is unknown whether the session is live. The token may be valid. The response is
+    /// therefore 503: with 401, a full disk would sign drivers out.
     case undecided
 }

@@ -1,15 +1,16 @@
-// The value types of signing in, for example a user, a sign-in session, a token pair, and the origin of a request.
+// The value types that signing in uses, for example a user, a sign-in session, a token pair and the origin of a
+// request.
 
 package import JourneyModel
 package import Secrets
 
-/// A driver as the sign-in routes show it (`user` in the contract). All members but `id` may be unknown, because the
-/// driver of an external token may have no account.
+/// A driver as the sign-in routes show it (`user` in the contract). All members except `id` may be unknown, because the
+/// driver of another service's token may have no account.
 package struct User: Hashable, Sendable {
     package var id: DriverID
     package var name: String?
     package var email: String?
-    /// E.164.
+    /// A phone number in E.164 form.
     package var phone: String?
     package var role: String?
 
@@ -24,7 +25,7 @@ package struct User: Hashable, Sendable {
     }
 }
 
-/// The time, client and id of a request, for the audit, the limits and the list of sessions.
+/// The time, client and id of a request, for the audit, the limits on codes and guesses, and the list of sessions.
 package struct RequestOrigin: Hashable, Sendable {
     /// The client's address as reported by trusted proxies.
     package var address: String
@@ -55,7 +56,7 @@ package struct FirstProfile: Hashable, Sendable {
     }
 }
 
-/// A change of `name` and `email` (PATCH /auth/me). Each is kept, set or removed.
+/// A change of `name` and `email` (PATCH /auth/me). Each of the two values is kept, set or removed.
 package struct ProfileChange: Hashable, Sendable {
     package enum Member: Hashable, Sendable {
         case keep
@@ -100,7 +101,7 @@ package struct SingleToken: Sendable {
     }
 }
 
-/// How the user authenticated.
+/// The way in which the user authenticated.
 package enum SignInMethod: String, Hashable, Sendable {
     case apple
     case otp
@@ -143,7 +144,7 @@ package struct ErasureReceipt: Hashable, Sendable {
     }
 }
 
-/// A device with its push token (PUT /native/devices/{token}). API has validated the members.
+/// A device with its push token (PUT /native/devices/{token}). The module API has validated the members.
 package struct Device: Hashable, Sendable {
     package var pushToken: String
     package var platform: String
@@ -158,9 +159,9 @@ package struct Device: Hashable, Sendable {
     }
 }
 
-/// Why an account operation failed.
+/// The reason why an account operation failed.
 package enum AccountFailure: Error, Hashable, Sendable {
-    /// 401, the same response for all reasons. The reason is in the audit.
+    /// 401, with the same response for all reasons. The audit has the reason.
     case unauthorized
     /// 429 with `Retry-After`.
     case limited(retryAfterSeconds: Int64)
@@ -170,9 +171,9 @@ package enum AccountFailure: Error, Hashable, Sendable {
     case invalid([FieldError])
     /// 404.
     case notFound
-    /// 503: the operation had no effect. The text is for the log.
+    /// 503: the operation had no effect. The text is written to the log.
     case unavailable(String)
-    /// 500: it is unknown whether the operation had an effect. The text is for the log.
+    /// 500: it is unknown whether the operation had an effect. The text is written to the log.
     case unknown(String)
     /// The task was cancelled while it waited for a read. The operation had no effect; nothing is reported.
     case cancelled

@@ -1,18 +1,20 @@
-// Export of all data held about a driver, in pieces because the document may be large. A driver can have only one
-// export in progress.
+// Exports all data stored about a driver. The JSON document may be large, so it is read and sent in pieces. A driver
+// can have only one export in progress.
 
 import JourneyModel
 import Synchronization
 
-/// A piece of a JSON document (UTF-8), and a closure to read the rest. The document is the pieces joined together.
+/// A piece of a JSON document (UTF-8), and a closure that reads the next piece. All pieces joined together are the
+/// document.
 package struct ExportPiece: Sendable {
     package typealias Rest = @Sendable () async throws(AccountFailure) -> ExportPiece
 
-    /// A few hundred KiB.
+    /// The bytes of this piece, a few hundred KiB.
     package var json: [UInt8]
-    /// Reads the next piece; nil when this is the last. Each piece is a separate read, so that a slow client does not
-    /// keep the WAL from being truncated; the document may therefore include data stored during the export. Throws
-    /// `unauthorized` once the driver is deleted, because the document cannot be completed then.
+    /// Reads the piece after this one. Nil if this piece is the last. Each piece is read in its own transaction: a slow
+    /// client would otherwise hold a read transaction open, and the WAL could not be truncated. The document may
+    /// therefore include data that was stored during the export. Throws `unauthorized` if the driver was deleted in the
+    /// meantime, because the document can then not be completed.
     package var rest: Rest?
 
     package init(json: [UInt8], rest: Rest?) {
@@ -21,14 +23,16 @@ package struct ExportPiece: Sendable {
     }
 }
 
-/// The drivers with an export in progress, counted per process. One export per driver at a time, because an export
+/// The drivers that have an export in progress in this process. A driver may have only one at a time, because an export
 /// reads from the store for as long as it runs.
 final class ExportSlots: Sendable {
-    /// The `Retry-After` of a refused export. Most exports take less time.
+    /// The `Retry-After` of a refused export. Most exports take less time than this.
     static let retryAfterSeconds: Int64 = 10
 
     private let drivers = Mutex<Set<DriverID>>([])
 
+    /// Takes the driver's slot. It is free again once the returned object is released.
+    ///
     /// - Throws: `exportUnderWay` when the driver already has an export in progress.
     func take(_ driver: DriverID) throws(AccountFailure) -> ExportSlot {
         guard drivers.withLock({ $0.insert(driver).inserted }) else {
@@ -38,7 +42,8 @@ final class ExportSlots: Sendable {
     }
 }
 
-/// A driver's slot. Released on deinit, because a client may stop reading without notice.
+/// A driver's slot, held while the driver's export is in progress. Released on deinit, because a client may stop
+/// reading without notice.
 final class ExportSlot: Sendable {
     private let release: @Sendable () -> Void
 
@@ -48,7 +53,7 @@ final class ExportSlot: Sendable {
 
     deinit { release() }
 
-    /// Returns the same piece, with a `rest` that holds the slot until the last piece was read.
+    /// Returns the same piece with a `rest` that keeps this slot taken until the last piece was read.
     func holding(while piece: ExportPiece) -> ExportPiece {
         guard let rest = piece.rest else { return piece }
         return ExportPiece(json: piece.json) { () async throws(AccountFailure) in

@@ -1,18 +1,18 @@
 // The ports of the account services to the outside: delivery of codes to phones, exchange of authorization codes with
-// Apple, and the queue of revocations to send to Apple. (The stores' ports are in AccountStore.swift.)
+// Apple, and the queue of revocations to send to Apple. (The ports to the stores are in AccountStore.swift.)
 
 package import JourneyModel
 package import Secrets
 
 /// The delivery of one-time codes to phones.
 package protocol CodeDelivery: Sendable {
-    /// Queues the code and returns immediately, without a result. The queue is bounded. Failed attempts are repeated
-    /// with growing delays until `expiresAt`; only failures are logged.
+    /// Queues the code and returns immediately, without a result. The length of the queue is limited. A failed attempt
+    /// is repeated with growing delays until `expiresAt`. Only failures are logged.
     func deliver(_ code: OutgoingCode)
 }
 
 package struct OutgoingCode: Sendable {
-    /// E.164.
+    /// A phone number in E.164 form.
     package var phone: Secret<String>
     /// Six digits.
     package var code: Secret<String>
@@ -27,30 +27,31 @@ package struct OutgoingCode: Sendable {
     }
 }
 
-/// The exchange of Apple's authorization code for Apple's refresh token, which is encrypted.
+/// The exchange of Apple's authorization code for Apple's refresh token. The outcome contains the token encrypted.
 package protocol AppleCodeExchange: Sendable {
     /// Returns within a time limit. A failure is an outcome, not an error: the sign-in continues without Apple's token.
     func exchange(_ authorizationCode: Secret<String>, of identity: AppleIdentity) async -> AppleCodeExchangeOutcome
 }
 
 package enum AppleCodeExchangeOutcome: Hashable, Sendable {
-    /// Apple's refresh token, sealed. The associated data is SHA-256 of the subject's bytes, so that a sealed token
-    /// cannot be moved to another person's row, and the queue of revocations does not need to contain the subject.
+    /// Apple's refresh token, sealed (encrypted, see FieldEncryption). The associated data of the encryption is SHA-256
+    /// of the subject's bytes. A sealed token is therefore useless in another person's row, and the queue of
+    /// revocations does not need to contain the subject.
     case sealed([UInt8])
     /// A stable word for the audit, free of secrets: `unreachable`, `refused`, `other_subject`.
     case failed(reason: String)
 }
 
-/// Apple refresh tokens to be revoked, stored until Apple confirms. Filled by the store; read by the single delivery
-/// loop. An entry contains nothing that identifies a person except the sealed token itself.
+/// Apple refresh tokens to be revoked, stored until Apple confirms. The store adds entries, and a single delivery loop
+/// reads them. An entry contains nothing that identifies a person except the sealed token itself.
 package protocol AppleRevocationQueue: Sendable {
-    /// Returns the revocation that is due first; nil if none is due at that time.
+    /// Returns the revocation that became due first; nil if none is due at `now`.
     func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation?
 
-    /// Removes a revocation: Apple has revoked the token, or the token can never be revoked.
+    /// Removes a revocation, because Apple has revoked the token or the token can never be revoked.
     func delivered(_ id: Int64, at now: Moment) async throws(AccountFailure)
 
-    /// Counts the failed attempt and schedules the next.
+    /// Counts a failed attempt and schedules the next one.
     func failed(_ id: Int64, tryAgainAt: Moment) async throws(AccountFailure)
 }
 

@@ -1,5 +1,5 @@
-// The stateless rules of accounts and sign-in sessions: pure functions, called by the store inside the transaction
-// that read their input. No clock and no randomness.
+// The stateless rules of accounts and sign-in sessions: pure functions without a clock or randomness. The store calls
+// them inside the transaction that has read their input.
 
 package import JourneyModel
 
@@ -9,16 +9,17 @@ package enum AccountRules {
     package static let roleDefault = TokenRole.driver.rawValue
 
     static let nameLengthMax = 200
-    /// Maximum path length of RFC 5321, section 4.5.3.1.3, without the angle brackets.
+    /// Maximum length of an email, in bytes: the maximum path length of RFC 5321, section 4.5.3.1.3, without the two
+    /// angle brackets.
     static let emailBytesMax = 254
-    /// Maximum length of the stored part of `User-Agent`, in characters.
+    /// Maximum length of the stored part of `User-Agent`, in Unicode scalars.
     static let clientNameLengthMax = 128
     /// Maximum number of live sign-in sessions of one driver. A further sign-in ends the least recently used one.
     package static let sessionsPerDriverMax = 100
     package static let devicesPerDriverMax = 100
-    /// Maximum number of stored refresh tokens of one sign-in session, including the spent ones by which reuse is
-    /// detected. More than hourly refreshes produce in a session's sixty days. An older token is rejected like an
-    /// unknown one.
+    /// Maximum number of stored refresh tokens of one sign-in session. Spent tokens are stored too, so that their reuse
+    /// is detected. The limit is higher than the number of hourly refreshes in a session's sixty days (1440). When the
+    /// limit is exceeded, the oldest tokens are deleted, and a deleted token is rejected like an unknown one.
     package static let refreshTokensPerSessionMax = 2000
 
     static func acceptsName(_ name: String) -> Bool {
@@ -28,7 +29,7 @@ package enum AccountRules {
     /// Returns whether the email has one `@` with text on both sides, no spaces and no invisible characters. Whether
     /// the address exists cannot be checked.
     static func acceptsEmail(_ email: String) -> Bool {
-        // Split by Unicode scalars: "@" with a combining scalar after it is a different Character.
+        // Split by Unicode scalars, because "@" with a combining scalar after it is a different Character.
         let parts = email.unicodeScalars.split(separator: "@", omittingEmptySubsequences: false)
         let hasSpace = email.unicodeScalars.contains(where: \.properties.isWhitespace)
         return email.utf8.count <= emailBytesMax && parts.count == 2 && !parts[0].isEmpty && !parts[1].isEmpty
@@ -43,15 +44,15 @@ package enum AccountRules {
         return name.isEmpty ? nil : name
     }
 
-    /// Returns whether a token issued at `issuedAt` may be older than the erasure. The `iat` of an older token may be
-    /// later than the erasure, by up to the whole second of the erasure and `AccessClaims.aheadSecondsMax`, because
-    /// another service's clock may be ahead of ours.
+    /// Returns whether a token with this `iat` may have been issued before the erasure. The `iat` of such a token can
+    /// be later than `erasedAtSeconds`, for two reasons: the time of the erasure is rounded down to a whole second, and
+    /// another service's clock may be ahead of ours by up to `AccessClaims.aheadSecondsMax`.
     package static func isErased(issuedAt: Double, erasedAtSeconds: Int64) -> Bool {
         issuedAt < Double(erasedAtSeconds) + 1 + AccessClaims.aheadSecondsMax
     }
 
-    /// How long a request admitted before its driver's erasure may still be running. During this time no account with
-    /// the same id is created.
+    /// How long a request that was admitted before its driver's erasure may still be running. For that time after the
+    /// erasure, no account with the same id is created.
     static let erasureSettlesMilliseconds: Int64 = 60_000
 
     package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
@@ -71,13 +72,14 @@ package struct StoredRefreshToken: Hashable, Sendable {
     }
 }
 
-/// How long a client may repeat a request whose response was lost, counted from the first attempt by the server's
-/// clock.
+/// The time for which a client may repeat a request whose response was lost, measured from the first attempt by the
+/// server's clock.
 package enum RepeatRule {
     package static let milliseconds: Int64 = 10_000
 
-    /// Returns whether `now` is within the limit before or after `first`. It may be before because queued requests can
-    /// be processed out of order. A clock that was set back further does not extend the limit.
+    /// Returns whether `now` is at most `milliseconds` before or after `first`. `now` may be before `first`, because
+    /// queued requests can be processed out of order. If the clock was set back by more than the limit, the request is
+    /// not a repeat, so a clock that is set back cannot extend the limit.
     package static func isRepeat(of first: Moment, at now: Moment) -> Bool {
         let elapsed = now.milliseconds(since: first)
         return -milliseconds <= elapsed && elapsed <= milliseconds
@@ -92,12 +94,12 @@ package enum RefreshRule: Hashable, Sendable {
     case `repeat`
     /// Two clients use tokens of the same session, so one of them has a stolen copy. The whole session ends.
     case reuse
-    /// Spent a moment ago, but the successor derived with the current key is not stored, because the key was changed in
-    /// between. The first response cannot be reproduced.
+    /// The token was spent within the limit of RepeatRule, but the successor derived from it with the current signing
+    /// key is not stored: the signing key was changed after the first request. The first response cannot be reproduced.
     case unrepeatable
     case expired
 
-    /// Judges a refresh token. `successor` is the token derived from it, if stored.
+    /// Judges a refresh token. `successor` is the token that is derived from `token`; nil if it is not stored.
     package static func judge(
         _ token: StoredRefreshToken, successor: StoredRefreshToken?, at now: Moment
     ) -> RefreshRule {
@@ -121,16 +123,19 @@ package struct StoredCode: Hashable, Sendable {
     }
 }
 
-/// Wrong guesses so far.
+/// The numbers of wrong guesses so far that limit the next guess from an address.
 package struct GuessCounts: Hashable, Sendable {
-    /// For the live code that this address requested, from this address; nil if it requested none.
+    /// Wrong guesses from this address at the code that it requested; nil if it has requested no code within twice the
+    /// lifetime of a code.
     package var own: Int?
-    /// For this number's codes within a day, counting only guesses from the address that requested the code.
+    /// Wrong guesses within a day at codes of this phone number, from addresses that had requested a code.
     package var ownOfNumber: Int
-    /// For this number within a day, from addresses that had not requested a code.
+    /// Wrong guesses within a day at codes of this phone number, from addresses that had not requested a code.
     package var others: Int
+    /// The part of `others` from this address's network: an IPv6 /48 or an IPv4 /24.
     package var othersInNetwork: Int
-    /// For any number within an hour, from this network, by addresses that had not requested a code.
+    /// Wrong guesses within an hour at codes of any phone number, from addresses in this network that had not requested
+    /// a code.
     package var network: Int
 
     package init(own: Int?, ownOfNumber: Int, others: Int, othersInNetwork: Int, network: Int) {
@@ -142,15 +147,19 @@ package struct GuessCounts: Hashable, Sendable {
     }
 }
 
-/// How many wrong guesses of a code are allowed. The limit is checked before a guess is compared. A guess is compared
-/// with two codes at most: the one that the address requested, and the newest of the number.
+/// The limits on wrong guesses of a code. The limit is checked before a guess is compared. A guess is compared with at
+/// most two codes: the newest code that the address requested for the phone number, and the newest code of the phone
+/// number.
 ///
-/// Guesses from the address that requested a code are counted separately, so that others cannot use them up: the owner
-/// of the number can request a code and sign in with it whatever others guess. Requests are limited (5 an hour for a
-/// number), so repeated requests gain an attacker little: after 25 wrong guesses within a day, each new code allows
-/// only one guess. With the defaults, a number allows at most 144 guesses a day from requesting addresses (25, 4 more
-/// in the last full code, 115 codes of one guess) and 30 from others: 174 guesses against two codes of a million, 1 in
-/// 2,870 a day.
+/// Guesses from the address that requested a code are counted separately, so that guesses from other addresses cannot
+/// use up its limit. The owner of the phone number can therefore always request a code and sign in with it. An attacker
+/// gains little by requesting codes: a phone number gets at most 5 codes an hour, and after 25 wrong guesses within a
+/// day each new code allows only one guess.
+///
+/// With the default limits, at most 174 guesses a day are compared for one phone number. Of these, 144 come from
+/// addresses that requested a code: 25 guesses until the limit is reached, 4 more for the last code that allows five,
+/// and one guess for each of 115 further codes. The other 30 come from other addresses. Each guess is compared with at
+/// most two of the million possible codes, so an attacker's chance is 1 in 2,870 a day.
 package enum GuessRule {
     package static let ownMax = 5
     package static let ownOfNumberMax = 25
@@ -175,8 +184,8 @@ package enum CodeRule: String, Hashable, Sendable {
 
     package static let lifetimeSeconds = 600
 
-    /// - Parameter stored: the codes that the guess may match. If empty (no code was sent, or it was used), the same
-    ///   work is done, so that the time taken reveals nothing.
+    /// - Parameter stored: the codes that the guess may match. If there are none (no code was sent, or the code was
+    ///   used), the same work is done, so that the time taken does not reveal this.
     package static func judge(
         _ stored: [StoredCode], guess digest: [UInt8], isAllowed: Bool, at now: Moment
     ) -> CodeRule {
@@ -190,7 +199,7 @@ package enum CodeRule: String, Hashable, Sendable {
     }
 }
 
-/// How many codes may be sent within an hour; 0 means no limit.
+/// The limits on codes sent within an hour; 0 means no limit.
 package struct CodeSendLimits: Hashable, Sendable {
     package var perNumber: Int
     package var perAddress: Int
@@ -198,10 +207,10 @@ package struct CodeSendLimits: Hashable, Sendable {
     package var perNetwork: Int
     /// Limit for an IPv6 /48.
     package var perSite: Int
-    /// Limit for all numbers without an account that share the first six digits.
+    /// Limit for all phone numbers without an account that have the same first six digits.
     package var perPrefix: Int
     package var total: Int
-    /// Percentage of `total` reserved for numbers that belong to an account.
+    /// Percentage of `total` that is reserved for phone numbers with an account.
     package var knownPercent: Int
 
     package static let windowMilliseconds: Int64 = 3_600_000
@@ -219,12 +228,13 @@ package struct CodeSendLimits: Hashable, Sendable {
         self.knownPercent = knownPercent
     }
 
-    /// The part of `total` available to numbers without an account; 0 means no limit.
+    /// The part of `total` that is available to phone numbers without an account; 0 means no limit.
     package var newcomers: Int { total > 0 ? max(total - total * knownPercent / 100, 1) : 0 }
 
     /// Returns the seconds until one more code may be sent; nil if it may be sent now. `limitingSendTimes` has one
-    /// element for each limit that applies to all numbers, with or without an account. An element is the time of the
-    /// send that used up the limit (the `limit`-th last within the window), or nil while there were fewer sends.
+    /// element for each limit that applies to all phone numbers, with or without an account. For a limit of n, the
+    /// element is the time of the n-th last send within the window, which used up the limit. The element is nil if
+    /// there were fewer sends.
     package static func retryAfterSeconds(_ limitingSendTimes: [Moment?], at now: Moment) -> Int64? {
         let milliseconds = limitingSendTimes.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()

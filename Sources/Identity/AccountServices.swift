@@ -1,13 +1,13 @@
-// The services that API calls for sign-in and accounts. The routes are in the contract, section 6. This module
-// implements the services on the stores' ports. API sees only these protocols, so that its tests can replace the
-// implementation.
+// The services that the module API calls for sign-in and accounts. The routes are in the contract, section 6. This
+// module implements the services, using the ports to the stores (AccountStore.swift). The module API uses only these
+// protocols, so that its tests can replace the implementation.
 
 package import JourneyModel
 package import Secrets
 
 package protocol SignInService: Sendable {
     /// POST /auth/apple, called once the token is verified. Throws `unauthorized` for a nonce that was used before.
-    /// Exchanges the authorization code if the exchange is configured; a failed exchange does not fail the sign-in.
+    /// Exchanges the authorization code if the exchange is configured. The sign-in succeeds even if the exchange fails.
     func signIn(
         _ identity: AppleIdentity, authorizationCode: Secret<String>?, profile: FirstProfile, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair
@@ -17,11 +17,12 @@ package protocol SignInService: Sendable {
         _ identity: AppleIdentity, profile: FirstProfile, from origin: RequestOrigin
     ) async throws(AccountFailure) -> SingleToken
 
-    /// Audits that an identity token was rejected: the name of the reason, and nothing else about the token.
+    /// Writes an audit entry for a rejected identity token. The entry has the name of the reason and nothing else about
+    /// the token.
     func identityTokenRefused(reason: String, from origin: RequestOrigin) async
 
-    /// POST /auth/otp/start. Normalises `phone`, and throws `invalid` with pointer /phone when it is not a number, or
-    /// `limited` beyond the send limits. Returns once the code is stored; delivery is asynchronous.
+    /// POST /auth/otp/start. Normalises `phone`. Throws `invalid` with pointer /phone if `phone` is not a phone number,
+    /// and `limited` if a limit on sent codes is used up. Returns once the code is stored; the code is delivered later.
     func sendCode(to phone: String, from origin: RequestOrigin) async throws(AccountFailure)
 
     /// POST /auth/otp/verify and /v1/auth/otp/verify. Throws `unauthorized` if the code is not valid, whatever the
@@ -56,8 +57,8 @@ package protocol SignInSessionService: Sendable {
     ) async throws(AccountFailure) -> SingleToken
 
     /// POST /auth/logout: ends the caller's sign-in session, if the caller has a `sid`. Also ends the session of
-    /// `refreshToken` if that token is the caller's; an unknown token, or another driver's, is ignored without an
-    /// error.
+    /// `refreshToken` if that session belongs to the caller's driver. An unknown refresh token and a refresh token of
+    /// another driver are ignored without an error.
     func signOut(
         _ caller: Caller, refreshToken: Secret<String>?, from origin: RequestOrigin
     ) async throws(AccountFailure)
@@ -65,10 +66,11 @@ package protocol SignInSessionService: Sendable {
     /// POST /auth/logout?all=true: ends every sign-in session of the driver.
     func signOutEverywhere(_ caller: Caller, from origin: RequestOrigin) async throws(AccountFailure)
 
-    /// GET /auth/sessions: returns the live sessions, last used first, at most 100.
+    /// GET /auth/sessions: returns the live sessions, at most 100, the most recently used first.
     func sessions(of caller: Caller, at now: Moment) async throws(AccountFailure) -> [SignInSession]
 
-    /// DELETE /auth/sessions/{id}. Throws `notFound` when the session does not exist, has ended or is another driver's.
+    /// DELETE /auth/sessions/{id}. Throws `notFound` if the session does not exist, has ended or belongs to another
+    /// driver.
     func endSession(_ id: String, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure)
 }
 
@@ -81,7 +83,8 @@ extension SignInSessionService {
 }
 
 package protocol AccountService: Sendable {
-    /// GET /auth/me, POST /api/auth/validate. An external token's driver has only an id and perhaps a role.
+    /// GET /auth/me, POST /api/auth/validate. Of a driver without an account, who has a token of another service, only
+    /// the id and perhaps a role are known.
     func user(of caller: Caller) async throws(AccountFailure) -> User
 
     /// PATCH /auth/me. Throws `invalid` with pointers /name and /email.
@@ -89,27 +92,27 @@ package protocol AccountService: Sendable {
         _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> User
 
-    /// DELETE /auth/me, called once the deletion is confirmed. Every token of the driver is rejected when this method
-    /// returns.
+    /// DELETE /auth/me, called once the deletion is confirmed. When this method returns, every token of the driver is
+    /// rejected.
     func erase(_ caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ErasureReceipt
 
-    /// GET /auth/me/export: returns all data held about the driver. Throws `exportUnderWay` while another export of the
-    /// driver is in progress.
+    /// GET /auth/me/export: returns all data stored about the driver, in pieces. Throws `exportUnderWay` while another
+    /// export of the driver is in progress.
     func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece
 }
 
 package protocol DeviceService: Sendable {
-    /// PUT /native/devices/{token}. Returns true when the device is new to this driver. If another driver had the push
-    /// token, that driver loses it.
+    /// PUT /native/devices/{token}. Returns true if the device is new to this driver. If the push token was registered
+    /// by another driver, it is taken from that driver.
     func put(_ device: Device, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> Bool
 
-    /// DELETE /native/devices/{token}. A device that does not exist is no error, nor is another driver's, which is
-    /// kept.
+    /// DELETE /native/devices/{token}. Does nothing, without an error, if the device does not exist or belongs to
+    /// another driver.
     func remove(pushToken: String, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure)
 }
 
 /// POST /apple/notifications, called once the notification is verified.
 package protocol AppleNotificationService: Sendable {
-    /// Processes a notification. One with a repeated `jti` has no effect and is no error.
+    /// Processes a notification. A notification whose `jti` was processed before has no effect and causes no error.
     func take(_ notice: AppleServerNotification, from origin: RequestOrigin) async throws(AccountFailure)
 }

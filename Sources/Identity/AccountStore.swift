@@ -1,7 +1,8 @@
-// The stores' ports of accounts. Every method that changes data is one transaction, which applies the rules in
-// AccountRules.swift to the rows that it reads. The method returns once the change is on disk. Random values and the
-// time are parameters. A rejection that is counted (a guess, a reuse) is an outcome, not an error, so that its changes
-// are committed.
+// The ports by which the account services use the store. Every method that changes data is one transaction, which
+// applies the rules in AccountRules.swift to the rows that it reads. The method returns once the change is on disk.
+// Random values and the time are parameters. Some rejections change rows: a wrong guess is counted, and a reused
+// refresh token ends its session. Such a rejection is returned as an outcome and not thrown, so that the changes are
+// committed.
 //
 // Each of these methods writes its audit entry in the same transaction.
 
@@ -15,7 +16,7 @@ package struct NewSignIn: Sendable {
     package var clientName: String?
     /// When the session ends unless it is renewed before.
     package var expiresAt: Moment
-    /// Nil for a single token.
+    /// Nil if the sign-in gets a single token.
     package var refreshToken: NewRefreshToken?
     /// The driver's id if a new account is created.
     package var newDriver: DriverID
@@ -35,35 +36,37 @@ package struct NewRefreshToken: Hashable, Sendable {
 
 package enum SignInOutcome: Hashable, Sendable {
     case signedIn(User)
-    /// The same sign-in was made within the last seconds (RepeatRule), and its session is unchanged. Nothing new was
-    /// created.
+    /// A sign-in with the same identity token was made within the last seconds (RepeatRule), and its session is
+    /// unchanged. Nothing new was created.
     case repeated(User)
     /// The nonce was used before, or the code is not valid.
     case refused
 }
 
 package protocol SignInStore: Sendable {
-    /// Uses up the nonce, finds or creates the account, creates the session. A repeat (RepeatRule) with the same
-    /// identity token returns the existing session, which has the id `new.sid`.
+    /// Marks the nonce as used, finds or creates the account, and creates the session. Returns `repeated` for a repeat
+    /// (RepeatRule) with the same identity token; the session from the first request has the id `new.sid`.
     func signIn(
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
 
-    /// Stores a sealed token with the identity. If the identity no longer exists, adds the token to the queue of
-    /// revocations instead. A failed exchange is only audited.
+    /// Stores Apple's sealed refresh token with the identity. If the identity no longer exists, adds the token to the
+    /// queue of revocations instead. If the exchange failed, only writes an audit entry.
     func keep(
         _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async throws(AccountFailure)
 
-    /// Stores a new code, which replaces the previous one requested by the same address, unless a limit rejects it.
+    /// Stores a new code, unless a limit on sent codes is used up. The new code replaces the code that the same address
+    /// requested before for the same phone number.
     func issueCode(_ new: NewCode, limits: CodeSendLimits) async throws(AccountFailure) -> CodeIssue
 
-    /// Compares the guess, if the limits allow one more. Counts a wrong guess; uses up a correct code and signs in.
+    /// Compares the guess with the stored codes, if the limits allow one more guess. A wrong guess is counted. A
+    /// correct guess uses up the phone number's codes and creates a sign-in session.
     func signIn(
         _ number: PhoneNumber, guess digest: [UInt8], _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
 
-    /// Writes an audit entry without a known driver.
+    /// Writes an audit entry for a rejected request whose driver is unknown.
     func recordRefusal(_ action: AuditAction, reason: String, from origin: RequestOrigin) async throws(AccountFailure)
 }
 
@@ -76,26 +79,27 @@ package struct NewCode: Sendable {
 
 package enum CodeIssue: Hashable, Sendable {
     case issued([CodeSendUse])
-    /// A limit that applies only to numbers without an account is reached. The code is stored as usual, but must not be
-    /// delivered. The client must not be able to distinguish this case from `issued`.
+    /// A limit that applies only to phone numbers without an account is reached. The code is stored as usual, but must
+    /// not be delivered. The client must not be able to distinguish this case from `issued`.
     case heldBack([CodeSendUse])
     case limited(retryAfterSeconds: Int64)
 }
 
-/// The part of a limit on codes that was used up within the hour.
+/// How much of a limit on sent codes was used up within the last hour.
 package struct CodeSendUse: Hashable, Sendable {
     package enum Limit: String, Hashable, Sendable, CaseIterable {
         /// OTP_SENDS_TOTAL
         case total
-        /// The part of OTP_SENDS_TOTAL available to numbers without an account.
+        /// The part of OTP_SENDS_TOTAL that is available to phone numbers without an account.
         case newcomers
-        /// OTP_SENDS_PER_PREFIX: for the prefix of the number, or without a number for the most used prefix.
+        /// OTP_SENDS_PER_PREFIX. After a request for a code, the count is that of the phone number's prefix; in an
+        /// overview without a phone number, that of the most used prefix.
         case prefix
     }
 
     package var limit: Limit
     package var count: Int
-    /// 0: no limit.
+    /// The limit itself; 0 means no limit.
     package var max: Int
 
     package init(_ limit: Limit, count: Int, max: Int) {
@@ -104,13 +108,13 @@ package struct CodeSendUse: Hashable, Sendable {
         self.max = max
     }
 
-    /// Whether at most a fifth of the limit is left, which raises an alarm.
+    /// Whether at most a fifth of the limit is left. If so, an alarm is raised.
     package var isNearLimit: Bool { max > 0 && count * 5 >= max * 4 }
 }
 
 package protocol SignInSessionStore: Sendable {
-    /// Spends the token with that digest and stores its successor in the same session. On a repeat, the successor is
-    /// already stored and is returned again. A reuse ends the session.
+    /// Spends the token with that digest and stores its successor `new` in the same session. Returns `renewed` for a
+    /// repeat too; the successor is then stored already. A reuse ends the session.
     func rotate(
         _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
@@ -127,7 +131,8 @@ package protocol SignInSessionStore: Sendable {
 
     func endAll(of driver: DriverID, from origin: RequestOrigin) async throws(AccountFailure)
 
-    /// Returns the session of a refresh token, spent or not; nil if it is not this driver's.
+    /// Returns the id of the session of a refresh token, which may be spent. Returns nil if the token is unknown or its
+    /// session belongs to another driver.
     func session(ofToken digest: [UInt8], of driver: DriverID) async throws(AccountFailure) -> String?
 
     func sessions(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [SignInSession]

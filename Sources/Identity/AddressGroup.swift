@@ -1,4 +1,4 @@
-// Groups of addresses that are counted together.
+// Groups of client addresses whose requests are counted together.
 
 #if canImport(Glibc)
     import Glibc
@@ -8,13 +8,14 @@
     import Darwin
 #endif
 
-/// The networks that an address belongs to, as names, from the narrowest to the widest.
+/// The names of the networks to which an address belongs, from the narrowest to the widest.
 package struct AddressNetworks: Hashable, Sendable {
-    /// The addresses that count as one client: an IPv6 /64 or a single IPv4 address. Any other text is kept unchanged.
+    /// The group of addresses that counts as one client: an IPv6 /64 or a single IPv4 address. Any other text is kept
+    /// unchanged.
     package var address: String
-    /// An IPv6 /56, the size that many homes have, or an IPv4 /24. Nil if the text is not an IP address.
+    /// An IPv6 /56, the size of network that many homes have, or an IPv4 /24. Nil if the text is not an IP address.
     package var network: String?
-    /// An IPv6 /48, the size that a site or a rented server can have. Nil for any other address.
+    /// An IPv6 /48, the size of network that a site or a rented server can have. Nil for any other address.
     package var site: String?
 
     package init(_ address: String) {
@@ -24,7 +25,7 @@ package struct AddressNetworks: Hashable, Sendable {
             self.init(ipv4: withUnsafeBytes(of: ipv4) { Array($0) })
         } else if inet_pton(AF_INET6, address, &ipv6) == 1 {
             let bytes = withUnsafeBytes(of: ipv6) { Array($0) }
-            // RFC 4291, section 2.5.5.2: ::ffff:a.b.c.d.
+            // An IPv4-mapped IPv6 address, ::ffff:a.b.c.d (RFC 4291, section 2.5.5.2).
             if bytes.prefix(10).allSatisfy({ $0 == 0 }), bytes[10] == 0xFF, bytes[11] == 0xFF {
                 self.init(ipv4: Array(bytes.suffix(4)))
             } else {
@@ -57,7 +58,7 @@ package struct AddressNetworks: Hashable, Sendable {
 }
 
 package enum AddressGroup {
-    /// Returns the /64 of an IPv6 address. Returns an IPv4 address, also if mapped into IPv6, as IPv4, and any other
-    /// text unchanged.
+    /// Returns the /64 network of an IPv6 address. Returns an IPv4 address in IPv4 form, even if it was written as an
+    /// IPv4-mapped IPv6 address. Returns any other text unchanged.
     package static func name(of address: String) -> String { AddressNetworks(address).address }
 }

@@ -8,7 +8,7 @@ import Synchronization
 package final class AppStoreToken: Sendable {
     /// Lifetime of a token. Apple allows an hour.
     static let timeToLiveSeconds: Int64 = 1200
-    /// How long before the expiry of a token a new one is made.
+    /// Remaining lifetime of a token below which a new one is made.
     static let renewalSeconds: Int64 = 300
     static let audience = "appstoreconnect-v1"
 
@@ -26,7 +26,8 @@ package final class AppStoreToken: Sendable {
 
     package func text(for bundleID: String, atSecondsSince1970 now: Int64) async throws -> Secret<String> {
         let known = made.withLock { $0[bundleID] }
-        // The lower limit rejects a token made before the clock was set back: Apple would find it issued in the future.
+        // If the clock was set back since the token was made, its `iat` may lie in the future, and Apple would reject
+        // it. The second comparison therefore discards a token whose `iat` is more than a minute ahead.
         if let known, now < known.until - Self.renewalSeconds, now > known.until - Self.timeToLiveSeconds - 60 {
             return known.text
         }

@@ -7,14 +7,14 @@ import JourneyModel
 
 struct AppleClaims {
     static let issuers = ["https://appleid.apple.com", "https://account.apple.com"]
-    /// Maximum lead of Apple's clock, and of the phone's, over ours.
+    /// How many seconds in the future `iat` and `nbf` may lie, because Apple's clock may be ahead of ours.
     static let aheadSecondsMax = 300.0
     /// Apple's `sub` has 44 characters.
     static let subjectLengthMax = 255
     static let identifierLengthMax = 255
 
     private let json: JSONValue
-    /// Our client id that `aud` names; the first of our ids if it names several.
+    /// Our client id that `aud` names. If `aud` names several, the first of them in the list of our client ids.
     private let clientID: String
 
     /// Checks the claims common to all of Apple's tokens: `iss`, `aud`, `exp`, `nbf`, `iat`. `exp` may be missing
@@ -42,8 +42,8 @@ struct AppleClaims {
         self.clientID = clientID
     }
 
-    /// Returns the person that an identity token identifies. Throws `wrongNonce` if the nonce is not that of the
-    /// request.
+    /// Returns the person that an identity token identifies. Throws `wrongNonce` if the token's `nonce` is not the hash
+    /// of `rawNonce`, the nonce in the request.
     func identity(rawNonce: String, tokenDigest: [UInt8]) throws(AppleTokenRefusal) -> AppleIdentity {
         // A Double is not exact beyond 2^53 seconds, and no real token has an expiry that late.
         guard let expiry = json["exp"]?.finiteNumber, expiry < 0x1p53 else { throw .refused(.claims) }
@@ -78,8 +78,8 @@ struct AppleClaims {
         return text
     }
 
-    /// Returns the names in `aud`: one string or an array of strings (RFC 7519, section 4.1.3). Returns none for an
-    /// array with any other element.
+    /// Returns the names in `aud`: one string or an array of strings (RFC 7519, section 4.1.3). Returns no names for an
+    /// array with an element that is not a string.
     private static func audience(_ claim: JSONValue?) -> [String] {
         switch claim {
         case .string(let name)?: return [name]
@@ -114,7 +114,7 @@ struct AppleClaims {
     }
 
     /// Returns a time in seconds. Apple documents seconds but sends milliseconds. A number with twelve or more digits
-    /// must be in milliseconds, because current times in seconds are shorter.
+    /// must be in milliseconds, because a current time in seconds has ten digits.
     private static func seconds(_ time: JSONValue?) -> Int64? {
         guard let number = time?.finiteNumber, number >= 0, number < 0x1p53 else { return nil }
         return Int64(number < 1e11 ? number : number / 1000)

@@ -1,10 +1,11 @@
-// Our client secret for Apple's token endpoint: a JWT signed with the team's key for a single call. Does not know HTTP.
+// Our client secret for Apple's token endpoint: a JWT that is signed with the team's key for a single call. Does not
+// know HTTP.
 
 import JWTKit
 package import Secrets
 
 package struct AppleClientSecret: Sendable {
-    /// Lifetime of a secret. Apple allows six months; one call needs seconds, plus some clock skew.
+    /// Lifetime of a secret. Apple allows six months. One call needs seconds, and the rest allows for clock skew.
     static let timeToLiveSeconds: Int64 = 300
     static let audience = "https://appleid.apple.com"
 
@@ -12,7 +13,7 @@ package struct AppleClientSecret: Sendable {
     private let header: JWTHeader
     private let teamID: String
 
-    /// `key` is the key in `APPLE_PRIVATE_KEY_FILE`; `keyID` is its id at Apple.
+    /// `key` is the key in `APPLE_PRIVATE_KEY_FILE`, and `keyID` is the id that Apple gave it.
     package init(teamID: String, keyID: String, key: SigningKey) async {
         keys = await key.collection()
         header = JWTHeader(fields: ["kid": .string(keyID)])

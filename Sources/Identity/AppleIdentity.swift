@@ -13,7 +13,8 @@ package struct AppleIdentity: Hashable, Sendable {
     package var isPrivateEmail: Bool
     /// SHA-256 (32 bytes) of the token's `nonce` claim. A nonce is valid for one sign-in.
     package var nonceDigest: [UInt8]
-    /// SHA-256 of the token itself. Distinguishes a repeated sign-in from another sign-in with the same nonce.
+    /// SHA-256 of the token itself. Distinguishes a repeat of a sign-in from a sign-in with another token that has the
+    /// same nonce.
     package var tokenDigest: [UInt8]
     /// `exp`, whole seconds since 1970, rounded up. The nonce is stored until then.
     package var expiresAtSeconds: Int64
@@ -51,7 +52,7 @@ package struct AppleServerNotification: Hashable, Sendable {
 
     package var kind: Kind
     package var subject: String
-    /// The notification's id. A notification with a known id is ignored.
+    /// The notification's id. A notification is ignored if one with the same id was processed before.
     package var jti: String
     /// When the event happened, by Apple's clock; nil when absent.
     package var happenedAtSeconds: Int64?

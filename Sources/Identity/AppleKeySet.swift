@@ -1,12 +1,12 @@
-// A cache of Apple's keys. A sign-in must not wait for Apple, and invented key ids must not cause a call to Apple each.
-// So at most one fetch is in progress, and fetches for key ids missing from the set are at least a minute apart. Does
-// not know HTTP; the clock is passed in.
+// A cache of Apple's keys, so that a sign-in normally does not wait for Apple. At most one fetch is in progress at a
+// time. A client can invent any number of key ids, so fetches for key ids that the set lacks are at least a minute
+// apart. Does not know HTTP; the clock is passed in.
 
 package import JourneyModel
 
-/// The port by which the key set is read. The implementation limits time and size, and logs failures.
+/// The port by which the key set is read. The implementation limits the time and size of a fetch, and logs failures.
 package protocol AppleKeySetSource: Sendable {
-    /// Returns nil when there is no response, or its status is not 200.
+    /// Fetches the key set. Returns nil if there is no response, or if its status is not 200.
     func fetch() async -> FetchedKeySet?
 }
 
@@ -25,13 +25,14 @@ package actor AppleKeySet {
     /// The accepted range of Apple's max-age; values are clamped to it.
     static let freshSeconds = 300...86_400
     static let freshSecondsDefault = 3600
-    /// How long stale keys are used while Apple is unreachable. Limited, because a leaked key that Apple withdrew is
-    /// recognised only by its absence from a new set.
+    /// How long stale keys are used while Apple is unreachable. The time is limited, because a leaked key that Apple
+    /// withdrew is recognised only by its absence from a new set.
     static let staleSecondsMax = 7 * 86_400
     /// Minimum interval between two fetches for key ids missing from the set (contract, section 6), and between two
     /// attempts to replace a stale set.
     static let cooldownSeconds: Int64 = 60
-    /// Maximum interval between attempts while there is no set: one second, then two, doubling up to this.
+    /// Maximum interval between attempts while there is no set. The first interval is one second, and each further
+    /// interval is twice as long, up to this maximum.
     static let pauseSecondsMax: Int64 = 30
 
     private let source: any AppleKeySetSource
@@ -40,7 +41,8 @@ package actor AppleKeySet {
     private var keys: [String: RSAVerificationKey] = [:]
     private var freshUntil: Moment?
     private var lastFetch: (at: Moment, isGood: Bool)?
-    /// When a fetch for a key id missing from the set last ended; while it runs, when it began.
+    /// The end of the last fetch for a key id missing from the set. While such a fetch is in progress, the time when it
+    /// began.
     private var lastSearch: Moment?
     private var failureCount = 0
     /// The fetch in progress, shared by all callers that need one.
@@ -51,8 +53,8 @@ package actor AppleKeySet {
         self.clock = clock
     }
 
-    /// Returns the key with that id. A key in the set is returned at once, even if stale; a stale set is then refreshed
-    /// in the background.
+    /// Returns the key with that id. A key in the set is returned at once, even if the set is stale. A stale set is
+    /// then refreshed in the background.
     func key(named name: String) async throws(AppleTokenRefusal) -> RSAVerificationKey {
         let now = clock()
         let hadKeys = hasKeys(at: now)
@@ -60,35 +62,35 @@ package actor AppleKeySet {
             refreshWhenStale(at: now)
             return key
         }
-        // Refuses without a fetch if the last one was too recent. Callers that arrive during a fetch wait for its
+        // Refuses without a fetch if the last fetch was too recent. A caller that arrives during a fetch waits for its
         // result.
         if flight == nil, let seconds = secondsToWait(hasKeys: hadKeys, at: now) {
             throw refusal(hasKeys: hadKeys, retryAfterSeconds: seconds)
         }
-        // Set before the wait: a caller may arrive after the fetch has ended but before the waiting callers have
-        // resumed, and must not fetch again.
+        // Set before the wait, because another caller may arrive after the fetch has ended but before this caller has
+        // resumed. That caller must not fetch again.
         if hadKeys { lastSearch = now }
         await fetchOnce()
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // A first fetch that brought the key does not count as a search, so the next missing id may be searched for at
-        // once.
+        // If there was no set before, and the fetch found the key, the fetch does not count as a search for a missing
+        // key id. The next missing key id may then be searched for at once.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
         throw refusal(
             hasKeys: hasKeys, retryAfterSeconds: secondsToWait(hasKeys: hasKeys, at: after) ?? 1)
     }
 
-    // MARK: When
+    // MARK: Intervals between fetches
 
     private func hasKeys(at now: Moment) -> Bool {
         guard let freshUntil else { return false }
         return now < freshUntil.advanced(bySeconds: Self.staleSecondsMax)
     }
 
-    /// Returns the seconds until a fetch for a missing key id is allowed; nil when allowed now. A clock that was set
-    /// back must not extend the interval, so a last fetch in the future is ignored.
+    /// Returns the seconds until a fetch for a missing key id is allowed; nil when allowed now. A last fetch in the
+    /// future is ignored, because a clock that was set back must not extend the interval.
     private func secondsToWait(hasKeys: Bool, at now: Moment) -> Int64? {
         let since: Moment?
         let pause: Int64
@@ -127,7 +129,8 @@ package actor AppleKeySet {
         await flight?.value
     }
 
-    /// Starts an unstructured task: it serves all waiting callers, and must not be cancelled with one of them.
+    /// Starts the fetch as an unstructured task, because all waiting callers share it: cancelling one caller must not
+    /// cancel the fetch.
     private func startFetch() {
         flight = Task { await self.fetch() }
     }

@@ -1,5 +1,5 @@
 // The keys of a published key set (RFC 7517) that can verify RS256. Everything else in the set is ignored. AppleKeySet
-// determines the source of the set and how long it is valid.
+// determines where the set comes from and how long it is valid.
 
 import Crypto
 import CryptoExtras
@@ -9,7 +9,7 @@ import JourneyModel
 /// A public RSA key of at least 2048 bits.
 struct RSAVerificationKey: Sendable {
     static let bitsMin = 2048
-    /// The time to verify a signature grows with the square of the key size.
+    /// Limited, because the time to verify a signature grows with the square of the key size.
     static let bitsMax = 8192
 
     private let key: _RSA.Signing.PublicKey
@@ -23,8 +23,8 @@ struct RSAVerificationKey: Sendable {
         self.key = key
     }
 
-    /// Verifies with RSASSA-PKCS1-v1_5 (RFC 7518, section 3.3). `insecure` in the library's name refers to other uses
-    /// of that padding.
+    /// Verifies with RSASSA-PKCS1-v1_5 (RFC 7518, section 3.3). The word `insecure` in the library's name refers to
+    /// other uses of that padding.
     func verifies(_ signature: [UInt8], of digest: SHA256.Digest) -> Bool {
         key.isValidSignature(
             _RSA.Signing.RSASignature(rawRepresentation: signature), for: digest, padding: .insecurePKCS1v1_5)
@@ -35,8 +35,8 @@ enum AppleKeys {
     /// Maximum number of keys that are read. Apple publishes three or four.
     static let countMax = 64
 
-    /// Returns the usable keys by `kid`; of several keys with one `kid`, the first. Returns nil when the text is not a
-    /// key set or has no usable key, because an empty set must not replace known keys.
+    /// Returns the usable keys by `kid`. If several keys have the same `kid`, returns the first of them. Returns nil if
+    /// the text is not a key set or has no usable key, because an empty set must not replace known keys.
     static func parse(_ text: [UInt8]) -> [String: RSAVerificationKey]? {
         guard case .array(let members)? = (try? JSONValue.parse(text))?["keys"] else { return nil }
         var keys: [String: RSAVerificationKey] = [:]

@@ -12,7 +12,7 @@ package struct AppleTokenResponse: Sendable {
     /// comes over TLS from Apple itself.
     package var subject: String
 
-    /// Returns nil when a member is missing.
+    /// Returns nil if a member is missing or unusable.
     package init?(_ body: [UInt8]) {
         guard let json = try? JSONValue.parse(body),
             let refreshToken = json["refresh_token"]?.text,

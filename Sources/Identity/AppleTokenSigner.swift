@@ -1,5 +1,5 @@
-// Signs identity tokens in Apple's form with a substitute for Apple's key. `dwell simulate` signs in with such tokens,
-// at a server whose APPLE_JWKS_URL serves the public key. The server itself never signs with this.
+// Signs identity tokens in Apple's form with a substitute for Apple's key. `dwell simulate` signs in with such tokens
+// at a server whose APPLE_JWKS_URL serves the public key of the substitute. The server itself never uses this signer.
 
 import Crypto
 import CryptoExtras

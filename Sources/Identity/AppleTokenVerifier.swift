@@ -6,7 +6,8 @@ package struct AppleTokenVerifier: AppleTokenVerifying {
     private let clientIDs: [String]
     private let keys: AppleKeySet
 
-    /// `clientIDs` are those of `APPLE_CLIENT_IDS`. If empty, every token is rejected, and Apple is never called.
+    /// `clientIDs` are the ids in `APPLE_CLIENT_IDS`. If there are none, every token is rejected, and Apple is never
+    /// called.
     package init(clientIDs: [String], keys: AppleKeySet) {
         self.clientIDs = clientIDs
         self.keys = keys

@@ -1,11 +1,11 @@
-// The port by which API verifies tokens signed by Apple, and the reasons to reject one. AppleTokenVerifier implements
-// the port; AppleKeySet fetches Apple's keys.
+// The port by which the module API verifies tokens signed by Apple, and the reasons to reject such a token.
+// AppleTokenVerifier implements the port; AppleKeySet fetches Apple's keys.
 
-/// The verification of identity tokens and server notifications. Implemented in this module. API sees only this
-/// protocol, so that its tests can replace the implementation.
+/// The verification of identity tokens and server notifications. The module API uses only this protocol, so that its
+/// tests can replace the implementation.
 package protocol AppleTokenVerifying: Sendable {
-    /// Verifies the `identity_token` of a sign-in, with the raw nonce of the same request. The store checks whether the
-    /// nonce was used before. Waits for Apple's key set at most for the time limit of one fetch.
+    /// Verifies the `identity_token` of a sign-in, with the raw nonce of the same request. Does not check whether the
+    /// nonce was used before; the store does. Waits for Apple's key set no longer than the time limit of one fetch.
     func identity(
         of token: String, rawNonce: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleIdentity
@@ -16,7 +16,7 @@ package protocol AppleTokenVerifying: Sendable {
 }
 
 package enum AppleTokenRefusal: Error, Hashable, Sendable {
-    /// 401, the same response for all reasons. The raw value of the reason is for the audit.
+    /// 401, with the same response for all reasons. The raw value of the reason is written to the audit.
     case refused(Reason)
     /// 503 with `Retry-After`: Apple's key set cannot be read, so the token cannot be checked. It may be valid.
     case keysUnavailable(retryAfterSeconds: Int64)

@@ -1,5 +1,5 @@
-// The values of an audit entry: who did what, when, from where, and with what outcome. An entry never contains a
-// secret, a phone number or an email.
+// The values of an audit entry: the action, its outcome, the driver, the time and the client's address. An entry never
+// contains a secret, a phone number or an email.
 
 package import JourneyModel
 
@@ -42,7 +42,7 @@ package struct AuditEntry: Hashable, Sendable {
     package var at: Moment
     package var action: AuditAction
     package var outcome: AuditOutcome
-    /// A stable word, or the receipt of an erasure.
+    /// A word that never changes between releases, or the receipt of an erasure.
     package var reason: String?
     /// Nil when no driver was recognised.
     package var driver: DriverID?

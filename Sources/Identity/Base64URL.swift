@@ -1,6 +1,6 @@
 // base64url without padding (RFC 4648, section 5; RFC 7515, section 2). Implemented with tables, because Foundation
-// supports only the other alphabet, and converting each character of its output costs more than verifying a signature
-// of the encoded data.
+// supports only the standard alphabet of base64, and converting each character of its output would cost more than
+// verifying a signature of the encoded data.
 
 package enum Base64URL {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
@@ -16,9 +16,9 @@ package enum Base64URL {
         bytes.withContiguousStorageIfAvailable(encode) ?? Array(bytes).withUnsafeBufferPointer(encode)
     }
 
-    /// Returns nil for a length that no encoding has, and for a character outside the alphabet. The last character may
-    /// have unused bits. They are ignored, unless `isCanonical`: then they must be zero, so that no two texts have the
-    /// same bytes.
+    /// Decodes a text. Returns nil for a length that no encoding has, and for a character outside the alphabet. The
+    /// last character may have unused bits. If `isCanonical` is true, these bits must be zero, so that different texts
+    /// always decode to different bytes. Otherwise they are ignored.
     package static func bytes(of text: some StringProtocol, isCanonical: Bool = false) -> [UInt8]? {
         let decode = { (text: UnsafeBufferPointer<UInt8>) in bytes(of: text, isCanonical: isCanonical) }
         return text.utf8.withContiguousStorageIfAvailable(decode) ?? Array(text.utf8).withUnsafeBufferPointer(decode)
@@ -32,7 +32,7 @@ package enum Base64URL {
             var isValid = true
             let count = text.count / 4 * 3 + max(rest - 1, 0)
             let bytes = [UInt8](unsafeUninitializedCapacity: count) { bytes, initializedCount in
-                // The upper two bits are set by a byte outside the alphabet. Checked once, at the end.
+                // A byte outside the alphabet sets the upper two bits. They are checked once, at the end.
                 var marks: UInt8 = 0
                 var (input, output) = (0, 0)
                 func next() -> UInt32 {

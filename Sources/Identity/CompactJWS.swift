@@ -1,6 +1,6 @@
 // A compact JWS (RFC 7515, section 7.1), split into its parts and not yet verified. The header is parsed by the same
-// strict parser as all JSON, and each part has only one accepted encoding, so that the data checked is the data signed.
-// Does not know algorithms, keys or claims.
+// strict parser as all JSON, and each part has only one accepted encoding, so that the data that is checked is exactly
+// the data that was signed. Does not know algorithms, keys or claims.
 
 package import JourneyModel
 
@@ -9,15 +9,15 @@ package struct CompactJWS: Sendable {
     package let header: JSONValue
     /// The header in base64url, as sent.
     package let headerText: String
-    /// The signed bytes; not empty, and not necessarily JSON.
+    /// The payload's bytes; not empty, and not necessarily JSON.
     package let payload: [UInt8]
     package let signature: [UInt8]
     /// The input of the signature: `header.payload` as sent (RFC 7515, section 5.1, step 8).
     package let signingInput: [UInt8]
 
     /// Returns nil when `text` is longer than `bytesMax`, which is checked before any parsing, or is not a compact JWS.
-    /// `knownHeader` takes the text of a header and returns its content if the same header was parsed before; nil if
-    /// not.
+    /// `knownHeader` takes the base64url text of a header. It returns the parsed header if the same text was parsed
+    /// before, and nil otherwise.
     package init?(_ text: String, bytesMax: Int, knownHeader: (String) -> JSONValue? = { _ in nil }) {
         guard text.utf8.count <= bytesMax else { return nil }
         var text = text

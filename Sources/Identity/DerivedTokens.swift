@@ -1,13 +1,14 @@
-// The tokens issued by a sign-in with Apple and by a refresh are derived from the presented token. A client whose first
-// response was lost gets the same tokens again when it repeats the request: from any process with the key, also after a
-// restart, and without storing a token. The stores' rules (AccountRules.swift) decide when a repeat is allowed.
+// Derives the refresh tokens that a sign-in with Apple and a refresh issue from the token that the client presented. A
+// client whose first response was lost therefore gets the same refresh token again when it repeats the request. This
+// works in every process with the signing key, also after a restart, and no token has to be stored. The stores' rules
+// (AccountRules.swift) decide when a repeat is allowed.
 
 import Crypto
 import Foundation
 import Secrets
 
-/// HMAC-SHA256 with one key for each purpose. The keys are derived from the signing key (RFC 5869) and never stored.
-/// Without the signing key, the next token cannot be computed from a token.
+/// HMAC-SHA256 with one key for each purpose. The keys are derived from the signing key (RFC 5869) and never stored. A
+/// token's successor cannot be computed without the signing key.
 package struct DerivedTokens: Sendable {
     private let successorKey: SymmetricKey
     private let signInKey: SymmetricKey

@@ -1,5 +1,5 @@
-// Encrypts values that must not be readable from the database alone, with a key derived from DATA_KEY. Does not know
-// where the sealed bytes are stored.
+// Encrypts stored values with a key derived from DATA_KEY, so that a copy of the database alone does not reveal them.
+// Does not know where the sealed bytes are stored.
 
 import Crypto
 import Foundation
@@ -21,7 +21,7 @@ package struct FieldEncryption: Sendable {
     /// Returns sealed bytes that open only with the same `owner`, so that they are useless in another owner's row. The
     /// nonce is random, so the result differs on every call.
     package func seal(_ secret: Secret<String>, of owner: [UInt8]) -> [UInt8]? {
-        // Random nonces are safe for up to 2^32 uses of one key, which are far away.
+        // Random nonces are safe for up to 2^32 uses of one key. The server stays far below that number.
         let box = try? AES.GCM.seal(Data(secret.reveal().utf8), using: key.reveal(), authenticating: Data(owner))
         return box?.combined.map { [Self.version] + $0 }
     }

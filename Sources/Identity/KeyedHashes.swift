@@ -1,6 +1,6 @@
-// Digests of values that have few possibilities (phone numbers, six digits, addresses) or must not be recoverable from
-// the database alone: HMAC-SHA256 with keys that are derived from the signing key and never stored. Each purpose has
-// its own key, so that digests of different purposes cannot be linked.
+// Digests of values that must not be recoverable from the database alone, for example because they are easily guessed
+// (phone numbers, codes of six digits, addresses). A digest is HMAC-SHA256 with a key that is derived from the signing
+// key and never stored. Each purpose has its own key, so that digests of different purposes cannot be linked.
 
 package import Crypto
 import Foundation
@@ -15,8 +15,9 @@ package struct KeyedHashes: Sendable {
     private let logKey: SymmetricKey
     private let settingKey: SymmetricKey
 
-    /// Derives the keys from the signing key and not from `DATA_KEY`: a tombstone must last as long as the tokens that
-    /// it rejects, and those tokens become invalid when the signing key is replaced.
+    /// Derives the keys from the signing key. `DATA_KEY` would not fit: the tombstone of a deleted driver, which
+    /// contains a digest of the driver's id, must last exactly as long as the tokens that it rejects, and those tokens
+    /// become invalid when the signing key is replaced.
     package init(signingKey: SigningKey) {
         self.init(secret: signingKey.secretBytes.reveal())
     }
@@ -38,30 +39,31 @@ package struct KeyedHashes: Sendable {
     /// Returns the digest of a phone number. All digests have 32 bytes.
     package func phone(_ number: PhoneNumber) -> [UInt8] { Self.digest(number.e164, phoneKey) }
 
-    /// Returns the digest of a code for that number. The same code for another number has another digest.
+    /// Returns the digest of a code for that phone number. The same code for another phone number has another digest.
     package func code(_ code: String, for number: PhoneNumber) -> [UInt8] {
-        // Unambiguous, because a number contains no colon.
+        // The text is unambiguous, because a phone number contains no colon.
         Self.digest("\(number.e164):\(code)", codeKey)
     }
 
-    /// Returns the digest of an address; for IPv6, of its /64 network, which one household or one attacker has.
+    /// Returns the digest of an address. For an IPv6 address, returns the digest of its /64 network, all addresses of
+    /// which usually belong to one client.
     package func address(_ address: String) -> [UInt8] { network(AddressGroup.name(of: address)) }
 
     /// Returns the digest of a name in `AddressNetworks`.
     package func network(_ name: String) -> [UInt8] { Self.digest(name, addressKey) }
 
-    /// Returns the digest of the leading digits (`PhoneNumber.prefix`), which many numbers share.
+    /// Returns the digest of the phone number's leading digits (`PhoneNumber.prefix`), which many phone numbers share.
     package func prefix(of number: PhoneNumber) -> [UInt8] { Self.digest(number.prefix + "...", phoneKey) }
 
-    /// Returns the name of a driver in log lines: 16 hexadecimal digits, which change only with the signing key. Only
-    /// the signing key and the driver's id together give this name. No table maps it to the driver, and it differs from
-    /// every other digest of the driver.
+    /// Returns the name of a driver in log lines: 16 hexadecimal digits, which change only if the signing key changes.
+    /// Computing the name needs both the signing key and the driver's id. No table maps the name to the driver, and it
+    /// differs from every other digest of the driver.
     package func logName(_ driverID: String) -> String {
         Self.hexadecimal(Self.digest(driverID, logKey).prefix(8))
     }
 
     /// Returns a digest of a secret setting, by which the settings of two servers can be compared: 16 hexadecimal
-    /// digits; empty for an empty setting.
+    /// digits. Returns an empty text for an empty setting.
     package func settingName(_ secret: String, of name: String) -> String {
         secret.isEmpty ? "" : Self.hexadecimal(Self.digest("\(name)=\(secret)", settingKey).prefix(8))
     }
@@ -78,7 +80,7 @@ package struct KeyedHashes: Sendable {
 }
 
 extension [UInt8] {
-    /// Compares in a time that depends only on the lengths.
+    /// Compares two byte arrays in a time that depends only on their lengths.
     package func equalsInConstantTime(_ other: [UInt8]) -> Bool {
         guard count == other.count else { return false }
         return zip(self, other).reduce(0 as UInt8) { $0 | ($1.0 ^ $1.1) } == 0

@@ -29,8 +29,8 @@ package struct LocalKeyFile: Sendable {
         self.init(path: databasePath + ".jwt-key")
     }
 
-    /// Returns the key in the file, and creates the file first if it is missing. If two processes do so at once, both
-    /// return the same key.
+    /// Returns the key in the file, and creates the file first if it is missing. If two processes create the file at
+    /// the same time, both return the same key.
     package func loadOrCreate() throws(SigningKeyError) -> SigningKey {
         if let key = try load() { return key }
         try create()
@@ -58,9 +58,9 @@ package struct LocalKeyFile: Sendable {
         return try SigningKey(secret: Secret(text.trimmingCharacters(in: .newlines)))
     }
 
-    /// Writes the file under another name first, so that no process reads an incomplete key, and then links it. link(2)
-    /// fails when the name exists: of two processes that start at once, one creates the file and the other uses that
-    /// key.
+    /// Writes the key into a file with another name first, so that no process reads an incomplete key, and then links
+    /// that file to `path`. link(2) fails if `path` exists: of two processes that start at the same time, one creates
+    /// the file, and the other uses its key.
     private func create() throws(SigningKeyError) {
         try createFolder()
         let draft = path + ".\(getpid()).\(UInt64.random(in: 0 ... .max))"
@@ -90,6 +90,7 @@ package struct LocalKeyFile: Sendable {
         .file(path: path, reason: String(cString: strerror(errno)))
     }
 
-    /// Maximum length of the file. Allows for a longer secret from an operator.
+    /// Maximum length of the file. It is longer than a generated key, because an operator may have put a longer secret
+    /// there.
     private static let fileBytesMax = 1024
 }

@@ -1,21 +1,22 @@
-// Changes that an operator makes to a driver's account: a sign-out or a deletion at the driver's request, and deletions
-// repeated after a restore. The same code runs in a running server and in a command on the file of a stopped one.
+// Changes that an operator makes to a driver's account: a sign-out or a deletion at the driver's request, and the
+// repetition of deletions after a restore. The same code is used by a running server and by a command that opens the
+// database file of a stopped server.
 
 package import JourneyModel
 
-/// The store's port. Every change is audited as the operator's, in the same transaction.
+/// The store's port. Every change is audited as an action of the operator, in the same transaction.
 package protocol OperatorAccountStore: ErasureCompletion {
-    /// Ends every sign-in session of the driver. Returns the number of sessions; nil for an unknown driver.
+    /// Ends every sign-in session of the driver. Returns the number of sessions that ended; nil for an unknown driver.
     func endAllByOperator(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> Int?
     /// Begins the deletion of a driver; `completeErasures` removes the remaining rows. Returns false, without a change,
     /// for an unknown driver.
     func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool
     /// Returns the deletions in the list that this database lacks.
     func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures
-    /// Rejects from now on the tokens of these deleted drivers, who have no stored data.
+    /// Stores that the tokens of these deleted drivers, who have no stored data, must be rejected.
     func addTombstones(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure)
-    /// Waits, at most for `timeout`, until deleted bytes are gone from the WAL. Returns false if a reader still needs
-    /// the old state; a running server removes the bytes when that reader ends.
+    /// Waits, at most for `timeout`, until deleted bytes are gone from the WAL. Returns false if a read transaction
+    /// still needs the old state of the database. A running server removes the bytes when that transaction ends.
     func finishRemoval(within timeout: Duration) async -> Bool
 }
 
@@ -25,7 +26,7 @@ package struct OperatorAccounts: Sendable {
     private let forget: @Sendable (DriverID) async -> Void
 
     /// - Parameters:
-    ///   - revoked: called after every revocation; returns once this process rejects the tokens.
+    ///   - revoked: called after every revocation; returns once this process rejects the revoked tokens.
     ///   - forget: as in `Accounts`.
     package init(
         store: any OperatorAccountStore, revoked: @escaping @Sendable () async -> Void = {},
@@ -58,9 +59,9 @@ package struct OperatorAccounts: Sendable {
         try await store.missing(erasures)
     }
 
-    /// Repeats the deletions of drivers that a restore brought back, with the old receipts, one after the other.
-    /// Deletions that this database already has are not repeated, but completed if unfinished. Returns the deletions
-    /// that were missing.
+    /// Repeats the deletions of drivers that a restore brought back, with the old receipts, one after the other. A
+    /// deletion that this database already has is not repeated, but it is completed if it is unfinished. Returns the
+    /// deletions that were missing.
     package func repeatErasures(
         _ erasures: [RecordedErasure], at now: Moment
     ) async throws(AccountFailure) -> MissingErasures {
@@ -78,6 +79,7 @@ package struct OperatorAccounts: Sendable {
         return missing
     }
 
-    /// Returns whether deleted bytes are gone from the WAL. Waits up to ten seconds for readers that still need them.
+    /// Returns whether deleted bytes are gone from the WAL. Waits up to ten seconds for read transactions that still
+    /// need these bytes.
     package func finishRemoval() async -> Bool { await store.finishRemoval(within: .seconds(10)) }
 }

@@ -1,4 +1,4 @@
-// Phone numbers (ITU-T E.164), in the only form in which they are stored and compared.
+// Phone numbers in the form of ITU-T E.164, the only form in which they are stored and compared.
 
 /// `+` and 8 to 15 digits, the first of which is not 0.
 package struct PhoneNumber: Hashable, Sendable {
@@ -8,10 +8,11 @@ package struct PhoneNumber: Hashable, Sendable {
     /// messages to one block.
     package var prefix: String { String(e164.prefix(7)) }
 
-    /// Accepts separators between digits (spaces, hyphens, dots, parentheses) and `00` for the plus. Returns nil for
-    /// anything else, and for a number without its country code, which is ambiguous.
+    /// Reads a phone number. Accepts separators between digits (spaces, hyphens, dots, parentheses), and `00` instead
+    /// of the plus. Returns nil for any other text, and for a phone number without its country code, which would be
+    /// ambiguous.
     package init?(_ text: String) {
-        // A longer text is never a number, so the work below is skipped.
+        // Rejects a long text before the work below, because it cannot be a phone number.
         guard text.utf8.count <= 64 else { return nil }
         var digits = String(text.unicodeScalars.filter { !" -.()".unicodeScalars.contains($0) })
         if digits.hasPrefix("+") {
@@ -28,7 +29,7 @@ package struct PhoneNumber: Hashable, Sendable {
     }
 }
 
-/// Keeps a phone number from being shown by accident.
+/// Shows a placeholder in place of the phone number, so that a log line or a dump does not reveal it by accident.
 extension PhoneNumber: CustomStringConvertible, CustomReflectable {
     package var description: String { "<phone number>" }
     package var customMirror: Mirror { Mirror(self, children: []) }

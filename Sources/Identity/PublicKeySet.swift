@@ -1,5 +1,4 @@
-// The public half of the signing key as a key set (RFC 7517), with which others verify our tokens. Does not know the
-// route.
+// The public half of the signing key as a key set (RFC 7517), with which other services verify our tokens.
 
 import Crypto
 import Foundation
@@ -47,7 +46,8 @@ private struct PublicPoint {
         ]
     }
 
-    /// The thumbprint of RFC 7638: equal for equal keys, in every process, and different for different keys.
+    /// The thumbprint of RFC 7638. Equal keys have equal thumbprints in every process, and different keys have
+    /// different ones.
     var thumbprint: String {
         var json = JSONWriter()
         json.beginObject()

@@ -9,7 +9,8 @@ package struct RecordedErasure: Hashable, Sendable {
     /// HMAC of the driver's id (KeyedHashes), 32 bytes.
     package var digest: [UInt8]
     package var at: Moment
-    /// Nil when two deletions were recorded in one millisecond, because the receipts cannot be assigned then.
+    /// Nil if two deletions were recorded in one millisecond, because it is then unknown which receipt belongs to which
+    /// deletion.
     package var receipt: String?
 
     package init(digest: [UInt8], at moment: Moment, receipt: String?) {
@@ -35,11 +36,12 @@ package struct RecordedErasure: Hashable, Sendable {
     }
 }
 
-/// Deletions that another database or a list has, but this database lacks.
+/// The deletions that another database or a list has, but this database lacks.
 package struct MissingErasures: Sendable {
     /// Deleted drivers that a restore brought back, the oldest deletion first.
     package var drivers: [(driver: DriverID, erasure: RecordedErasure)] = []
-    /// Deletions of drivers without stored data. Only the tokens of these drivers must be rejected.
+    /// Deletions of drivers without stored data. For these drivers, nothing needs to be deleted, but their tokens must
+    /// be rejected.
     package var withoutDriver: [RecordedErasure] = []
 
     package init() {}

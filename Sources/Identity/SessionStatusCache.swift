@@ -1,7 +1,8 @@
 // A cache of the status of sign-in sessions, read for every request (contract, section 6: a revoked session or a
 // deleted driver is rejected at once). The status of a session is read from the store once and kept until the store's
-// feed of revocations reports a change. Revocations by this process are applied before their response is sent, those by
-// other processes at the next poll. Bounded; does not know why a session ended.
+// feed of revocations reports a change. This process applies its own revocations before it sends the response, and
+// revocations by other processes at the next poll. The number of entries is limited. The cache does not know why a
+// session ended.
 
 import Caching
 package import JourneyModel
@@ -13,24 +14,25 @@ package protocol SessionStatusStore: Sendable {
     /// Returns the status of the driver's tokens without `sid`.
     func status(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SessionStatus
 
-    /// Returns the revocations after that number. If `id` is nil, returns the present number with `concernsAll`.
+    /// Returns the revocations whose number is higher than `id`. If `id` is nil, returns the number of the last
+    /// revocation so far, with `concernsAll` true.
     func revocations(after id: Int64?) async throws(AccountFailure) -> RecentRevocations
 }
 
 package enum SessionStatus: Hashable, Sendable {
     case live
-    /// The driver was deleted. A token is live only if issued after that second, by `AccountRules.isErased`.
+    /// The driver was deleted at that second. Only a token that was issued later is accepted (`AccountRules.isErased`).
     case erased(atSeconds: Int64)
-    /// The session is unknown, has ended, or is another driver's.
+    /// The session is unknown, has ended, or belongs to another driver.
     case revoked
 }
 
 package struct RecentRevocations: Hashable, Sendable {
-    /// The number of the last revocation, from which the next read continues.
+    /// The number of the last revocation in the feed. The next read returns the revocations after it.
     package var last: Int64
     /// The sessions that ended.
     package var sids: [String]
-    /// A driver was deleted, or the feed has a gap: the whole cache must be cleared.
+    /// Whether the whole cache must be cleared, because a driver was deleted or the feed has a gap.
     package var concernsAll: Bool
 
     package init(last: Int64, sids: [String], concernsAll: Bool) {
@@ -51,25 +53,27 @@ package final class SessionStatusCache: SignInSessions {
     }
 
     private struct Known {
-        /// The driver that the session was looked up for.
+        /// The driver for whom the session was looked up.
         var driver: DriverID
         var status: SessionStatus
     }
 
     private struct State {
         var known: TwoGenerationCache<Key, Known>
-        /// Nil until the feed was read once. Until then, nothing is cached.
+        /// The number of the last revocation that was applied. Nil until the feed was read for the first time. Until
+        /// then, nothing is cached.
         var lastRevocation: Int64?
     }
 
     private let store: any SessionStatusStore
     private let pollMilliseconds: Int
     private let state: Mutex<State>
-    /// The revocation epoch, incremented with every removal, under the lock of `state`. A status read from the store
-    /// before an increment may be older than a revocation.
+    /// The revocation epoch, incremented under the lock of `state` whenever entries are removed. A status read from the
+    /// store before an increment may be older than a revocation.
     private let epoch = Atomic<Int>(0)
 
-    /// Applies the revocations of other processes within `pollMilliseconds` plus the time of a read.
+    /// Creates an empty cache. `run` applies the revocations of other processes within `pollMilliseconds` plus the time
+    /// of a read.
     package init(store: any SessionStatusStore, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
         self.store = store
         state = Mutex(State(known: TwoGenerationCache(generationCountMax: rememberedMax / 2)))
@@ -89,8 +93,8 @@ package final class SessionStatusCache: SignInSessions {
         return Self.refusal(known.status, issuedAt: issuedAt).map { .refused($0) } ?? .admitted
     }
 
-    /// - Parameter epoch: the epoch before the store is read. If it has changed afterwards, the status may be older
-    ///   than a revocation and is not cached.
+    /// - Parameter epoch: the epoch before the store is read. If the epoch has changed after the read, the status may
+    ///   be older than a revocation and is not cached.
     private func lookUp(
         _ caller: Caller, _ key: Key, issuedAt: Double, knownAt epoch: Int
     ) async throws(TokenRefusal) {
@@ -110,7 +114,7 @@ package final class SessionStatusCache: SignInSessions {
         if let refusal = Self.refusal(status, issuedAt: issuedAt) { throw refusal }
     }
 
-    /// The epoch, which every removal increments.
+    /// The epoch, which is incremented whenever entries are removed.
     package var revocationEpoch: Int? { epoch.load(ordering: .acquiring) }
 
     private static func refusal(_ status: SessionStatus, issuedAt: Double) -> TokenRefusal? {
@@ -122,15 +126,16 @@ package final class SessionStatusCache: SignInSessions {
     }
 
     /// Applies all revocations so far, by all processes. Called by the poll, and after every revocation by this process
-    /// before its response. If the feed cannot be read, clears the cache: if the store fails, a request then gets
-    /// `undecided` rather than an outdated status.
+    /// before the response is sent. Clears the cache if the feed cannot be read: while the store fails, a request then
+    /// gets `undecided` rather than an outdated status.
     package func catchUp() async {
         let last = state.withLock { $0.lastRevocation }
         do throws(AccountFailure) {
             let revocations = try await store.revocations(after: last)
             state.withLock { state in
                 state.lastRevocation = max(state.lastRevocation ?? revocations.last, revocations.last)
-                // Entries read before the first read of the feed may be older than its first number.
+                // A status that was read before the first read of the feed may be older than the revocations that this
+                // read skipped.
                 if revocations.concernsAll || last == nil { return forgetAll(&state) }
                 guard !revocations.sids.isEmpty else { return }
                 epoch.wrappingAdd(1, ordering: .releasing)

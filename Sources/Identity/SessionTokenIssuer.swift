@@ -1,4 +1,4 @@
-// The tokens of a sign-in: identifiers, secrets and their times. The callers decide which users get them.
+// Makes the tokens of a sign-in: identifiers, secrets and expiry times. The callers decide which users get tokens.
 
 import JourneyModel
 import Secrets
@@ -21,7 +21,7 @@ package struct TokenLifetimes: Hashable, Sendable {
         legacySeconds = legacyDays * 86_400
     }
 
-    /// How long after its expiry a single token can still be renewed (contract, section 6).
+    /// How long after its expiry a single token can still be exchanged for a new one (contract, section 6).
     static let legacyRenewalSeconds: Int64 = 30 * 86_400
 
     func accessSeconds(for client: PairClient) -> Int64 {
@@ -32,8 +32,8 @@ package struct TokenLifetimes: Hashable, Sendable {
     }
 }
 
-/// The kind of client that gets a token pair. Determines the lifetime of the access token, because not every app can
-/// renew an expired one at once.
+/// The kind of client that gets a token pair. The kind determines the lifetime of the access token, because not every
+/// app can renew an expired access token at once.
 package enum PairClient: Hashable, Sendable {
     /// An app that can renew its pair whenever needed.
     case current
@@ -107,7 +107,7 @@ package struct SessionTokenIssuer: Sendable {
     }
 }
 
-/// A refresh token: 256 bits in base64url. The text is sent to the client, the digest is stored.
+/// A refresh token: 256 bits in base64url. The text is sent to the client, and the digest is stored.
 package struct RefreshToken: Sendable {
     let text: Secret<String>
     let digest: [UInt8]

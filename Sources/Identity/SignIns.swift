@@ -1,5 +1,5 @@
-// Signing in with a verified Apple identity or with a one-time code. Random values and times are made here; the store
-// applies the rules in one transaction.
+// Signs drivers in with a verified Apple identity or with a one-time code. Random values and expiry times are made
+// here. The store applies the rules in one transaction.
 
 import JourneyModel
 package import Secrets
@@ -43,7 +43,7 @@ package struct SignIns: SignInService {
         case .signedIn(let signedIn):
             user = signedIn
             if let authorizationCode { await exchange(authorizationCode, of: identity, driver: user.id, from: origin) }
-        // The authorization code was exchanged with the first request; a code can be exchanged only once.
+        // The first request exchanged the authorization code, and a code can be exchanged only once.
         case .repeated(let signedIn): user = signedIn
         case .refused: throw .unauthorized
         }
@@ -63,14 +63,14 @@ package struct SignIns: SignInService {
         }
     }
 
-    /// Exchanges the authorization code. The person is signed in already, so a failure is only audited. If the audit
-    /// entry cannot be written either, the store has failed, and the next request reports that.
+    /// Exchanges the authorization code. The person is signed in already, so a failure is only audited. A failure to
+    /// write the audit entry is ignored: the store has failed, and the next request reports that.
     private func exchange(
         _ authorizationCode: Secret<String>, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async {
         guard let exchange else { return }
-        // An unstructured task: the code can be exchanged only once, so a phone that disconnects must not cancel
-        // storing the outcome.
+        // Runs as an unstructured task, so that the outcome is stored even if the phone disconnects: the code can be
+        // exchanged only once.
         await Task { [store] in
             let outcome = await exchange.exchange(authorizationCode, of: identity)
             try? await store.keep(outcome, of: identity, driver: driver, from: origin)
@@ -140,7 +140,7 @@ package struct SignIns: SignInService {
 }
 
 enum OneTimeCode {
-    /// Returns 000000 to 999999, uniformly distributed, from the system's random source.
+    /// Returns six random digits, 000000 to 999999, uniformly distributed, from the system's random source.
     static func random() -> Secret<String> {
         let digits = String(UInt32.random(in: 0..<1_000_000))
         return Secret(String(repeating: "0", count: 6 - digits.utf8.count) + digits)

@@ -1,14 +1,14 @@
 // A compact JWS (RFC 7515, section 7.1) signed with RS256, split into its parts. One strict parser reads both JSON
-// parts, so that the data checked is the data signed: no duplicate members, and no second decoder that could read the
-// bytes differently. Does not know keys, except by id, or the meaning of claims.
+// parts and rejects duplicate members. There is no second decoder that could read the bytes differently, so the data
+// that is checked is exactly the data that was signed. Does not know the meaning of claims, and of keys only their ids.
 
 import Crypto
 import Foundation
 import JourneyModel
 
 struct SignedToken: Sendable {
-    /// Maximum length of a token, checked before any parsing. Apple's identity tokens have about 1 KiB, its
-    /// notifications less.
+    /// Maximum length of a token, checked before any parsing. Apple's identity tokens have about 1 KiB, and its
+    /// notifications have less.
     static let bytesMax = 8192
     /// Maximum length of `kid`. Apple's key ids have ten characters.
     static let keyNameBytesMax = 256
@@ -20,8 +20,8 @@ struct SignedToken: Sendable {
     /// SHA-256 of the signing input.
     private let digest: SHA256.Digest
 
-    /// Checks form and header. `alg` must be RS256, whatever key is found (RFC 8725, section 3.1). `crit` must be
-    /// absent, because no extensions are supported.
+    /// Splits the token and checks its form and header. `alg` must be RS256, whatever key is found (RFC 8725, section
+    /// 3.1). `crit` must be absent, because no extensions are supported.
     init(_ text: String) throws(AppleTokenRefusal) {
         guard let jws = CompactJWS(text, bytesMax: Self.bytesMax) else { throw .refused(.malformed) }
         guard jws.header["alg"]?.text == "RS256" else { throw .refused(.wrongAlgorithm) }
@@ -35,7 +35,7 @@ struct SignedToken: Sendable {
         digest = SHA256.hash(data: Data(jws.signingInput))
     }
 
-    /// Returns the claims, once the signature is verified. There is no other access to the claims of a client's token.
+    /// Verifies the signature and returns the claims. This is the only way to get the claims of a client's token.
     func claims(signedBy key: RSAVerificationKey) throws(AppleTokenRefusal) -> JSONValue {
         guard key.verifies(signature, of: digest) else { throw .refused(.wrongSignature) }
         guard let claims = try? JSONValue.parse(payload), case .object = claims else { throw .refused(.malformed) }
@@ -60,7 +60,7 @@ extension JSONValue {
         return text
     }
 
-    /// A number that fits a Double, for example seconds since 1970; nil for anything else.
+    /// The value of a number that fits a Double, for example seconds since 1970; nil for anything else.
     var finiteNumber: Double? {
         guard case .number(let text) = self, let number = Double(text), number.isFinite else { return nil }
         return number

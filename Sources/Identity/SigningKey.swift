@@ -1,5 +1,5 @@
-// The one key that signs and verifies access tokens. The key determines the algorithm, and a token never does (RFC
-// 8725, section 3.1). Does not know settings or claims.
+// The one key that signs and verifies access tokens. The key alone determines the algorithm; the token's header does
+// not (RFC 8725, section 3.1). Does not know settings or claims.
 
 import Crypto
 import Foundation
@@ -16,7 +16,7 @@ package struct SigningKey: Sendable {
 
     enum Material: Sendable {
         case hmac(Secret<SymmetricKey>)
-        /// The same key in JWTKit's and in swift-crypto's form.
+        /// The same key twice: as a type of JWTKit and as a type of swift-crypto.
         case ecdsa(Secret<ES256PrivateKey>, Secret<P256.Signing.PrivateKey>)
     }
 
@@ -47,8 +47,8 @@ package struct SigningKey: Sendable {
         }
     }
 
-    /// Returns JWTKit's collection with only this key. The key has no key id there, so it is used whatever `kid` a
-    /// token names.
+    /// Returns a JWTKit collection that contains only this key. The key has no id in the collection, so JWTKit uses it
+    /// for every token, whatever `kid` the token names.
     func collection() async -> JWTKeyCollection {
         switch material {
         case .hmac(let key):
@@ -79,7 +79,7 @@ extension SigningKey: CustomStringConvertible {
     package var description: String { "SigningKey(\(algorithm.rawValue))" }
 }
 
-/// A check whether a signature was made with the key (RFC 7518, sections 3.2 and 3.4). Synchronous.
+/// A synchronous check of whether a signature was made with the key (RFC 7518, sections 3.2 and 3.4).
 enum SignatureCheck: Sendable {
     case hmac(Secret<SymmetricKey>)
     case ecdsa(P256.Signing.PublicKey)
@@ -96,7 +96,8 @@ enum SignatureCheck: Sendable {
     }
 }
 
-/// Why there is no key. The descriptions may contain file names, but never the content of a file.
+/// The reason why a key could not be made or read. The descriptions may contain file names, but never the content of a
+/// file.
 package enum SigningKeyError: Error, Hashable, Sendable, CustomStringConvertible {
     case secretTooShort
     case notAPrivateKey

@@ -3,8 +3,8 @@
 import JourneyModel
 
 extension ErasureCompletion {
-    /// Completes a deletion that has begun. Throws `unknown` instead of `unavailable`, which would mean that nothing
-    /// was changed.
+    /// Completes a deletion that has begun. Throws `unknown` where the store throws `unavailable`, because
+    /// `unavailable` would mean that nothing was changed.
     func completeErasure(of driver: DriverID) async throws(AccountFailure) {
         do throws(AccountFailure) {
             _ = try await completeErasures(of: driver)
@@ -25,7 +25,7 @@ package struct UnfinishedErasures: Sendable {
     private let completed: @Sendable (Int) -> Void
     private let failed: @Sendable (AccountFailure) -> Void
 
-    /// `completed` is called with the number of deletions that one pass completed, if any.
+    /// `completed` is called after each pass that completed deletions, with their number.
     package init(
         store: any ErasureCompletion, completed: @escaping @Sendable (Int) -> Void,
         failed: @escaping @Sendable (AccountFailure) -> Void

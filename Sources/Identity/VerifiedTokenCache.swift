@@ -1,5 +1,5 @@
-// A cache of verified tokens, which maps a token's digest to its claims. Bounded by TwoGenerationCache: tokens in use
-// are kept, others are dropped. Has no clock; the caller checks the expiry.
+// A cache of verified tokens, which maps a token's digest to its claims. TwoGenerationCache limits the number of
+// tokens: it keeps tokens in use and drops others. The cache has no clock; the caller checks the expiry.
 
 import Caching
 import Crypto
@@ -43,15 +43,16 @@ struct VerifiedToken: Sendable {
 /// A cached token. A class, so that a lookup costs one retain.
 final class RememberedToken: Sendable {
     let token: VerifiedToken
-    /// The last `SignInSessions.revocationEpoch` at which the token was admitted, read before the check; -1 for never.
+    /// The `SignInSessions.revocationEpoch` at which the token was last admitted, read before that check; -1 if the
+    /// token was never admitted.
     private let admittedAt = Atomic<Int>(-1)
 
     init(_ token: VerifiedToken) {
         self.token = token
     }
 
-    /// Returns whether the token was admitted at this epoch. If so, its session was not revoked since, nor its driver
-    /// deleted.
+    /// Returns whether the token was admitted at this epoch. If so, its session has not been revoked since then, and
+    /// its driver has not been deleted.
     func wasAdmitted(at revocationEpoch: Int) -> Bool {
         admittedAt.load(ordering: .relaxed) == revocationEpoch
     }

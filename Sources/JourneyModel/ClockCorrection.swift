@@ -1,26 +1,26 @@
-// Corrects a phone's clock against the server's (contract, section 3, "Clocks"). Pure: takes the times of one event
-// and the driver's `ClockMemory`, and returns the corrected time. The store keeps the memory between events.
+// Corrects a phone's clock against the server's (contract, section 3, "Clocks"). A pure function of the times of one
+// event and the driver's `ClockMemory`. The store keeps the `ClockMemory` between events.
 
-/// The rule that placed an event on the server's clock.
+/// The rule by which an event's time on the server's clock was determined.
 public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     /// The event has no send time.
     case noSendTime = "no_send_time"
-    /// Send and receive time differ by at most five minutes.
+    /// The send time and the receive time differ by at most five minutes.
     case rightClock = "right_clock"
-    /// `X-Sent-At`, made for this attempt, shows how far the clock is off.
+    /// `X-Sent-At`, which the phone sets anew for each attempt, shows how far the clock is off.
     case sentAt = "sent_at"
-    /// The skew is within a minute of the driver's last correction.
+    /// The skew differs from the driver's last correction by at most a minute.
     case knownCorrection = "known_correction"
-    /// `timestamp` shows how far the clock is off. It is later than the event, so it was set at sending, and no clock
-    /// of the driver is known yet.
+    /// `timestamp` shows how far the clock is off. It is more than a minute later than `occurred_at`, so it was set
+    /// when the event was sent. No clock of the driver was known before this event.
     case firstEvents = "first_events"
-    /// `timestamp` shows how far the clock is off, and recent events of the driver agree.
+    /// `timestamp` shows how far the clock is off, and recent events of the driver have the same skew.
     case recentEventsAgree = "recent_events_agree"
-    /// Only this event's `timestamp` shows that the clock is off. It is taken for the `timestamp` of an earlier
-    /// attempt.
+    /// Only the `timestamp` of this event suggests that the clock is off. It is assumed to be the `timestamp` of an
+    /// earlier attempt, which a retry repeated.
     case loneTimestamp = "lone_timestamp"
-    /// Even with the correction, the event would lie more than five minutes after its receive time. It gets the
-    /// receive time instead.
+    /// The corrected time would be more than five minutes after the receive time. The event gets the receive time
+    /// instead.
     case aheadOfReceipt = "ahead_of_receipt"
 }
 
@@ -28,22 +28,23 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
 public struct ClockCorrection: Hashable, Sendable {
     /// `occurred_at` on the server's clock; the time by which events are ordered.
     public var corrected: Moment
-    /// Receive time minus send time as measured, network delay included: negative for a clock that is ahead.
-    /// 0 when the event has no send time.
+    /// Receive time minus send time, which includes the network delay. Negative for a clock that is ahead. 0 when the
+    /// event has no send time.
     public var skewMilliseconds: Int64
-    /// Milliseconds added to `occurred_at`: 0, the skew, or a correction known before.
+    /// Milliseconds added to `occurred_at`: 0, the skew of this event, or a correction known from earlier events.
     public var correctionMilliseconds: Int64
     public var rule: ClockRule
     /// The memory after this event, to be stored for the driver's next event.
     public var memory: ClockMemory
 
-    /// Clocks that differ by at most this are not corrected.
+    /// A phone's clock that differs from the server's clock by at most this is not corrected.
     public static let toleranceMilliseconds: Int64 = 5 * 60 * 1000
-    /// Two skews that differ by at most this are taken for one clock; the difference is network delay.
+    /// Two skews that differ by at most this are assumed to come from the same clock, and the difference to be network
+    /// delay.
     public static let reuseMilliseconds: Int64 = 60 * 1000
 
     /// - Parameters:
-    ///   - sentAt: `X-Sent-At`, by the clock that `occurredAt` was read from.
+    ///   - sentAt: `X-Sent-At`, measured by the same clock as `occurredAt`.
     ///   - timestamp: `timestamp` of the body; used only if `sentAt` is nil. If both are nil, the clock is not
     ///     corrected.
     ///   - memory: the `memory` that resulted from the driver's previous event, in order of arrival.

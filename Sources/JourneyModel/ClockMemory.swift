@@ -1,14 +1,15 @@
-// The memory of a driver's clocks between events, and the correction that follows from it (contract, section 3,
-// "Clocks"). Pure. Small, because it is stored in the driver's row.
+// What is remembered about a driver's clocks between events, and the correction that follows from it (contract, section
+// 3, "Clocks"). Pure functions. The memory is small, because it is stored in the driver's row.
 
 /// The clocks that a driver's events have shown so far, in the order of their arrival.
 public struct ClockMemory: Hashable, Sendable {
-    /// A skew that only a `timestamp` showed and no other event confirmed.
+    /// A skew that was measured with a `timestamp` only and that no other event has confirmed.
     public struct LoneSkew: Hashable, Sendable {
         public var skewMilliseconds: Int64
         /// When the first event with this skew was received.
         public var receivedAt: Moment
-        /// Number of events with this skew, within the 2 s by which whole-second times differ; 2 also stands for more.
+        /// Number of events with this skew; 2 means two or more. Skews that differ by at most 2 s count as equal,
+        /// because times in whole seconds are not more exact.
         public var count: UInt8
 
         public init(skewMilliseconds: Int64, receivedAt: Moment, count: UInt8) {
@@ -20,9 +21,9 @@ public struct ClockMemory: Hashable, Sendable {
 
     /// The last correction that was accepted and not zero.
     public var lastCorrectionMilliseconds: Int64?
-    /// Whether some event had a clock that is right within the tolerance.
+    /// Whether the clock was right within the tolerance for at least one event.
     public var sawRightClock: Bool
-    /// Oldest first, at most `loneSkewsMax`.
+    /// The unconfirmed skews, oldest first, at most `loneSkewsMax`.
     public var loneSkews: [LoneSkew]
 
     public static let loneSkewsMax = 4
@@ -37,7 +38,8 @@ public struct ClockMemory: Hashable, Sendable {
 
     /// A lone skew older than this is not used.
     static let recentMilliseconds: Int64 = 60 * 60 * 1000
-    /// The largest difference of two skews measured with whole-second times of one clock, a little delay included.
+    /// The largest difference between two skews of one clock whose times are in whole seconds. It allows for a short
+    /// network delay.
     static let sameSkewMilliseconds: Int64 = 2 * 1000
 
     /// Returns the correction for an event with this skew and the rule that gave it, and updates the memory.
@@ -49,8 +51,8 @@ public struct ClockMemory: Hashable, Sendable {
     mutating func correction(
         forSkew skew: Int64, isOfThisAttempt: Bool, sentAfterMilliseconds: Int64, receivedAt: Moment
     ) -> (milliseconds: Int64, rule: ClockRule) {
-        // Checked before the tolerance: otherwise a clock that is off by about five minutes is corrected for one
-        // delivery and not for the next, and its events change places.
+        // Checked before the tolerance. Otherwise a clock that is off by about five minutes would be corrected for one
+        // delivery and not for the next, and the events would get a wrong order.
         if let last = lastCorrectionMilliseconds, last != 0,
             Self.distance(skew, last) <= ClockCorrection.reuseMilliseconds
         {
@@ -61,8 +63,8 @@ public struct ClockMemory: Hashable, Sendable {
             return (0, .rightClock)
         }
         if isOfThisAttempt { return (adopt(skew), .sentAt) }
-        // A `timestamp` equal to `occurred_at` does not show when the event was sent; a later `timestamp` was set at
-        // sending.
+        // A `timestamp` equal to `occurred_at` does not show when the event was sent. A `timestamp` later than
+        // `occurred_at` was set when the event was sent.
         if !hasKnownClock, sentAfterMilliseconds > ClockCorrection.reuseMilliseconds {
             return (adopt(skew), .firstEvents)
         }
@@ -79,13 +81,18 @@ public struct ClockMemory: Hashable, Sendable {
         return correction
     }
 
-    /// Returns the correction if a remembered skew agrees with this one: the smaller of the two, which contains less
-    /// delay.
+    /// Returns a correction if a remembered skew agrees with this skew. The correction is the smaller of the two skews,
+    /// because it contains less network delay. Returns nil if no remembered skew agrees.
     ///
-    /// Two skews agree if the phone's clock and the server's clock advanced equally between the events. Equal skews of
-    /// two events received more than a minute apart show this, since two late attempts would have to be late by the
-    /// same time. Skews within one burst show it only if they are equal within 2 s, from the third event on, and only
-    /// while no clock is known: two events of the same second that waited together also have equal skews.
+    /// Two skews agree if they show that the phone's clock and the server's clock advanced by the same time between the
+    /// two events.
+    ///
+    /// The skews of two events received more than a minute apart agree if they differ by at most a minute: if the skews
+    /// were only delays, both events would have had to be delayed by the same time, which is unlikely.
+    ///
+    /// The skews of events received within a minute agree only if they differ by at most 2 s, only from the third such
+    /// event on, and only while no clock of the driver is known. Two events are not enough, because two events of the
+    /// same second that waited together also have equal skews.
     private func agreed(_ skew: Int64, receivedAt: Moment) -> Int64? {
         for lone in loneSkews where Self.isRecent(lone, at: receivedAt) {
             let difference = Self.distance(skew, lone.skewMilliseconds)
@@ -114,8 +121,8 @@ public struct ClockMemory: Hashable, Sendable {
         distance(now.millisecondsSinceEpoch, lone.receivedAt.millisecondsSinceEpoch) <= recentMilliseconds
     }
 
-    /// Returns the largest known correction that is not above `skew`, or 0 if there is none. Delay only adds to a
-    /// skew, so this choice assumes the shortest delay.
+    /// Returns the largest known correction that is not above `skew`, or 0 if there is none. A network delay only makes
+    /// a skew larger, so this choice assumes the shortest delay.
     private func lastClock(before skew: Int64) -> Int64 {
         let known = [sawRightClock ? 0 : nil, lastCorrectionMilliseconds].compactMap(\.self)
         return known.filter { $0 <= skew }.max() ?? 0

@@ -1,9 +1,11 @@
-// When a journey's deadlines pass. A deadline has the place of its stored expiry in the order of events: after every
-// client event of its millisecond, grace before hard. Reads no clock: `now` is passed in.
+// Determines when a journey's deadlines pass. In the order of events, a deadline has the same position as its stored
+// expiry: after every client event of the same millisecond. If both deadlines are in one millisecond, the grace period
+// comes before the hard timeout. Reads no clock: `now` is passed in.
 
 extension Journey {
-    /// The next running deadline, grace first on a tie, with the name of the event that reports it; nil when none
-    /// runs. The store adds `sessionID` to that event; the journey keeps the id when the session ends.
+    /// The next running deadline, with the name of the event that reports it; nil if no deadline is running. If both
+    /// deadlines are at the same time, the grace period comes first. The store adds `sessionID` to the event, which the
+    /// journey keeps when the session ends.
     public var nextDeadline: (name: EventName, at: Moment)? {
         switch (graceDeadline, hardDeadline) {
         case (nil, nil): nil
@@ -14,8 +16,9 @@ extension Journey {
         }
     }
 
-    /// Returns the journey at `now`, after every deadline strictly before `now`. A deadline in the millisecond of
-    /// `now` has not passed, since a client event of that millisecond could still come before the deadline.
+    /// Returns the journey at `now`, to which every deadline strictly before `now` is applied. A deadline in the
+    /// millisecond of `now` has not passed yet, because a client event of that millisecond would come before the
+    /// deadline.
     public func advanced(to now: Moment) -> Journey {
         var journey = self
         while journey.takeDeadline(before: now) != nil {}
@@ -33,9 +36,9 @@ extension Journey {
         return deadline
     }
 
-    /// Applies the next deadline if it precedes `event` in the order, and returns it; otherwise returns nil and
-    /// changes nothing. `apply` does this too; a store calls this method first, to learn which expiries it must insert
-    /// before the event.
+    /// Applies the next deadline if it precedes `event` in the order of events, and returns the deadline; otherwise
+    /// returns nil and changes nothing. `apply` also applies deadlines. A store calls this method before `apply`, to
+    /// learn which expiries it must insert before the event.
     public mutating func takeDeadline(before event: OrderedEvent) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, precedes(deadline, event) else { return nil }
         end(by: deadline.name)
@@ -53,10 +56,10 @@ extension Journey {
 }
 
 extension OrderedEvent {
-    /// Returns the event that the server stores when a deadline of the session passes. Its `eventID`, which is also
-    /// its `idempotencyKey`, is a function of the arguments. So no expiry is stored twice, and two expiries of the
-    /// same time and rank (one of them stale) have the same order in every fold. The id begins with a non-ASCII
-    /// character, which ids of clients may not contain. The durations of the event are unused and 0.
+    /// Returns the event that the server stores when a deadline of the session passes. Its `eventID`, which is also its
+    /// `idempotencyKey`, is a function of the arguments. Therefore no expiry is stored twice, and two expiries of the
+    /// same time and rank, one of which is stale, have the same order in every fold. The id begins with a non-ASCII
+    /// character, which ids of clients may not contain. The two durations in the event are not used, and are 0.
     public static func expiry(_ name: EventName, at deadline: Moment, sessionID: String?) -> OrderedEvent {
         let id = "\u{A7}\(name.canonical)/\(sessionID ?? "")/\(deadline.millisecondsSinceEpoch)"
         return OrderedEvent(

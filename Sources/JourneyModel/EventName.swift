@@ -1,8 +1,8 @@
-// The names of events: one table of both spellings, of the events that require a session, and of the rank that
-// orders events of one millisecond (contract, section 1). States are in Transition.swift.
+// The names of events. One table has both spellings of each name, whether the event requires a session, and its rank in
+// the order of events of one millisecond (contract, section 1). States are in Transition.swift.
 
-/// The name of an event, in the canonical form that is stored. `exitedChargerAnchorZone` is two cases, because its
-/// meaning with a session differs from that without (contract, section 1).
+/// The name of an event, in the canonical form that is stored. The name `exitedChargerAnchorZone` has two cases,
+/// because its meaning depends on whether the event has a session (contract, section 1).
 public enum EventName: Hashable, Sendable {
     case chargerTargeted
     case enteredChargerIntentZone
@@ -26,7 +26,8 @@ public enum EventName: Hashable, Sendable {
 }
 
 extension EventName {
-    /// Every name that the contract lists, lowest lifecycle rank first; diagnostics rank after all of them.
+    /// Every name that the contract lists, the lowest lifecycle rank first. Diagnostic events have a higher rank than
+    /// all of these.
     public static let listed: [EventName] = [
         .chargerTargeted, .enteredChargerIntentZone, .exitedChargerIntentZone, .anchorDwellComplete, .anchorLost,
         .activationRejected, .exclusiveActivatedByWeb, .departedCharger, .enteredMerchantZone, .visitVerifiedByWeb,
@@ -80,7 +81,8 @@ extension EventName {
     /// Whether an event of this name is rejected without a `session_id`.
     public var requiresSession: Bool { row.requiresSession }
 
-    /// The rank that orders events of one millisecond with the same `sequence` or none: 0 to 14, diagnostics 15.
+    /// The rank that orders events of one millisecond with the same `sequence` or none: 0 to 14, and 15 for diagnostic
+    /// events.
     public var lifecycleRank: UInt8 { row.lifecycleRank }
 
     /// Returns `native_session_<canonical>` for an event with a `session_id`, otherwise

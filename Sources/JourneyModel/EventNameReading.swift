@@ -1,8 +1,8 @@
-// Reads an EventName from its spelling in a request, where an invalid spelling is a field error, and from the
-// canonical name in a stored row. Depends on neither routes nor rows.
+// Reads an EventName from its spelling in a request, where an invalid spelling is a field error, and from the canonical
+// name in a stored row. Does not know the routes or the other columns of the row.
 
 extension EventName {
-    /// Reads the member `event` of a submission, in either spelling; case-sensitive.
+    /// Reads the member `event` of a submission, which may have either spelling. Spellings are case-sensitive.
     ///
     /// - Parameter pointer: JSON Pointer to the event object, for example `/events/3`; empty for a single event.
     /// - Throws: a `FieldError` at `/event` if `spelling` is not a name; a `FieldError` at `/session_id` if a required
@@ -12,7 +12,8 @@ extension EventName {
         self = try spelling.withUTF8 { Self.reading($0, hasSession: hasSession, at: pointer) }.get().name
     }
 
-    /// Reads the UTF-8 of a spelling as `init(spelling:hasSession:at:)` does; also returns the spelling.
+    /// Reads the UTF-8 of a spelling by the rules of `init(spelling:hasSession:at:)`. Returns the name and the
+    /// spelling.
     static func reading(
         _ spelling: UnsafeBufferPointer<UInt8>, hasSession: Bool, at pointer: String = ""
     ) -> Result<(name: EventName, spelling: String), FieldError> {
@@ -24,7 +25,8 @@ extension EventName {
         }
         var name = named
         if name == .anchorLost && hasSession {
-            // Only the spelling `exitedChargerAnchorZone` stands for either event, depending on the session.
+            // Only the spelling `exitedChargerAnchorZone` can mean both events, depending on whether there is a
+            // session.
             guard text == name.canonical else {
                 return .failure(
                     FieldError(pointer: pointer + "/session_id", detail: "must be absent from anchor_lost"))

@@ -1,15 +1,15 @@
-// The contract's total order of a driver's events (section 1, "The order"). Compares stored members only, never the
-// order of arrival.
+// The contract's total order of a driver's events (section 1, "The order"). Compares only stored members of the events.
+// The order of arrival has no effect.
 
 import Foundation
 
 extension OrderedEvent: Comparable {
     /// Compares, in turn: corrected time; origin, a client's event before a server's expiry; `sequence`, absent before
-    /// present; precision, a time with a fraction of a second before a time without; lifecycle rank; event_id as
-    /// bytes; idempotency key as bytes. The last three do not decide between two events for which `sharesSecond` is
-    /// true: OrderWithinSecond.swift orders them.
+    /// present; precision, a time with a fraction of a second before a time without; lifecycle rank; event_id as bytes;
+    /// idempotency key as bytes. Two events for which `sharesSecond` is true are not ordered by the last three of
+    /// these, but by OrderWithinSecond.swift.
     ///
-    /// Two stored events of one driver never tie: their idempotency keys differ.
+    /// No two stored events of one driver are equal in this order, because their idempotency keys differ.
     public static func < (earlier: OrderedEvent, later: OrderedEvent) -> Bool {
         if earlier.occurredAt != later.occurredAt { return earlier.occurredAt < later.occurredAt }
         if earlier.origin != later.origin { return earlier.origin.rawValue < later.origin.rawValue }
@@ -18,8 +18,8 @@ extension OrderedEvent: Comparable {
         return earlier.precedesByRank(later)
     }
 
-    /// Returns whether both events have the same time, sent without a fraction of a second, and the same sequence or
-    /// none. The journey before two such events then decides which of them is first.
+    /// Returns whether both events have the same time, both times were sent without a fraction of a second, and both
+    /// events have the same sequence or none. The journey before two such events decides which of them comes first.
     public func sharesSecond(with other: OrderedEvent) -> Bool {
         isWholeSecond && other.isWholeSecond && occurredAt == other.occurredAt && origin == other.origin
             && sequence == other.sequence
@@ -36,8 +36,9 @@ extension OrderedEvent: Comparable {
         return earlier.idempotencyKey.utf8.lexicographicallyPrecedes(later.idempotencyKey.utf8)
     }
 
-    /// Compares sequences; an absent one comes first. Comparing them only if both are present would not be transitive:
-    /// with A(1) < B(2), the rank of an event C without a sequence could place C after B and before A.
+    /// Compares sequences. An absent sequence comes before every present one. If sequences were compared only when both
+    /// are present, the order would not be transitive: with A(1) < B(2), the rank of an event C without a sequence
+    /// could place C after B and before A.
     private static func precedes(_ earlier: Int64?, _ later: Int64?) -> Bool {
         guard let later else { return false }
         guard let earlier else { return true }
@@ -45,8 +46,8 @@ extension OrderedEvent: Comparable {
     }
 }
 
-/// Returns whether both texts have the same bytes. `==` on String treats canonically equivalent texts as equal, which
-/// a database does not.
+/// Returns whether both texts have the same bytes. `==` on String also treats canonically equivalent texts as equal,
+/// but a database does not.
 package func haveSameBytes(_ one: String, _ other: String) -> Bool {
     guard one.utf8.count == other.utf8.count else { return false }
     var (one, other) = (one, other)

@@ -1,5 +1,5 @@
-/// One event as a client sent it, decoded and valid in itself. The store checks whether the idempotency key was used
-/// before, and to which driver the session belongs.
+/// One event as a client sent it, decoded, with valid members. The store still has to check whether the idempotency key
+/// was used before, and to which driver the session belongs.
 public struct EventSubmission: Hashable, Sendable {
     public var name: EventName
     /// The client's own spelling of the name, stored in addition to the canonical one.
@@ -12,11 +12,11 @@ public struct EventSubmission: Hashable, Sendable {
     public var sessionID: String?
     public var chargerID: String?
     public var merchantID: String?
-    /// As sent, uncorrected.
+    /// As sent, not corrected for the phone's clock.
     public var occurredAt: Moment
     /// `occurred_at` exactly as sent, with its offset and its digits.
     public var occurredAtText: String
-    /// The header `X-Sent-At`, by the phone's clock at this attempt.
+    /// The header `X-Sent-At`: the time of this attempt by the phone's clock.
     public var sentAt: Moment?
     /// `timestamp` of the body, which a byte-identical retry repeats.
     public var timestamp: Moment?
@@ -29,9 +29,9 @@ public struct EventSubmission: Hashable, Sendable {
     public var previousState: JourneyState?
     /// The sent members of `EventDetail.all`, as a compact JSON object in the order of `all`; nil if none was sent.
     public var details: String?
-    /// Equal for two submissions exactly when their parsed members without `timestamp` are equal. For repeats that
-    /// differ in `app_state` or `schema_version`, see `canonicalForm(appState:schemaVersion:)`. The form is canonical
-    /// JSON in ASCII, which the store hashes.
+    /// Canonical JSON in ASCII, which the store hashes. It is equal for two submissions exactly when their parsed
+    /// members without `timestamp` are equal. For repeats that differ in `app_state` or `schema_version`, see
+    /// `canonicalForm(appState:schemaVersion:)`.
     public var canonicalForm: [UInt8]
 
     public init(
@@ -64,6 +64,6 @@ public struct EventSubmission: Hashable, Sendable {
 }
 
 extension EventSubmission {
-    /// Whether `occurred_at` came without a fraction of a second.
+    /// Whether `occurred_at` was sent without a fraction of a second.
     public var isWholeSecond: Bool { !occurredAtText.utf8.contains(UInt8(ascii: ".")) }
 }

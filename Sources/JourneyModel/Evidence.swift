@@ -1,10 +1,10 @@
-// How a phone's report of its own state extends the table of transitions (contract, section 1, "What is implied").
-// Shipped clients send in `metadata.previous_state` the state from which they made a transition. If the server is in
-// another state, events are missing, and the steps from the server's state to the sent state are proven. This file
-// handles neither the order of events nor deadlines.
+// Extends the table of transitions by what phones report about their own state (contract, section 1, "What is
+// implied"). Shipped clients send in `metadata.previous_state` the state that they were in before the event. If the
+// server is in another state, events are missing, and the steps from the server's state to the sent state are proven.
+// This file handles neither the order of events nor deadlines.
 
 extension Journey {
-    /// The effect of an event in this journey: the missing steps that it proves, then its own transition.
+    /// The effect of an event on this journey: the missing steps that the event proves, and then its own transition.
     struct Course: Hashable {
         var implied: ImpliedSteps
         var transition: Transition
@@ -35,17 +35,17 @@ extension Journey {
     private func provenCourse(of event: OrderedEvent) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
-            // The event that ended the session is missing, and its kind cannot be known. The next journey begins with
-            // a reset.
+            // The event that ended the session is missing, and it is unknown which event that was. The next journey
+            // begins with a reset.
             return state == .idle ? nil : Course(Transition(from: evidence, on: event.name))
         }
         guard let path = ImpliedSteps.path(from: state, to: evidence) else { return nil }
         return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
-    /// Returns the course of an event of another session than the one in progress. The session in progress is closed
-    /// by the activation of the other session, and by its departure, arrival or verification with evidence. The end of
-    /// the other session has no effect, since it may come from an old timer.
+    /// Returns the course of an event whose session is not the session in progress. The session in progress is closed
+    /// if the event activates its own session, or if it is a departure, arrival or verification with evidence. An event
+    /// that ends its own session has no effect, because it may come from an old timer.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
         switch event.name {

@@ -1,7 +1,8 @@
-/// One error in one member of a request body or one header: the wire's `{"pointer":"/occurred_at","detail":"..."}`
-/// (contract, section 5).
+/// An error in one member of a request body or in one header field. Its JSON form is
+/// `{"pointer":"/occurred_at","detail":"..."}` (contract, section 5).
 public struct FieldError: Error, Hashable, Sendable {
-    /// A JSON Pointer (RFC 6901) into the body; for a header its field name, for example `Idempotency-Key`.
+    /// A JSON Pointer (RFC 6901) into the body; for an error in a header field, the name of the field, for example
+    /// `Idempotency-Key`.
     public var pointer: String
     /// A sentence for a person: what is wrong and what is allowed. Never repeats the value.
     public var detail: String

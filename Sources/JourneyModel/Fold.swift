@@ -1,20 +1,20 @@
-// The fold: a journey is the result of its events, applied one after another in the contract's order
-// (EventOrder.swift). The fold reads no clock and stores nothing: a deadline passes when an event, or the `now` passed
-// in, lies after the deadline.
+// The fold: it makes a journey from events, by applying them one after another in the contract's order
+// (EventOrder.swift). The fold reads no clock and stores nothing. A deadline passes when the next event, or the `now`
+// that is passed in, is later than the deadline.
 //
-// A deadline has a place in the order of events: that of the expiry that the server stores for it. Verdicts and states
-// therefore do not depend on whether the expiry is stored already. A stored expiry whose deadline was moved or cleared
-// by a late event has no effect.
+// In the order of events, a deadline has the same position as the expiry that the server stores for it. Verdicts and
+// states therefore do not depend on whether the expiry is stored already. A stored expiry whose deadline was moved or
+// cleared by a late event has no effect.
 
 extension Journey {
-    /// Applies one event at its place in the order: first the deadlines before it, then the event.
+    /// Applies the next event in the order: first the deadlines before the event, then the event itself.
     ///
-    /// An event of `origin` server ends the session exactly if its name, time and session are those of the journey's
-    /// next deadline. Otherwise its verdict is `.none`.
+    /// An event whose `origin` is server ends the session if its name, time and session are those of the journey's next
+    /// deadline. Otherwise the event has no effect, and its verdict is `.none`.
     ///
-    /// The resulting journey and the verdict depend only on this journey and the event. So a refold may stop at the
-    /// first event after which the journey equals the journey stored after that event: all later results are
-    /// unchanged.
+    /// The resulting journey and the verdict depend only on this journey and the event. A refold may therefore stop at
+    /// the first event after which the journey equals the journey that is stored after that event, because all later
+    /// results are then unchanged.
     public mutating func apply(_ event: OrderedEvent) -> Verdict {
         while takeDeadline(before: event) != nil {}
         switch event.origin {
@@ -47,8 +47,8 @@ extension Journey {
         }
     }
 
-    /// Applies an implied step at the time of the event that proves the step. The step cannot have happened later, so
-    /// a deadline that it starts never passes too early.
+    /// Applies an implied step at the time of the event that proves the step. The step cannot have happened later than
+    /// that, so a deadline that starts with the step never passes too early.
     private mutating func take(_ step: EventName, provedBy event: OrderedEvent) {
         switch step {
         case .reset: reset()
@@ -84,8 +84,8 @@ extension Journey {
         state = destination
     }
 
-    /// Sets the charger that chargerTargeted names: in IDLE and NEAR_CHARGER for this journey, in SESSION_ENDED for
-    /// the next one. An event without a `charger_id` has no effect.
+    /// Sets the target to the charger in a chargerTargeted event: in IDLE and NEAR_CHARGER the target of this journey,
+    /// in SESSION_ENDED the target of the next journey. An event without a `charger_id` has no effect.
     private mutating func setTarget(_ event: OrderedEvent) {
         guard event.name == .chargerTargeted, let chargerID = event.chargerID else { return }
         switch state {
@@ -109,7 +109,7 @@ extension Journey {
             }
     }
 
-    /// Starts a fresh journey, from SESSION_ENDED or from a journey that is abandoned.
+    /// Starts a new journey. The present journey is in SESSION_ENDED or is abandoned.
     private mutating func reset() {
         self = Journey(targetChargerID: nextTargetChargerID, previousSessionID: sessionID ?? previousSessionID)
     }
@@ -125,7 +125,8 @@ public enum Fold {
     ///
     /// - Parameter events: in order of arrival.
     public static func inOrder(_ events: [OrderedEvent], from start: Journey = Journey()) -> [OrderedEvent] {
-        // Events that share a second are sorted by arrival here: OrderWithinSecond takes them in order of arrival.
+        // Events that share a second are sorted by arrival here, because OrderWithinSecond takes them in order of
+        // arrival.
         let sorted = events.indices.sorted { one, other in
             if events[one].sharesSecond(with: events[other]) { return one < other }
             return events[one] < events[other]

@@ -8,10 +8,11 @@ public struct DriverID: Hashable, Sendable, CustomStringConvertible {
 
     public var description: String { rawValue }
 
-    /// Prefix of the id of every driver of `dwell simulate`. Any other driver's id is `drv_...`, or is put into a
-    /// token by a holder of the signing key. No client can choose its id.
+    /// Prefix of the id of every driver of `dwell simulate`. The id of any other driver is `drv_...`, or was put into a
+    /// token by a holder of the signing key. No client can choose its own id.
     public static let simulatedPrefix = "simulated-"
 
-    /// Whether this is a driver of `dwell simulate`, which is left out of all metrics and never sent to analytics.
+    /// Whether this is a driver of `dwell simulate`. Such drivers are left out of all metrics and never sent to
+    /// analytics.
     public var isSimulated: Bool { rawValue.utf8.starts(with: Self.simulatedPrefix.utf8) }
 }

@@ -1,9 +1,9 @@
 // Steps of a journey that were not reported and that a later event proves (contract, section 1, "What is implied").
 // Evidence.swift and Transition.swift decide which steps an event implies.
 
-/// A set of implied steps. A verdict implies each step at most once, and always in the order of `inOrder`.
+/// A set of implied steps. A verdict implies each step at most once, and the steps always have the order of `inOrder`.
 ///
-/// The bits are stored in databases: a bit is never reused for another step.
+/// The bits are stored in databases, so a bit must never be reused for another step.
 public struct ImpliedSteps: OptionSet, Hashable, Sendable {
     public var rawValue: UInt8
 
@@ -27,7 +27,7 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         (.anchored, .exclusiveActivatedByWeb), (.sessionActive, .departedCharger), (.inTransit, .enteredMerchantZone),
     ]
 
-    /// The steps in an order that fits every path: reset, entries, exits, then the steps of a session.
+    /// The steps in an order that is right for every path: reset, entries, exits, and then the steps of a session.
     private static let steps: [(step: ImpliedSteps, name: EventName)] = [
         (.reset, .reset), (.enteredChargerIntentZone, .enteredChargerIntentZone),
         (.anchorDwellComplete, .anchorDwellComplete), (.anchorLost, .anchorLost),
@@ -52,9 +52,10 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
 
     /// Reads the wire's `implied`. Names unknown to this release are ignored.
     ///
-    /// `exitedChargerAnchorZone` is the departure if other steps of a session are listed, or else the lost anchor if a
-    /// dwell or the exit from the intent zone is listed. With neither, `state`, the driver's state now, decides: in or
-    /// after a session it is the departure.
+    /// The name `exitedChargerAnchorZone` can mean the departure or the lost anchor. It means the departure if another
+    /// step of a session is listed. Otherwise it means the lost anchor if the dwell or the exit from the intent zone is
+    /// listed. If none of these is listed, the driver's present state (`state`) decides: within or after a session the
+    /// name means the departure, and otherwise the lost anchor.
     public init(names: [String], state: JourneyState) {
         self = []
         for name in names where name != EventName.anchorLost.canonical {
@@ -67,9 +68,9 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         insert(isDeparture ? .departedCharger : .anchorLost)
     }
 
-    /// Returns the shortest path between two states by events that phones report; nil when there is none. A path from
-    /// SESSION_ENDED begins with the reset. No path leads to SESSION_ENDED, because the reason for a session's end is
-    /// never implied.
+    /// Returns the shortest path between two states that consists of events that phones report; nil if there is none. A
+    /// path from SESSION_ENDED begins with the reset. No path leads to SESSION_ENDED, because the reason for a
+    /// session's end is never implied.
     static func path(from start: JourneyState, to end: JourneyState) -> ImpliedSteps? {
         switch (start, end) {
         case (_, _) where start == end: return []

@@ -1,6 +1,6 @@
-/// A driver's state in the fold after an event: everything that the next event's verdict depends on.
+/// The state of a driver's journey after an event: everything on which the verdict on the next event depends.
 public struct Journey: Hashable, Sendable {
-    /// Why a session, or a journey before its session, is over. Raw values are the wire's spelling.
+    /// The reason why a session, or a journey without a session, is over. Raw values are the spelling on the wire.
     public enum Ending: String, Hashable, Sendable, CaseIterable {
         case verified
         case grace
@@ -13,21 +13,23 @@ public struct Journey: Hashable, Sendable {
     }
 
     public var state: JourneyState
-    /// The session in progress, or in SESSION_ENDED the one that ended; nil before a session begins.
+    /// The session in progress; in SESSION_ENDED, the session that ended; nil before a session begins.
     public var sessionID: String?
     /// The charger of this journey (`charger_id` of the latest chargerTargeted, or of the event that entered the zone).
     public var targetChargerID: String?
-    /// Set by chargerTargeted in SESSION_ENDED; becomes `targetChargerID` at the reset.
+    /// The charger of the next journey. Set by chargerTargeted in SESSION_ENDED; becomes `targetChargerID` at the
+    /// reset.
     public var nextTargetChargerID: String?
-    /// Runs in IN_TRANSIT only.
+    /// The end of the grace period. It runs in IN_TRANSIT only.
     public var graceDeadline: Moment?
-    /// Runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
+    /// The time of the hard timeout. It runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
     public var hardDeadline: Moment?
-    /// Why the session ended; set in SESSION_ENDED only. Nil in SESSION_ENDED if retention deleted the event that
-    /// ended the session before this member existed. Never `superseded` or `reset`: a session with such an ending is
-    /// not followed by SESSION_ENDED.
+    /// The reason why the session ended; set in SESSION_ENDED only. In SESSION_ENDED it is nil if the session ended
+    /// before the server stored this member, and retention has deleted the event that ended the session. Never
+    /// `superseded` or `reset`, because a session that ends in one of these ways is not followed by SESSION_ENDED.
     public var endedBy: Ending?
-    /// The driver's session before `sessionID`. It is over: its events neither restart it nor move another session.
+    /// The driver's session before `sessionID`. That session is over: its events neither restart it nor change another
+    /// session.
     public var previousSessionID: String?
 
     public init(
@@ -45,7 +47,7 @@ public struct Journey: Hashable, Sendable {
         self.previousSessionID = previousSessionID
     }
 
-    /// Compares ids by their bytes, so that a refold stops exactly where its journey is identical to the stored one.
+    /// Compares ids by their bytes, so that a refold stops only where its journey is identical to the stored journey.
     public static func == (one: Journey, other: Journey) -> Bool {
         one.state == other.state && one.graceDeadline == other.graceDeadline && one.hardDeadline == other.hardDeadline
             && one.endedBy == other.endedBy && haveSameBytes(one.sessionID, other.sessionID)
@@ -56,8 +58,8 @@ public struct Journey: Hashable, Sendable {
 }
 
 extension Journey {
-    /// Returns why this journey's session in progress is over in `next`, the journey after the next event, if the
-    /// session ended without SESSION_ENDED. Nil if it is not over, or if `next` is in SESSION_ENDED.
+    /// Returns the reason why the next event closed this journey's session in progress without the state SESSION_ENDED.
+    /// `next` is the journey after that event. Returns nil if `next` has the same session, in progress or ended.
     public func closing(by next: Journey) -> Ending? {
         guard state.hasSessionInProgress, !haveSameBytes(sessionID, next.sessionID) else { return nil }
         return next.sessionID == nil ? .reset : .superseded

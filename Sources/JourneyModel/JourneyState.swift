@@ -1,4 +1,4 @@
-/// Where a driver is on the way from the charger to the merchant. Raw values are the wire's spelling
+/// The driver's position on the way from the charger to the merchant. Raw values are the spelling on the wire
 /// (contract, section 1).
 public enum JourneyState: String, Hashable, Sendable, CaseIterable {
     case idle = "IDLE"

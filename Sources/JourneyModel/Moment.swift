@@ -11,13 +11,13 @@ public struct Moment: Hashable, Comparable, Sendable {
         earlier.millisecondsSinceEpoch < later.millisecondsSinceEpoch
     }
 
-    /// Returns the moment `milliseconds` later; saturates at the limits of `Int64`.
+    /// Returns the moment `milliseconds` later than this one. Saturates at the limits of `Int64`.
     public func advanced(byMilliseconds milliseconds: Int64) -> Moment {
         let (sum, overflow) = millisecondsSinceEpoch.addingReportingOverflow(milliseconds)
         return Moment(millisecondsSinceEpoch: overflow ? (milliseconds > 0 ? .max : .min) : sum)
     }
 
-    /// Returns the moment `seconds` later; saturates at the limits of `Int64`.
+    /// Returns the moment `seconds` later than this one. Saturates at the limits of `Int64`.
     public func advanced(bySeconds seconds: Int) -> Moment {
         let (milliseconds, overflow) = Int64(seconds).multipliedReportingOverflow(by: 1000)
         return advanced(byMilliseconds: overflow ? (seconds > 0 ? .max : .min) : milliseconds)
@@ -30,7 +30,8 @@ public struct Moment: Hashable, Comparable, Sendable {
         return advanced(byMilliseconds: -(((millisecondsSinceEpoch % length) + length) % length))
     }
 
-    /// Returns the milliseconds from `earlier` to this moment, negative if this moment is earlier; saturates.
+    /// Returns the milliseconds from `earlier` to this moment, negative if this moment is earlier than `earlier`.
+    /// Saturates at the limits of `Int64`.
     public func milliseconds(since earlier: Moment) -> Int64 {
         let (difference, overflow) = millisecondsSinceEpoch.subtractingReportingOverflow(earlier.millisecondsSinceEpoch)
         return overflow ? (self > earlier ? .max : .min) : difference

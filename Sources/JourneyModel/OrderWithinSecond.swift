@@ -1,25 +1,29 @@
-// The order of events that have the same time in whole seconds and the same sequence or none (contract, section 1,
-// "The order"): each event is placed where it is legal after the events before it. Clients with whole-second times
-// send the events of one second in any order, and only the journey shows which came first.
+// Orders events that have the same time in whole seconds and the same sequence or none (contract, section 1, "The
+// order"), so that each event is legal after the events before it, if possible. Clients whose times are in whole
+// seconds send the events of one second in any order. Only the state of the journey shows which of the events happened
+// first.
 
-/// Finds the order of events for each two of which `sharesSecond` is true.
+/// Finds the order of several events, if `sharesSecond` is true for every two of them.
 public enum OrderWithinSecond {
-    /// The most events of one second that are ordered: the first to arrive. Further events follow in order of arrival.
-    /// A phone sends only a few, and the work grows with the cube of their number.
+    /// The largest number of events of one second that are ordered. If there are more, only the first to arrive are
+    /// ordered, and the others follow in order of arrival. A phone sends only a few such events, and the work grows
+    /// with the cube of their number.
     public static let searchedMax = 32
 
     /// Returns the order of `events`, as indexes into it.
     ///
-    /// Each next event is taken from the first nonempty group:
+    /// The events are taken one after the other. The next event comes from the first of these groups that is not empty:
     ///
-    /// 1. events that move the state. Several are compared by these criteria in turn: fewest other events out of reach
-    ///    afterwards, even with implied steps; legal directly, by the table and by its evidence; fewest implied steps;
-    ///    most other events legal afterwards without implied steps; not an end of the journey, or else the end with
-    ///    the lowest lifecycle rank; first to arrive.
-    /// 2. events that move nothing, by lifecycle rank and ids.
+    /// 1. events that move the state, and events without a transition that fit the present state. (They fit if they
+    ///    report it as their previous state, or if they report none and set the target.) Of several events, the next
+    ///    one is chosen by the first of these criteria in which they differ: the fewest other events become impossible,
+    ///    even with implied steps; the event is legal without implied steps, by the table and by its evidence; it needs
+    ///    the fewest implied steps; the fewest other events become impossible without implied steps; it does not end
+    ///    the journey, or else has the lowest lifecycle rank; it arrived first.
+    /// 2. other events without a transition, by lifecycle rank and ids.
     /// 3. rejected events, by lifecycle rank and ids.
     ///
-    /// Events that the fold treats alike are in the order of their ids.
+    /// Events that differ only in their ids are ordered by their ids.
     ///
     /// - Parameters:
     ///   - events: in order of arrival.
@@ -48,7 +52,8 @@ public enum OrderWithinSecond {
                 (best, fit) = (index, other)
             }
         }
-        // Of several events that the fold treats alike, the first by id is taken, which makes the order deterministic.
+        // Of several events that the fold treats alike, the first by its ids is taken, which makes the order
+        // deterministic.
         let chosen = left[best].event
         for index in left.indices where left[index].event.isSame(asFact: chosen) {
             if left[index].event.precedesByRank(left[best].event) { best = index }
@@ -57,12 +62,12 @@ public enum OrderWithinSecond {
     }
 }
 
-/// An event that is not placed yet.
+/// An event whose position in the order is not determined yet.
 private struct Candidate {
     let index: Int
     let event: OrderedEvent
-    /// The states from which the event has a transition without implied steps, and the destination; both are empty for
-    /// an event that moves no state.
+    /// The states from which the event has a transition without implied steps, and the state to which the transition
+    /// leads. Both are empty for an event that never moves the state.
     let sources: StateSet
     let destination: StateSet
 
@@ -75,8 +80,7 @@ private struct Candidate {
             if let evidence = event.evidence {
                 if evidence != state { continue }
             } else if !implied.isEmpty, implied != .reset {
-                // From this state the transition skips an event: it is legal only with implied steps and does not
-                // count.
+                // From this state the event is legal only with implied steps, so the state does not count as a source.
                 continue
             }
             sources.insert(StateSet(state))
@@ -107,8 +111,8 @@ private struct StateSet: OptionSet {
         rawValue = 1 << bit
     }
 
-    /// These states and every state that implied steps reach from them without a reset. An event that needs a reset
-    /// belongs to another journey.
+    /// These states and every state that implied steps reach from them without a reset. States after a reset are not
+    /// included, because an event that needs a reset belongs to another journey.
     var withImpliedSteps: StateSet {
         JourneyState.allCases.reduce(into: self) { all, start in
             if contains(StateSet(start)) { all.formUnion(Self.reached(from: start)) }
@@ -125,7 +129,7 @@ private struct StateSet: OptionSet {
     }
 }
 
-/// How well an event fits as the next one.
+/// The values by which an event is compared with other candidates for the next event.
 private struct Fit {
     private enum Kind: Int {
         case legal
@@ -136,7 +140,8 @@ private struct Fit {
 
     private let kind: Kind
     private let impliedCount: Int
-    /// How many other events are out of reach afterwards: even with implied steps, and without (`illegal`).
+    /// The number of other events that become impossible after this event: `unreachable` of them even with implied
+    /// steps, `illegal` of them without implied steps.
     private let unreachable: Int
     private let illegal: Int
     /// 0 for an event that does not end the journey, otherwise its lifecycle rank.
@@ -155,8 +160,8 @@ private struct Fit {
             self.init(isHere ? .legal : .noEffect)
         case .to(let destination, let further):
             let implied = course.implied.union(further)
-            // If the evidence is the journey's state, no event is missing, and steps that the table implies do not
-            // count.
+            // If the event's evidence is the journey's state, no event is missing. Steps that the table implies are
+            // then not counted.
             let isExact = event.evidence.map { $0 == journey.state } ?? implied.isEmpty
             let start = StateSet(destination)
             self.init(
@@ -175,7 +180,8 @@ private struct Fit {
         self.endRank = endRank
     }
 
-    /// Returns how many other events have no source among the states that the others reach from `start`.
+    /// Returns the number of other events that become impossible: none of their sources is among the states to which
+    /// the other events lead from `start`.
     private static func count(
         notFrom start: StateSet, after candidate: Candidate, _ left: [Candidate], implying: Bool
     ) -> Int {
@@ -192,8 +198,8 @@ private struct Fit {
 
     private var moves: Bool { kind == .legal || kind == .legalWithImpliedSteps }
 
-    /// Returns whether this event goes before the other. `isEarlierById` is the comparison by rank and ids. On a tie
-    /// the first to arrive stays first.
+    /// Returns whether this event comes before the other. `isEarlierById` is the result of comparing rank and ids.
+    /// Returns false on a tie, so that the first to arrive stays first.
     func precedes(_ other: Fit, isEarlierById: Bool) -> Bool {
         guard moves, other.moves else {
             return kind != other.kind ? kind.rawValue < other.kind.rawValue : isEarlierById

@@ -1,10 +1,10 @@
-/// A stored event as the fold sees it: its meaning, its place in the order, and the durations in force when it was
-/// stored. `<` is the contract's order (`EventOrder.swift`), except for events within the same second whose
+/// The members of a stored event that the fold uses: its meaning, its position in the order, and the durations in force
+/// when it was stored. `<` is the contract's order (`EventOrder.swift`), except for events within the same second whose
 /// times have no fraction: their order depends on the journey before them (`OrderWithinSecond.swift`).
 public struct OrderedEvent: Hashable, Sendable {
     public enum Origin: UInt8, Hashable, Sendable {
         case client = 0
-        /// An expiry stored by the server; comes after every client event of its millisecond.
+        /// An expiry that the server stored. It comes after every client event of the same millisecond.
         case server = 1
     }
 
@@ -17,12 +17,12 @@ public struct OrderedEvent: Hashable, Sendable {
     public var eventID: String
     public var idempotencyKey: String
     public var origin: Origin
-    /// The state that the client reports it was in before the event; nil when not reported.
+    /// The state before the event, as reported by the client; nil if not reported.
     public var previousState: JourneyState?
-    /// Whether `occurred_at` came without a fraction of a second. The fold orders such events of one time by which of
-    /// them is legal next (OrderWithinSecond.swift).
+    /// Whether `occurred_at` was sent without a fraction of a second. Of several such events of one time, the fold
+    /// applies next the one that is legal in the state reached so far (OrderWithinSecond.swift).
     public var isWholeSecond: Bool
-    /// `gracePeriodSeconds` and `hardTimeoutSeconds` of the settings stored with this event.
+    /// `gracePeriodSeconds` and `hardTimeoutSeconds` in the settings that were in force when this event was stored.
     public var gracePeriodSeconds: Int
     public var hardTimeoutSeconds: Int
 

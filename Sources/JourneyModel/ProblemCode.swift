@@ -1,7 +1,7 @@
 // The stable codes of section 5 of the contract, each with its status, its title and whether a retry can succeed. The
-// module API maps errors to these codes and writes each problem's `detail`.
+// module API maps errors to these codes and writes the `detail` of each problem.
 
-/// The member `code` of a problem. Clients may switch over the codes; no code is ever renamed.
+/// The member `code` of a problem. Clients may depend on the codes, so no code is ever renamed.
 public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case badRequest = "bad_request"
     case malformedJSON = "malformed_json"
@@ -21,12 +21,12 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case idempotencyKeyReused = "idempotency_key_reused"
     case rateLimited = "rate_limited"
     case headerFieldsTooLarge = "header_fields_too_large"
-    /// The event may or may not have been stored: retry with the same key.
+    /// The event may or may not have been stored. Retry with the same idempotency key.
     case internalError = "internal_error"
     case notImplemented = "not_implemented"
-    /// The server is starting, draining or full. Nothing was stored: retry.
+    /// The server is starting, draining or full. Nothing was stored, so retry.
     case serviceUnavailable = "service_unavailable"
-    /// The database accepts no writes. Nothing was stored: retry.
+    /// The database accepts no writes. Nothing was stored, so retry.
     case storeUnavailable = "store_unavailable"
     /// A service that the server calls does not respond, for example Apple's key set.
     case upstreamUnavailable = "upstream_unavailable"
@@ -38,8 +38,8 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     /// A short name for people, the same for every occurrence (RFC 9457, section 3.1.3).
     public var title: String { meaning.title }
 
-    /// Whether the same request can succeed later. With 429 and 503 retry after `Retry-After`, with 408 at any time,
-    /// with 500 under the same idempotency key: the response then shows whether the event was stored.
+    /// Whether the same request can succeed later. After 429 or 503, retry once `Retry-After` has passed; after 408, at
+    /// any time. After 500, retry with the same idempotency key; the response then shows whether the event was stored.
     public var isRetryable: Bool {
         switch status {
         case 408, 429, 500, 503: true
@@ -47,7 +47,7 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// RFC 9457, section 3.1.1: identifies the kind of problem and is not meant to be fetched.
+    /// The member `type` (RFC 9457, section 3.1.1). It identifies the kind of problem and is not meant to be fetched.
     public var typeURI: String { "urn:dwell:problem:" + rawValue }
 
     private var meaning: (status: Int, title: String) {

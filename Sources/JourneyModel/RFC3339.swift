@@ -1,5 +1,5 @@
-// Parses and formats times as of RFC 3339, section 5.6, to and from a Moment. No time zone database and no
-// formatter: only the offset in the text counts. Years 0000 to 9999 of the proleptic Gregorian calendar.
+// Converts times in the form of RFC 3339, section 5.6, to a Moment and back. Uses no time zone database, because the
+// text itself has the offset. The years are 0000 to 9999 of the proleptic Gregorian calendar.
 
 import GregorianCalendar
 
@@ -10,12 +10,12 @@ public enum RFC3339 {
 
     /// Parses a `date-time`. Its fraction, of any number of digits, is truncated to milliseconds.
     ///
-    /// Strict: the offset is required (`Z`, `z` or `±hh:mm`, `-00:00` too), the separator is `T` or `t`, every
-    /// field has all its digits and a valid value. Nil for anything else, and for an instant that lies, in UTC,
-    /// outside the years 0000 to 9999.
+    /// The parser is strict: the offset is required (`Z`, `z` or `±hh:mm`, also `-00:00`), the separator is `T` or `t`,
+    /// and every field has all its digits and a valid value. Returns nil for any other text, and for a time that in UTC
+    /// lies outside the years 0000 to 9999.
     ///
     /// A leap second (`:60`, only where UTC has 23:59 on the last day of a month) becomes the last millisecond of its
-    /// minute. Moment cannot represent a leap second, and this value still lies before the following midnight.
+    /// minute. Moment cannot represent a leap second, and this value is the last one before the following midnight.
     public static func moment(from utf8: UnsafeBufferPointer<UInt8>) -> Moment? {
         var scanner = RFC3339Scanner(utf8)
         guard let date = scanner.date(), scanner.take("T", or: "t"), let time = scanner.time(),
@@ -33,14 +33,14 @@ public enum RFC3339 {
         return earliest <= moment && moment <= latest ? moment : nil
     }
 
-    /// Parses the UTF-8 of `text` as a `date-time`, by the same rules.
+    /// Parses the UTF-8 of `text` as a `date-time`, by the rules of `moment(from utf8:)`.
     public static func moment(from text: String) -> Moment? {
         var text = text
         return text.withUTF8 { moment(from: $0) }
     }
 
-    /// Returns the moment as `2026-11-16T20:00:00.250Z`: in UTC, with three digits of fraction. A moment outside the
-    /// years 0000 to 9999 is clamped to their first or last millisecond.
+    /// Returns the moment as `2026-11-16T20:00:00.250Z`: in UTC, with three digits of fraction. A moment before or
+    /// after the years 0000 to 9999 is written as the first or the last millisecond of these years.
     public static func text(of moment: Moment) -> String {
         let milliseconds = Int(min(max(moment, earliest), latest).millisecondsSinceEpoch)
         let millisecondOfDay = (milliseconds % 86_400_000 + 86_400_000) % 86_400_000
@@ -71,7 +71,7 @@ public enum RFC3339 {
     }
 }
 
-/// Reads the fields of a `date-time`, each with exactly its digits.
+/// Reads the fields of a `date-time`. Each field must have exactly the number of digits that the grammar requires.
 private struct RFC3339Scanner {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var position = 0
@@ -91,7 +91,7 @@ private struct RFC3339Scanner {
         return GregorianDate(year: year, month: month, day: day)
     }
 
-    /// Reads a `partial-time`; the caller checks a second of 60.
+    /// Reads a `partial-time`. The second may be 60; the caller checks whether that is a leap second.
     mutating func time() -> (hour: Int, minute: Int, second: Int, millisecond: Int)? {
         guard let hour = number(digits: 2), hour <= 23, take(":"), let minute = number(digits: 2), minute <= 59,
             take(":"), let second = number(digits: 2), second <= 60

@@ -1,11 +1,11 @@
-// The eight settings as data: their names on the wire and in the environment, and their ranges (contract, section 2).
-// The defaults are those of `Settings()` (Settings.swift). All code that reads, checks, documents or writes settings
-// uses this list.
+// The declarations of the eight settings: their names on the wire and in the environment, and their ranges (contract,
+// section 2). The defaults are in the initialiser of `Settings` (Settings.swift). All code that reads, checks,
+// documents or writes settings uses this list.
 
 extension Settings {
     /// One row of the contract's table.
     public struct Declaration: Sendable {
-        /// The member that holds the value; the case tells whether it is a whole number.
+        /// The member of `Settings` that holds the value. The case is `integer` if the value must be a whole number.
         public enum Value: Sendable {
             case integer(any WritableKeyPath<Settings, Int> & Sendable)
             case decimal(any WritableKeyPath<Settings, Double> & Sendable)
@@ -16,12 +16,13 @@ extension Settings {
         /// The environment variable.
         public let variable: String
         public let value: Value
-        /// The largest allowed value; every value must be above 0.
+        /// The largest allowed value. Every value must also be greater than 0.
         public let valueMax: Double
         /// The variable of a setting that this one must not exceed, for example `NATIVE_CHARGER_INTENT_RADIUS_M`.
         public let alsoAtMost: String?
 
-        /// The range as text: `0 < x <= 100, and <= NATIVE_CHARGER_INTENT_RADIUS_M`, with `n` for a whole number.
+        /// The range as text: `0 < x <= 100, and <= NATIVE_CHARGER_INTENT_RADIUS_M`, with `n` instead of `x` for a
+        /// whole number.
         public var allowed: String {
             let letter =
                 switch value {
@@ -40,7 +41,7 @@ extension Settings {
             }
         }
 
-        /// The default, in the same notation.
+        /// The default, in the notation of `text(in:)`.
         public var defaultText: String { text(in: Settings()) }
 
         fileprivate init(

@@ -1,9 +1,11 @@
 // Reads settings from the texts of environment variables, which the caller supplies.
 
-/// The error for an invalid variable. At the start the server then exits; on a reload the old settings stay in force.
+/// The error for an invalid environment variable. With such an error at the start, the server exits; on a reload, the
+/// old settings stay in force.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
-    /// The value as set, or the default if the default exceeds the limit given by another setting.
+    /// The value of the variable. If the variable is not set, the default, which exceeds the limit given by another
+    /// setting.
     public var value: String
     public var allowed: String
 
@@ -15,16 +17,16 @@ public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible 
 }
 
 extension Settings {
-    /// The errors of all invalid variables, in the order of the declarations.
+    /// The errors in all invalid variables, in the order of the declarations.
     public struct Invalid: Error, Hashable, Sendable {
         public var errors: [SettingsError]
     }
 
-    /// Reads the eight settings; a variable for which `text` returns nil takes its default.
+    /// Reads the eight settings. A setting for whose variable `text` returns nil has its default value.
     ///
-    /// A number is digits and, for a decimal setting, optionally a fraction: no sign, exponent, white space or unit.
-    /// Throws `Invalid` with an error for each variable that is not a number or is out of range, and for each setting
-    /// that exceeds the other setting of its pair although both are in range.
+    /// A number consists of digits and, for a decimal setting, optionally a fraction. It has no sign, exponent, white
+    /// space or unit. Throws `Invalid` with an error for each variable that is not a number or is out of range, and for
+    /// each setting that is in its range but exceeds the other setting of its pair.
     public static func make(from text: (_ variable: String) -> String?) throws(Invalid) -> Settings {
         var settings = Settings()
         var errors: [SettingsError] = []

@@ -1,9 +1,10 @@
-// The contract's table of transitions (section 1); read it beside the contract. It gives the state to which an event
-// of the session in progress leads. Evidence.swift handles a phone's evidence, Fold.swift deadlines and targets.
+// The contract's table of transitions (section 1), in the same form. The table gives the state to which an event leads
+// if it belongs to the session in progress. Evidence.swift handles events of other sessions and a phone's evidence.
+// Fold.swift handles deadlines and targets.
 
 /// The table's entry for one event in one state.
 enum Transition: Hashable {
-    /// Moves to the given state, after implied steps that the event itself proves.
+    /// Moves to the given state, after the implied steps that the event proves even without evidence.
     case to(JourneyState, implying: ImpliedSteps = [])
     /// Never moves the state and is never rejected.
     case stays
@@ -42,8 +43,8 @@ enum Transition: Hashable {
             case (.idle, .exclusiveActivatedByWeb), (.nearCharger, .exclusiveActivatedByWeb): .rejected(.notAnchored)
             case (_, .visitVerifiedByWeb): .rejected(.notAtMerchant)
             case (.sessionActive, .enteredMerchantZone): .rejected(.mustDepartFirst)
-            // Listed event by event instead of `default`, so that a new event must be given its place in this
-            // table.
+            // All events are listed here instead of using `default`, so that the compiler requires an entry for a new
+            // event.
             case (_, .enteredChargerIntentZone), (_, .exitedChargerIntentZone), (_, .anchorDwellComplete),
                 (_, .anchorLost), (_, .exclusiveActivatedByWeb), (_, .departedCharger), (_, .enteredMerchantZone),
                 (_, .gracePeriodExpired), (_, .hardTimeoutExpired), (_, .webRequestedEnd), (_, .reset):
@@ -53,7 +54,8 @@ enum Transition: Hashable {
 }
 
 extension JourneyState {
-    /// SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT: the states in which an event of another session moves nothing.
+    /// Whether the state is SESSION_ACTIVE, IN_TRANSIT or AT_MERCHANT. In these states an event of another session has
+    /// no effect, unless it proves that the other session has begun (Evidence.swift).
     package var hasSessionInProgress: Bool {
         switch self {
         case .sessionActive, .inTransit, .atMerchant: true

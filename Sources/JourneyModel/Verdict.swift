@@ -1,17 +1,17 @@
-/// The fold's result for one event at its place in the order. A late event can change the verdicts of events after
+/// The fold's result for one event at its place in the order. A late event can change the verdicts on the events after
 /// it.
 public struct Verdict: Hashable, Sendable {
-    /// Raw values are the wire's spelling.
+    /// Raw values are the spelling on the wire.
     public enum Transition: String, Hashable, Sendable, CaseIterable {
-        /// The table moved the state.
+        /// The event moved the state.
         case applied
-        /// The event never moves a state here, as expected.
+        /// The event has no transition, which is not an error: for example a diagnostic event, or a stale expiry.
         case none
         /// The table has no transition on the event from this state. The event is stored; the state is unchanged.
         case rejected
     }
 
-    /// Why a move was rejected; stable strings that clients may switch over.
+    /// The reason why an event was rejected. Clients may depend on the raw values, which never change.
     public enum Reason: String, Hashable, Sendable, CaseIterable {
         case notAnchored = "not_anchored"
         case notAtMerchant = "not_at_merchant"

@@ -1,5 +1,5 @@
-// A value that must not be shown: a key, a token, a password, a one-time code, a phone number, a coordinate. Redaction
-// is by type, so that no logging call has to remember it: every implicit conversion to text (interpolation,
+// A value that must not be shown: a key, a token, a password, a one-time code, a phone number, a coordinate. The type
+// itself redacts, so that code that logs a value cannot forget to: every implicit conversion to text (interpolation,
 // description, dump, Mirror) gives `<redacted>`. `Secret` is deliberately not Encodable, so that encoding it as JSON
 // does not compile.
 
@@ -23,7 +23,8 @@ extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomR
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Equality for settings and tests. The comparison is not constant-time: never compare a secret with client input.
+/// Equality for settings and tests. The comparison is not constant-time, so it must never compare a secret with client
+/// input.
 extension Secret: Equatable where Value: Equatable {}
 
 /// The text shown in place of a secret, everywhere.

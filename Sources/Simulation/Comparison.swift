@@ -1,11 +1,11 @@
-// Compares one response with the expected response, member by member (contract, section 3, "200 answer").
+// Compares one response with the expected response, member by member (contract, section 3, "200 response").
 
 import JourneyModel
 
 struct Comparison {
     var expected: ExpectedAnswer
     var eventID: String
-    /// The permitted statuses: `ok`, `already_processed`, or both when the first response may have been lost.
+    /// The permitted values of `status`: `ok`, `already_processed`, or both if an earlier response may have been lost.
     var statuses: [EventAnswer.Status]
 
     /// Returns the differences, one sentence each; an empty array when there are none.
@@ -34,7 +34,7 @@ struct Comparison {
         return "\(member) is \(found.map(shown) ?? "missing") instead of \(words.joined(separator: " or "))"
     }
 
-    /// Returns text from an untrusted server, made safe for a terminal.
+    /// Returns a text from an untrusted server in a form that is safe to show on a terminal.
     private static func shown(_ text: String) -> String {
         String(text.unicodeScalars.prefix(64).map { $0.value < 0x20 || $0.value > 0x7E ? "?" : Character($0) })
     }

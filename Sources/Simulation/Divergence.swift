@@ -1,16 +1,16 @@
 // The errors that stop a simulation.
 
-/// The server and the simulation's own fold disagree about one event.
+/// A difference between the server's response about one event and the result of the simulation's own fold.
 package struct Divergence: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The driver's seed, with which this driver can be replayed alone.
+    /// The driver's seed, with which the drives of this driver can be repeated alone.
     package var seed: UInt64
-    /// All scenarios that the driver played; `scenario` is the failing one.
+    /// All scenarios of the driver. `scenario` is the one in which the difference was found.
     package var scenarios: [Scenario]
     package var scenario: Scenario
     package var driver: String
     package var eventID: String
     package var event: String
-    /// How the event was sent.
+    /// A description of how the event was sent.
     package var delivery: String
     package var differences: [String]
 
@@ -22,13 +22,13 @@ package struct Divergence: Error, Hashable, Sendable, CustomStringConvertible {
         """
     }
 
-    /// The options that replay this driver's drives.
+    /// The command-line options that repeat this driver's drives.
     package var replay: String {
         (["--seed \(seed)", "--drivers 1"] + scenarios.map { "--scenario \($0.rawValue)" }).joined(separator: " ")
     }
 }
 
-/// The run cannot continue, because the server returned no verdict to compare.
+/// The reason why the run cannot continue, for example because the server returned no verdict that could be compared.
 package struct SimulationFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 

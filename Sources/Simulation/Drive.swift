@@ -1,11 +1,11 @@
-// A scripted drive as a value: the events of a phone, and how the phone reports them to the server. Times are offsets
-// from the start of the drive, and ids get the prefix of the run when the drive is played.
+// A scripted drive as a value: the events of a phone, and the requests in which the phone reports them to the server.
+// Times are offsets from the start of the drive. Ids get the prefix of the run when the drive is played.
 
 package import JourneyModel
 
 /// One event of a drive.
 package struct ScriptedEvent: Hashable, Sendable {
-    /// Unique within one driver's drives.
+    /// The id of the event, unique within one driver's drives.
     package var id: String
     package var name: EventName
     /// The spelling of the name on the wire: canonical, or that of shipped v1 clients.
@@ -13,12 +13,12 @@ package struct ScriptedEvent: Hashable, Sendable {
     package var sessionID: String?
     package var chargerID: String?
     package var merchantID: String?
-    /// The time of the event on a correct clock, since the start of the drive.
+    /// The time from the start of the drive to the event, on a correct clock.
     package var offsetMilliseconds: Int64
-    /// How far the phone's clock was ahead of a correct clock when the event happened.
+    /// How far the phone's clock was ahead of a correct clock when the event happened; negative if it was behind.
     package var clockErrorMilliseconds: Int64
     package var sequence: Int64?
-    /// The route for an event that is sent alone; batches have their own route.
+    /// The route to which the event is sent if it is sent alone. Batches have their own route.
     package var route: EventRoute
     /// The state before the event, as reported by the phone; nil when not reported.
     package var previousState: JourneyState?
@@ -28,15 +28,16 @@ package struct ScriptedEvent: Hashable, Sendable {
 
     /// The meaning of `timestamp` in the body.
     package enum Timestamp: Hashable, Sendable {
-        /// The time of the event. Each attempt has `X-Sent-At`.
+        /// `timestamp` is the time of the event. Each attempt has `X-Sent-At`.
         case ofTheEvent
-        /// The time of an attempt `secondsBefore` the first attempt that reaches the server. No attempt has
-        /// `X-Sent-At`, because shipped clients do not send it.
+        /// `timestamp` is the time of an attempt, `secondsBefore` seconds before the first attempt that reaches the
+        /// server. With 0 seconds, it is the time of that attempt. No attempt has `X-Sent-At`, because shipped clients
+        /// do not send it.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }
 
-/// Events that a phone sends together.
+/// A step in which a phone sends one event, a batch of events, or several copies of one event.
 package struct Delivery: Hashable, Sendable {
     package enum Form: Hashable, Sendable {
         /// One request with one event.
@@ -45,14 +46,14 @@ package struct Delivery: Hashable, Sendable {
         case batch
         /// Several concurrent requests, each with a copy of one event: one request per element of `events`.
         case together
-        /// One request with one event, in a body that the app has built again.
+        /// One request with one event, whose body the app has built again.
         case rebuilt
-        /// One request with one event, in a body with different content, which the server must reject.
+        /// One request with one event, whose body has a different time of the event. The server must reject it.
         case changed
     }
 
     package var form: Form
-    /// Indexes into the drive's events; all equal for `.together`.
+    /// Indexes into the drive's events. For `.together`, all of them are equal.
     package var events: [Int]
     /// How far the phone's clock is ahead of a correct clock at the time of sending.
     package var clockErrorMilliseconds: Int64

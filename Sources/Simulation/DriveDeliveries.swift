@@ -1,4 +1,5 @@
-// The deliveries of each scenario: in what order, how often and in which requests the phone reports events.
+// The deliveries of each scenario. They determine in what order, how often and in which requests the phone reports its
+// events.
 
 extension DriveScript {
     /// Returns the deliveries, which contain every event at least once.
@@ -28,8 +29,8 @@ extension DriveScript {
         Delivery(form: .batch, events: Array(indexes), clockErrorMilliseconds: 0)
     }
 
-    /// Returns single deliveries, and one batch for a gap in the connection. In half of the drives the response to the
-    /// event before the gap was lost too, and the batch includes that event.
+    /// Returns deliveries of single events, and one batch for the time in which the phone had no connection. In half of
+    /// the drives, the response to the event before that time was also lost, and the batch contains that event too.
     private func offlineGap(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         let first = Int.random(in: 1..<(all.count - 1), using: &random)
         let end = Int.random(in: (first + 1)...all.count, using: &random)
@@ -49,8 +50,9 @@ extension DriveScript {
         }
     }
 
-    /// Returns one of four cases: the response to the first body is lost, the first request arrives after the rebuilt
-    /// one, the server must refuse a body with another time of the event, or the event is sent once.
+    /// Returns the deliveries of one of four cases: the response to the first request is lost, and the app builds the
+    /// body again; the first request arrives after the request with the rebuilt body; a body with another time of the
+    /// event is sent in between, which the server must reject; or the event is sent once.
     private func rebuilt(_ event: Int, _ random: inout ScriptRandom) -> [Delivery] {
         let forms: [Delivery.Form] =
             switch Int.random(in: 0..<4, using: &random) {
@@ -62,7 +64,7 @@ extension DriveScript {
         return forms.map { Delivery(form: $0, events: [event], clockErrorMilliseconds: 0) }
     }
 
-    /// Returns deliveries of up to three events, to be sent again after all others.
+    /// Returns deliveries of up to three events that are sent again after all other deliveries.
     private func repeats(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         all.shuffled(using: &random).prefix(3).map(alone)
     }

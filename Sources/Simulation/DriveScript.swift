@@ -1,5 +1,5 @@
-// Generates the events of one phone's drive from random numbers and the server's settings. The route is always from
-// charger to merchant; incidents on the route vary as in real drives. Deliveries are in DriveDeliveries.swift.
+// Generates the events of one phone's drive from random numbers and the server's settings. Every drive goes from a
+// charger to a merchant. What happens on the way varies as in real drives. Deliveries are in DriveDeliveries.swift.
 
 import JourneyModel
 
@@ -14,18 +14,19 @@ struct DriveScript {
     private var sequence: Int64 = 0
     var activatedAt: Int64 = 0
     private var clockErrorMilliseconds: Int64 = 0
-    /// The number of events that the phone reported before the app was killed; nil for scenarios other than
+    /// The number of events that the phone reported before the app was killed; nil in every scenario except
     /// `forceQuit`.
     private(set) var reportedBeforeQuit: Int?
 
     var hardMilliseconds: Int64 { Int64(settings.hardTimeoutSeconds) * 1000 }
     var graceMilliseconds: Int64 { Int64(settings.gracePeriodSeconds) * 1000 }
-    /// The prefix of the drive's ids. A driver plays each scenario once, so ids with this prefix are unique for the
-    /// driver.
+    /// The prefix of the drive's ids. A driver plays each scenario at most once, so ids with this prefix are unique
+    /// among the driver's ids.
     var prefix: String { scenario.rawValue }
     var sessionID: String { "\(prefix)-session" }
 
-    /// The time between the last deadline of a drive and the start of the next drive, or the present.
+    /// The time between the last deadline of a drive and the start of the next drive. After the last drive, the time
+    /// between its last deadline and the present.
     private static let restMilliseconds: Int64 = 600_000
 
     private init(_ scenario: Scenario, seed: UInt64, settings: Settings) {
@@ -35,7 +36,8 @@ struct DriveScript {
         isV1 = random.happens(inPercent: 40) || scenario.isOfShippedClients
     }
 
-    /// - Parameter previousSession: the session of the previous drive, for a reset; nil for the driver's first drive.
+    /// - Parameter previousSession: the id of the previous drive's session, which a reset event needs; nil for the
+    ///   driver's first drive.
     static func drive(
         _ scenario: Scenario, seed: UInt64, settings: Settings, previousSession: String?
     ) -> Drive {
@@ -62,15 +64,16 @@ struct DriveScript {
         if scenario == .forceQuit { quit() } else { visit() }
     }
 
-    /// Returns 10 minutes to 3 hours, forward or back: more than the server tolerates as a correct clock.
+    /// Returns the error of a wrong clock: 10 minutes to 3 hours, ahead or behind. The server accepts a smaller error
+    /// as that of a correct clock, but not this one.
     private mutating func clockJump() -> Int64 {
         let milliseconds = Int64.random(in: 600_000...10_800_000, using: &random)
         return random.happens(inPercent: 50) ? milliseconds : -milliseconds
     }
 
-    // MARK: The way
+    // MARK: Stages of a drive
 
-    /// Adds the events from any state to ANCHORED.
+    /// Adds the events of the approach, after which the state is ANCHORED.
     private mutating func approach() {
         if random.happens(inPercent: 30) { add(.diagnostic("app_launched")) }
         add(.chargerTargeted, after: 0...60)
@@ -95,7 +98,8 @@ struct DriveScript {
         activatedAt = now
     }
 
-    /// Adds the events from SESSION_ACTIVE to the merchant and to the end of the session, within both deadlines.
+    /// Adds the events from SESSION_ACTIVE to the end of the session at the merchant. All of them happen before the
+    /// deadlines.
     private mutating func visit() {
         if random.happens(inPercent: 20) {
             add(.enteredMerchantZone, afterPerMille: 1...10, of: hardMilliseconds, session: sessionID)
@@ -112,14 +116,14 @@ struct DriveScript {
         add(name, afterPerMille: 50...600, of: left, session: sessionID)
     }
 
-    /// Adds the departure at most a tenth of the hard timeout after the previous event, so that the longest route ends
-    /// before the hard timeout.
+    /// Adds the departure, at most a tenth of the hard timeout after the previous event, so that even the longest drive
+    /// ends before the hard timeout.
     private mutating func depart() {
         add(.departedCharger, afterPerMille: 20...100, of: hardMilliseconds, session: sessionID)
     }
 
     /// Adds the events of an app that is killed at the charger or on the way. After that, the app reports nothing, or
-    /// reports at its restart the events that it knows.
+    /// it is started again and then reports the events that it knows.
     private mutating func quit() {
         let isOnTheWay = random.happens(inPercent: 75)
         if isOnTheWay { depart() }
@@ -128,7 +132,8 @@ struct DriveScript {
         switch Int.random(in: 0..<3, using: &random) {
         case 0: return
         case 1:
-            // The phone reached the merchant in time. The visit was verified while the app was not running, or never.
+            // The phone reached the merchant before the deadline. The visit was verified while the app was not running,
+            // or was not verified.
             guard let deadline else { return }
             add(.enteredMerchantZone, afterPerMille: 100...900, of: deadline - now, session: sessionID)
             if random.happens(inPercent: 50) {
@@ -155,8 +160,8 @@ struct DriveScript {
         add(name, session: session)
     }
 
-    /// Adds an event after `share` thousandths of `milliseconds`, at least after a millisecond, because settings may be
-    /// as small as one second.
+    /// Adds an event after a random share of `milliseconds`; `share` is in thousandths. The event is at least one
+    /// millisecond after the previous event, because settings may be as small as one second.
     mutating func add(
         _ name: EventName, afterPerMille share: ClosedRange<Int64>, of milliseconds: Int64, session: String
     ) {

@@ -1,4 +1,4 @@
-// All drives of one simulated driver, in sequence, and their times.
+// All drives of one simulated driver, one after the other, and their times.
 
 package import JourneyModel
 
@@ -7,15 +7,16 @@ package struct DriverDay: Hashable, Sendable {
     package var seed: UInt64
     package var drives: [Drive]
 
-    /// Generates the drives. The same arguments give the same drives, as long as DriveScript.swift is unchanged.
+    /// Generates the drives. The same arguments give the same drives as long as the files that generate drives are
+    /// unchanged.
     ///
     /// - Parameter scenarios: the scenarios to play, each at most once.
     package init(seed: UInt64, scenarios: [Scenario], settings: Settings) {
         self.seed = seed
         var previousSession: String?
         drives = scenarios.filter(\.isDrive).map { scenario in
-            // Each scenario has its own seed. Leaving out a scenario only changes which session a later drive
-            // resets.
+            // Each scenario has its own seed. If a scenario is left out, the other drives are the same, except that the
+            // session which the next drive resets may be another one.
             let index = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(
                 scenario, seed: seed &* 0x1_0000 &+ index, settings: settings, previousSession: previousSession)
@@ -30,14 +31,15 @@ package struct DriverDay: Hashable, Sendable {
 
     package var eventCount: Int { drives.reduce(0) { $0 + $1.events.count } }
 
-    /// The number of deliveries of events that are to be stored, including copies and the final delivery of each event.
+    /// The number of times that an event is sent and must be accepted, including copies and the final delivery of each
+    /// event.
     package var deliveredCount: Int {
         drives.reduce(eventCount) { sum, drive in
             sum + drive.deliveries.reduce(0) { $0 + ($1.form == .changed ? 0 : $1.events.count) }
         }
     }
 
-    /// Returns the drives with their start times. The last drive is over at `now`.
+    /// Returns the drives with their start times. The last drive ends at `now`.
     func scheduled(endingAt now: Moment) -> [(drive: Drive, startsAt: Moment)] {
         var start = now.advanced(byMilliseconds: -durationMilliseconds)
         return drives.map { drive in

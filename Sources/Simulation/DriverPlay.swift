@@ -1,5 +1,5 @@
-// Plays one driver's day: sends every delivery of every drive in sequence and compares each response. Then sends every
-// event once more, to compare the final verdicts.
+// Plays the drives of one driver: sends every delivery of every drive, one after the other, and compares each response.
+// Then sends every event once more and compares the final verdicts.
 
 import JourneyClient
 import JourneyModel
@@ -9,7 +9,7 @@ struct DriverPlay {
     private let driver: String
     private let requests: DriverRequests
     private let sender: RequestSender
-    /// The events of the day, one array per drive.
+    /// The events of the driver, one array for each drive.
     private var messages: [[EventMessage]]
     private var expected: ExpectedJourney
     private var registered: Set<String> = []
@@ -72,7 +72,8 @@ struct DriverPlay {
         try compare(answer, outcome, with: message, of: drive, how)
     }
 
-    /// Sends different content under a key that is stored (contract, section 3, "A repeat is a repeat").
+    /// Sends a body with different content and an idempotency key that is already stored (contract, section 3, "A
+    /// repeat is a repeat"). Throws unless the server rejects it.
     private func deliverChanged(_ message: EventMessage, of drive: Int) async throws {
         let outcome = try await send(message, 0)
         let answer = Answer(statusCode: outcome.response.status, json: outcome.response.json)
@@ -91,8 +92,8 @@ struct DriverPlay {
         }
     }
 
-    /// Sends a batch. Events that were rate-limited, not stored (503) or rejected for an unregistered session are sent
-    /// again alone.
+    /// Sends a batch. Sends an event again alone if it was rate-limited, if it was not stored (503), or if it was
+    /// rejected because its session is not registered.
     private mutating func deliverBatch(_ messages: [EventMessage], of drive: Int) async throws {
         let outcome = try await sender.send(events: messages.count) { requests.batch(messages, sentAt: $0) }
         guard outcome.response.status == 200,
@@ -121,7 +122,7 @@ struct DriverPlay {
     private mutating func deliverTogether(_ messages: [EventMessage], of drive: Int) async throws {
         guard let message = messages.first else { return }
         let wasNew = !expected.contains(message.id)
-        // Captures only what the copies need: `self` changes when their responses are compared.
+        // The tasks capture only these two values and not `self`, which changes when the responses are compared.
         let (sender, requests) = (sender, requests)
         let all = try await withThrowingTaskGroup(of: SendOutcome.self) { tasks in
             for _ in messages {
@@ -147,8 +148,8 @@ struct DriverPlay {
 
     // MARK: Sessions
 
-    /// Registers the event's session, for a server that requires registration. Returns false when the event has no
-    /// session, or the session was registered already.
+    /// Registers the event's session, for a server that requires registration. Returns false if the event has no
+    /// session, or if its session was registered before.
     private mutating func register(_ message: EventMessage) async throws -> Bool {
         guard let sessionID = message.placed.sessionID, registered.insert(sessionID).inserted else { return false }
         let outcome = try await sender.send(events: 0) { _ in requests.register(sessionID) }
@@ -160,7 +161,7 @@ struct DriverPlay {
 
     // MARK: Comparison
 
-    /// Compares each session that the drive names with the server's final response about it.
+    /// Compares each session in the events of the drive with the server's final response about that session.
     private func compareSessions(of drive: Int) async throws {
         var compared: Set<String> = []
         for message in messages[drive] {

@@ -1,15 +1,15 @@
-// One scripted event as it is sent: its body, which is the same in every delivery unless the script changes it, and the
-// requests with that body.
+// One scripted event as it is sent. Its body is the same in every delivery, unless the script changes it. This file
+// also makes the requests with that body.
 
 import JourneyClient
 import JourneyModel
 
-/// A scripted event with its identity and its times.
+/// A scripted event with its id, its times and its body.
 struct EventMessage {
     let event: ScriptedEvent
-    /// The time of the event on the phone's clock, which may be wrong.
+    /// The time of the event on the phone's clock. The clock may be wrong.
     let occurredAt: Moment
-    /// The event as the server should order it, with its time on the correct clock.
+    /// The event as the server should store it, with its time on a correct clock.
     let placed: OrderedEvent
     /// The body, which is the same for each attempt.
     private(set) var body: [UInt8] = []
@@ -39,14 +39,15 @@ struct EventMessage {
         body = Body(timestamp: now.advanced(bySeconds: -Int(seconds))).bytes(of: self)
     }
 
-    /// Returns the event with the body that the app builds at its next launch.
+    /// Returns the event with the body that the app would build after its next launch.
     func rebuilt(at now: Moment) -> EventMessage {
         var message = self
         message.body = Body(timestamp: now, isRebuilt: true).bytes(of: self)
         return message
     }
 
-    /// Returns the event with a body that has the same key and a time of the event one second later.
+    /// Returns the event with a body that has the same idempotency key, but a time of the event that is one second
+    /// later.
     func changed() -> EventMessage {
         var message = self
         message.body = Body(timestamp: occurredAt, isLater: true).bytes(of: self)
@@ -95,7 +96,7 @@ struct EventMessage {
     }
 }
 
-/// Requests of one signed-in driver.
+/// The requests of one signed-in driver.
 struct DriverRequests {
     let token: String
 

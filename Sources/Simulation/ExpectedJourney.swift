@@ -1,12 +1,14 @@
-// The simulation's own fold of one driver. From the events that the server has acknowledged, it computes the responses
-// that the server must give. Of the server's responses, only their arrival is used.
+// The simulation's own fold of one driver's events. From the events that the server has acknowledged, it computes the
+// responses that the server must give. It does not use the content of the server's responses, but only which events
+// they acknowledge.
 
 import JourneyModel
 
 struct ExpectedJourney {
     /// The driver's journey before the first event.
     private let start: Journey
-    /// The acknowledged events, in the order of the responses, which is the order of arrival.
+    /// The acknowledged events, in the order of their responses, which is the order in which they arrived at the
+    /// server.
     private var events: [OrderedEvent] = []
 
     init(start: Journey) {
@@ -23,7 +25,8 @@ struct ExpectedJourney {
         events.append(event)
     }
 
-    /// Returns the expected response to that event, made within `span`; nil for an event that was not added.
+    /// Returns the response to that event that is expected if the server made it within `span`. Returns nil for an
+    /// event that was not added.
     func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedAnswer? {
         let ordered = Fold.inOrder(events, from: start)
         let folded = Fold.replay(ordered, from: start)
@@ -34,8 +37,8 @@ struct ExpectedJourney {
             verdict: folded[index].verdict, states: heads.map(\.state), endings: heads.map(\.endedBy))
     }
 
-    /// Returns the journey after the last event that left it in that session, or the ended journey if another journey
-    /// closed the session. Returns nil for a session that was never activated.
+    /// Returns the last journey that had this session, at `now`. If another journey closed the session, returns a
+    /// journey in SESSION_ENDED with the reason. Returns nil for a session that was never activated.
     func session(_ sessionID: String, at now: Moment) -> Journey? {
         let ordered = Fold.inOrder(events, from: start)
         var found: Journey?
@@ -54,8 +57,8 @@ struct ExpectedJourney {
 
 struct ExpectedAnswer {
     var verdict: Verdict
-    /// The states at the beginning and at the end of the span. Either state is correct. The states differ when a
-    /// deadline passes within the span.
+    /// The states at the beginning and at the end of the span. Both are correct. They differ if a deadline passes
+    /// within the span.
     var states: [JourneyState]
     /// The reason why the journey ended, for each of `states`.
     var endings: [Journey.Ending?]

@@ -1,8 +1,9 @@
 // Response times as a histogram of fixed size.
 
-/// Times in microseconds, accurate to 1 %.
+/// Response times in microseconds. A result is at most 1.6 % too long, which is the width of a bucket.
 package struct Latencies: Hashable, Sendable {
-    /// The number of buckets for each doubling of the time, from 1 to 2^40 microseconds, which is twelve days.
+    /// The number of buckets for each doubling of the time. There are 40 doublings, from 1 to 2^40 microseconds (twelve
+    /// days).
     private static let bucketsPerDoubling = 64
     private var counts: [Int] = Array(repeating: 0, count: 40 * Latencies.bucketsPerDoubling)
     package private(set) var count = 0
@@ -18,7 +19,8 @@ package struct Latencies: Hashable, Sendable {
         maxMicroseconds = max(maxMicroseconds, microseconds)
     }
 
-    /// Returns the time within which `share` (0 to 1) of all responses arrived, accurate to 1 %; 0 without a response.
+    /// Returns the time within which `share` (0 to 1) of all responses arrived, at most 1.6 % too long. Returns 0 if
+    /// there was no response.
     package func microseconds(at share: Double) -> Int {
         let wanted = Int((share * Double(count)).rounded(.up))
         guard wanted > 0 else { return 0 }
@@ -30,8 +32,8 @@ package struct Latencies: Hashable, Sendable {
         return maxMicroseconds
     }
 
-    /// Returns the index of the bucket of a time. The highest bit selects the doubling, the six bits below the highest
-    /// bit select the bucket within the doubling.
+    /// Returns the index of the bucket of a time. The highest bit of the time selects the doubling, and the six bits
+    /// below it select the bucket within the doubling.
     private static func bucket(of value: Int) -> Int {
         let doubling = min(Int.bitWidth - 1 - value.leadingZeroBitCount, 39)
         let below = min(value, (1 << 40) - 1) - (1 << doubling)

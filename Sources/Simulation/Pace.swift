@@ -1,4 +1,4 @@
-// Limits the rate of events of all drivers together.
+// Limits the rate at which all drivers together send events.
 
 actor Pace {
     private let interval: Duration
@@ -9,8 +9,8 @@ actor Pace {
         next = .now
     }
 
-    /// Waits until `count` events may be sent. Calls are served in order. Time without calls does not raise the later
-    /// rate.
+    /// Waits until `count` events may be sent. Calls are served in their order. After a time without calls, the rate is
+    /// not higher than usual.
     func wait(forEvents count: Int) async throws {
         let turn = max(next, .now)
         next = turn + interval * count

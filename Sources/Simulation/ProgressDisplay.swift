@@ -1,4 +1,4 @@
-// The progress of a run as text: a bar for a terminal, occasional lines for a log.
+// The progress of a run as text: a bar for a terminal, and single lines for a log.
 
 package enum ProgressDisplay {
     /// Returns one line without a line feed, at most 79 columns: `[#####.....]  50 %  120 of 240 events`.

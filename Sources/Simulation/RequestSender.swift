@@ -1,15 +1,16 @@
-// Sends a request until it gets a response. Waits when the server requires it, and repeats requests that may not have
-// arrived, as a phone's retry queue does (contract, section 5).
+// Sends a request until there is a final response. As a phone's queue does, it waits if the server requires it, and
+// repeats a request that may not have arrived (contract, section 5).
 
 import JourneyClient
 import JourneyModel
 
-/// A response, with the circumstances that the comparison needs.
+/// A response, and what else the comparison needs to know about it.
 struct SendOutcome {
     var response: HTTPExchange.Response
-    /// The span, on the server's clock, within which the response was made.
+    /// The span of time, on the server's clock, within which the server made the response.
     var span: ClosedRange<Moment>
-    /// Whether an earlier attempt may have been stored. If it was, this response says `already_processed`.
+    /// Whether the server may have stored the event at an earlier attempt. If it did, this response has the status
+    /// `already_processed`.
     var mayBeRepeat: Bool
 }
 
@@ -18,22 +19,23 @@ struct RequestSender {
     let pace: Pace
     let clock: ServerClock
     let tally: Tally
-    /// Waits; `Task.sleep` except in tests.
+    /// A function that waits. It is `Task.sleep` except in tests.
     let sleep: @Sendable (Duration) async throws -> Void
 
-    /// The maximum number of attempts. Their pauses of 1, 2, 4 ... 16 s add up to a minute, within which a restarted
-    /// server responds again.
+    /// The maximum number of attempts. The pauses between them are 1, 2, 4, 8 and then 16 s, which is about a minute in
+    /// total. Within that time, a restarted server responds again.
     static let attemptsMax = 8
-    /// The maximum number of 429 responses to one request. Each defers the request by at most an hour (contract,
-    /// section 5); more of them mean that a limit of the server is too small for the run.
+    /// The maximum number of responses with status 429 to one request. Each defers the request by at most an hour
+    /// (contract, section 5). If there are more, a rate limit of the server is too small for the run.
     static let limitedMax = 20
-    /// Added to the span on either side: the server reads its clock in milliseconds, and `clock` was corrected by
-    /// `Date`, which has whole seconds.
+    /// Added to the span on both sides, because `clock` was corrected by the server's `Date`, which has whole seconds,
+    /// while the server's own clock has milliseconds.
     private static let clockToleranceMilliseconds: Int64 = 2_000
 
     /// - Parameters:
-    ///   - takesRefusals: whether 401 and 403 are returned like other responses; otherwise they throw.
-    ///   - request: makes the request of each attempt, from the time of sending on the server's clock.
+    ///   - takesRefusals: whether a response with status 401 or 403 is returned like any other. If false, such a
+    ///     response causes a `SimulationFailure`.
+    ///   - request: makes the request of each attempt. Its argument is the time of sending on the server's clock.
     /// - Throws: `SimulationFailure` when no response can be obtained.
     func send(
         events count: Int, takesRefusals: Bool = false, _ request: (_ sentAt: Moment) -> HTTPExchange.Request
@@ -92,8 +94,8 @@ struct RequestSender {
 }
 
 extension HTTPExchange.Response {
-    /// The value of `Retry-After`. Without that field, the longest `t` of a `RateLimit` with `r=0`, as in the response
-    /// to a batch. Clamped to 1 to 3600.
+    /// The value of `Retry-After`. If the response has none, as the response to a batch, the longest `t` in `RateLimit`
+    /// among the limits with `r=0`. A value below 1 becomes 1, and a value above 3600 becomes 3600.
     var retryAfterSeconds: Int? {
         let asked = field("Retry-After").flatMap { Int($0) } ?? field("RateLimit").flatMap(Self.exhaustedSeconds)
         return asked.map { min(max($0, 1), 3600) }

@@ -3,39 +3,41 @@
 package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// Every event is sent when it happens.
     case happyPath = "happy-path"
-    /// The phone has no connection for a while, and sends the events of that time later as a batch.
+    /// The phone has no connection for some time, and later sends the events of that time as a batch.
     case offlineGap = "offline-gap"
-    /// The phone's clock is wrong by up to three hours, until the clock is set correctly or after it is set wrongly.
+    /// The phone's clock is wrong by up to three hours. It is wrong at first and then set correctly, or correct at
+    /// first and then set wrongly.
     case clockJump = "clock-jump"
-    /// Events are sent two or more times, in sequence or concurrently.
+    /// Events are sent several times, one after the other or concurrently.
     case duplicates
     /// Events are sent in any order.
     case shuffledDelivery = "shuffled-delivery"
-    /// The app is killed with a session in progress. The server enforces the deadlines, and events reported after the
-    /// restart of the app count at the time when they happened.
+    /// The app is killed with a session in progress. The server enforces the deadlines. Events that the app reports
+    /// after its restart count as of the time when they happened.
     case forceQuit = "force-quit"
-    /// A shipped client sends whole seconds and the state before each event. Some events are lost permanently, and
-    /// later events prove that they happened. The target may be set again in a session.
+    /// A shipped client sends times in whole seconds, and the state before each event. Some events are never sent, and
+    /// later events prove that they happened. The driver may set a target again during a session.
     case lostEvents = "lost-events"
-    /// The visit is verified outside the merchant zone: at the charger or on the way. The verification happens in time,
-    /// but is often reported after the grace period.
+    /// The visit is verified outside of the merchant zone: at the charger or on the way. The verification happens
+    /// before the deadlines, but is often reported after the grace period.
     case verifiedAnywhere = "verified-anywhere"
-    /// The app is suspended between two attempts. The `timestamp` of the second attempt is minutes old, and there is no
-    /// `X-Sent-At`. If the server corrected times by that `timestamp`, the event would be placed after a deadline.
+    /// The app is suspended between two attempts. The second attempt repeats the `timestamp` of the first, which is
+    /// then minutes old, and there is no `X-Sent-At`. If the server corrected the time of the event by that
+    /// `timestamp`, the event would come after a deadline.
     case staleTimestamp = "stale-timestamp"
-    /// The app is killed before it gets the response, and builds the body again. The server must reject a body with
-    /// different content under the same key.
+    /// The app is killed before it gets the response, and later builds the body again. The server must reject a body
+    /// that has the same idempotency key but a different time of the event.
     case rebuiltBody = "rebuilt-body"
-    /// The driver cancels before a session begins, and starts again.
+    /// The driver cancels before a session begins, and later starts again.
     case earlyEnd = "early-end"
-    /// The phone leaves the zone and returns within one second, or all events of a queue have the same time in whole
-    /// seconds.
+    /// The phone leaves the zone and returns within one second. In some drives, all further events also have the same
+    /// time in whole seconds.
     case sameSecond = "same-second"
-    /// The driver sets another target during a session, and the next activation closes that session. Before the
-    /// session, the phone may leave the zone while anchored.
+    /// The driver sets a target again during a session, and the next activation closes that session. Before the
+    /// session, the phone may leave the zone while it is anchored.
     case targetSetAgain = "target-set-again"
-    /// A sign-in with Apple is sent again because its response is lost. This scenario is no drive: it creates and
-    /// deletes accounts. It requires a signing key that the server accepts in place of Apple's.
+    /// A sign-in with Apple is sent again because its response was lost. This scenario is not a drive: it creates and
+    /// deletes accounts. It requires a signing key that the server accepts in place of Apple's key.
     case retriedSignIn = "retried-sign-in"
 
     /// The scenarios that are drives.

@@ -1,14 +1,15 @@
-// An estimate of the server's clock, by which events are placed.
+// An estimate of the server's clock, from which the times of the simulated events are computed.
 
 import Foundation
 package import JourneyModel
 
-/// This machine's clock, corrected by the server's `Date` (RFC 9110, section 6.6.1).
+/// This machine's clock, corrected by the `Date` of a response of the server (RFC 9110, section 6.6.1).
 package struct ServerClock: Sendable {
     private let local: @Sendable () -> Moment
     private let offsetMilliseconds: Int64
 
-    /// Below this difference the clocks count as equal, because `Date` has whole seconds and a response takes time.
+    /// The smallest difference for which the clock is corrected. Smaller differences do not show an error of the clock,
+    /// because `Date` has whole seconds and a response takes time.
     private static let noticedMilliseconds: Int64 = 2_000
 
     package init(local: @escaping @Sendable () -> Moment = ServerClock.system, date: String? = nil) {

@@ -1,10 +1,10 @@
-// The drives of shipped clients, which send whole seconds and the state before each event, on the routes of v1. Each
-// scenario is a problem of clients in use.
+// The drives of shipped clients. These clients use the routes of v1, and send times in whole seconds and the state
+// before each event. Each scenario is a problem that clients in use have.
 
 import JourneyModel
 
 extension Scenario {
-    /// Whether events have `metadata.previous_state`, as shipped apps send it.
+    /// Whether the scenario simulates a shipped client, whose events have `metadata.previous_state`.
     var isOfShippedClients: Bool {
         switch self {
         case .lostEvents, .verifiedAnywhere, .staleTimestamp, .rebuiltBody, .earlyEnd, .sameSecond, .targetSetAgain:
@@ -31,7 +31,8 @@ extension DriveScript {
 
     // MARK: The scenarios
 
-    /// Adds a drive in which up to two events are not sent. Only events that a later event proves are left out.
+    /// Adds the events of a drive in which up to two events are not sent. An event is left out only if a later event
+    /// proves it.
     private mutating func loseEvents(from state: JourneyState) {
         var phone = state
         var lossesLeft = Int.random(in: 1...2, using: &random)
@@ -68,7 +69,8 @@ extension DriveScript {
         }
         report(.exclusiveActivatedByWeb, sessionID, to: .sessionActive, 5...30)
         activatedAt = now
-        // These events happen within a second, so that the drive fits into the smallest settings.
+        // The following events happen within a second, so that they happen before the deadlines even with the smallest
+        // settings.
         if random.happens(inPercent: 80) {
             report(.departedCharger, sessionID, to: .inTransit, 0...0)
             if random.happens(inPercent: 60) { report(.enteredMerchantZone, sessionID, to: .atMerchant, 0...1) }
@@ -87,9 +89,10 @@ extension DriveScript {
         reportState(hasDeparted ? .inTransit : .sessionActive)
     }
 
-    /// Adds a drive whose arrival and verification happen shortly before a deadline: the time left is shorter than the
-    /// delay of their attempts. The two delays differ, and are shorter than any clock error of `clock-jump`, so that
-    /// no skew of another event agrees with them (`ClockMemory`).
+    /// Adds the events of a drive in which the arrival and the verification each happen shortly before a deadline. The
+    /// time until the deadline is shorter than the delay of the attempt that reports the event. The two delays differ,
+    /// and both are shorter than every clock error of `clock-jump`, so that no skew of another event agrees with them
+    /// (`ClockMemory`).
     private mutating func retryLate(from start: JourneyState) {
         anchor(from: start)
         activate(sessionID)
@@ -105,7 +108,7 @@ extension DriveScript {
     private mutating func endEarly(from start: JourneyState) {
         let isAnchored = random.happens(inPercent: 60)
         say(.enteredChargerIntentZone, from: start, after: 10...60)
-        // If the dwell event is lost, the end event proves it.
+        // If the dwell event is not sent, the end event proves it.
         if isAnchored, random.happens(inPercent: 70) {
             say(.anchorDwellComplete, from: .nearCharger, after: 120...300)
         }
@@ -134,7 +137,8 @@ extension DriveScript {
         let hasDeparted = random.happens(inPercent: 40)
         if hasDeparted { say(.departedCharger, first, from: .sessionActive) }
         say(.chargerTargeted, from: hasDeparted ? .inTransit : .sessionActive)
-        // The phone reports its way to the charger again, or the activation proves the missing events.
+        // The phone reports its way to the charger again, or does not, and then the activation proves the missing
+        // events.
         if random.happens(inPercent: 50) {
             say(.enteredChargerIntentZone, from: .idle)
             say(.anchorDwellComplete, from: .nearCharger)
@@ -144,7 +148,7 @@ extension DriveScript {
         finish(sessionID)
     }
 
-    // MARK: Parts of the way
+    // MARK: Parts of a drive
 
     private mutating func anchor(from start: JourneyState) {
         say(.enteredChargerIntentZone, from: start, after: 10...60)
@@ -156,8 +160,8 @@ extension DriveScript {
         activatedAt = now
     }
 
-    /// Adds a whole session. Events after the activation are at most a second apart, so that the session fits into the
-    /// smallest settings.
+    /// Adds the events of a whole session. All events after the activation happen within a second, so that the session
+    /// ends before the deadlines even with the smallest settings.
     private mutating func visit(_ session: String, within seconds: ClosedRange<Int64> = 0...1) {
         activate(session, after: seconds == 0...0 ? 0...0 : 5...30)
         finish(session, within: seconds)
@@ -180,7 +184,7 @@ extension DriveScript {
         reportState(state)
     }
 
-    /// Sets the reported previous state of the last event, and makes the event one of a shipped client.
+    /// Sets the reported previous state of the last event, and changes the event to the form of a shipped client.
     private mutating func reportState(_ state: JourneyState, secondsBefore: Int64? = nil) {
         guard let last = events.indices.last else { return }
         events[last].previousState = state

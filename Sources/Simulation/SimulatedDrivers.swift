@@ -1,18 +1,18 @@
-// A whole run: reads the server's settings and clock, runs N drivers concurrently, and stops at the first
-// divergence.
+// A whole run of the simulation: reads the server's settings and clock, simulates many drivers concurrently, and stops
+// at the first divergence.
 
 import JourneyClient
 package import JourneyModel
 
 package struct SimulatedDrivers: Sendable {
     package struct Options: Sendable {
-        /// The seed of the first driver; each further driver has the next number.
+        /// The seed of the first driver. The seed of each further driver is one higher.
         package var seed: UInt64
         package var drivers: Int
         package var eventsPerSecond: Double
         /// The scenarios in the order of play, each at most once.
         package var scenarios: [Scenario]
-        /// The prefix of every id: new for each run, printable ASCII.
+        /// The prefix of every id. It is different in each run, and consists of printable ASCII.
         package var runID: String
 
         package init(seed: UInt64, drivers: Int, eventsPerSecond: Double, scenarios: [Scenario], runID: String) {
@@ -25,9 +25,9 @@ package struct SimulatedDrivers: Sendable {
     }
 
     package enum Tokens: Sendable {
-        /// Every driver is new; the function returns the driver's token.
+        /// Every driver is new. The function returns the token of a driver.
         case perDriver(@Sendable (DriverID) async throws -> String)
-        /// The token of one existing driver.
+        /// There is one driver, which exists already. The value is the driver's token.
         case one(String)
     }
 
@@ -38,7 +38,7 @@ package struct SimulatedDrivers: Sendable {
     private let localClock: @Sendable () -> Moment
     private let sleep: @Sendable (Duration) async throws -> Void
 
-    /// The maximum number of concurrent drivers. More drivers would only wait for `--rate`.
+    /// The maximum number of concurrent drivers. Further drivers would only wait for the rate of `--rate`.
     private static let concurrentDriversMax = 256
     private static let progressInterval = Duration.milliseconds(200)
 
@@ -46,9 +46,9 @@ package struct SimulatedDrivers: Sendable {
     package typealias IdentityToken = @Sendable (_ subject: String, _ nonce: String) async throws -> String
 
     /// - Parameters:
-    ///   - identityToken: makes identity tokens; if nil, `retriedSignIn` is not played.
+    ///   - identityToken: makes identity tokens. If nil, the scenario `retriedSignIn` is not played.
     ///   - clock: this machine's clock, which may be wrong.
-    ///   - sleep: waits for the time that the server requires, or before a request is repeated.
+    ///   - sleep: waits for the time that the server requires, and between the attempts of a request.
     package init(
         _ options: Options, transport: any Transport, tokens: Tokens, identityToken: IdentityToken? = nil,
         clock: @escaping @Sendable () -> Moment = ServerClock.system,
@@ -62,7 +62,7 @@ package struct SimulatedDrivers: Sendable {
         self.sleep = sleep
     }
 
-    /// - Parameter progress: called every `progressInterval` from one task, and once at the end.
+    /// - Parameter progress: called at intervals of `progressInterval` by one task, and once more at the end.
     /// - Throws: the first `Divergence`, or a `SimulationFailure`.
     package func run(progress: @escaping @Sendable (DeliveryProgress) -> Void) async throws -> Summary {
         let settings = try await serverSettings()
@@ -114,7 +114,7 @@ package struct SimulatedDrivers: Sendable {
         try await play.run()
     }
 
-    // MARK: Who drives
+    // MARK: Drivers and tokens
 
     private func driverID(_ index: Int) -> DriverID { DriverID("\(options.runID)-driver-\(index)") }
 
@@ -143,8 +143,8 @@ package struct SimulatedDrivers: Sendable {
         return (settings, ServerClock(local: localClock, date: response.field("Date")))
     }
 
-    /// Returns the journey before the first event: IDLE for new drivers. Throws if an existing driver has a journey in
-    /// progress, or had a session in the period of the drives.
+    /// Returns the journey before the first event, which is IDLE for new drivers. Throws if an existing driver has a
+    /// journey in progress, or opened a session in the period in which the simulated drives happen.
     private func startingJourney(days: [DriverDay], _ sender: RequestSender) async throws -> Journey {
         guard case .one(let token) = tokens else { return Journey() }
         let requests = DriverRequests(token: token)

@@ -1,4 +1,4 @@
-// The counts of a run. Drivers add to the counts during the run; the progress display reads them at any time.
+// The counts of a run. The simulated drivers increase the counts during the run, and the progress display reads them.
 
 import Synchronization
 
@@ -20,10 +20,10 @@ package struct Summary: Hashable, Sendable {
     package var drives: [Scenario: Int] = [:]
     /// The number of distinct events.
     package var events = 0
-    /// The number of deliveries of events that the server had already stored.
+    /// The number of times that an event was sent which the server had already stored.
     package var duplicates = 0
     package var requests = 0
-    /// The number of responses with which the rate limiter deferred events.
+    /// The number of responses by which the server's rate limiter deferred a request, or events of a batch.
     package var limited = 0
     /// The number of requests repeated for other reasons.
     package var repeatedRequests = 0

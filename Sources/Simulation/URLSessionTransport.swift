@@ -1,7 +1,7 @@
-// Transport over Foundation's URLSession. Our own Sockets lack TLS, which a deployed server is behind. Unlike
-// async-http-client, URLSession comes with the toolchain and adds no second event loop and no second TLS library to
-// the build. On Linux it uses libcurl; a binary with a static standard library additionally needs libcurl and CA
-// certificates installed.
+// A transport that uses Foundation's URLSession. Dwell's own module Sockets has no TLS, but a deployed server is
+// usually reached over TLS. Unlike async-http-client, URLSession comes with the toolchain, and it adds no second event
+// loop and no second TLS library to the build. On Linux it uses libcurl; a binary with a static standard library
+// additionally needs libcurl and CA certificates installed.
 
 import Foundation
 package import JourneyClient
@@ -15,7 +15,7 @@ package struct URLSessionTransport: Transport {
     private let session: URLSession
     private let redirects = RefusedRedirects()
 
-    /// Returns nil for a URL of another form.
+    /// Creates a transport to the server at `url`. Returns nil if `url` does not have the required form.
     ///
     /// - Parameters:
     ///   - url: `http://` or `https://`, a host, and the prefix of the server's paths, if any.
@@ -50,7 +50,7 @@ package struct URLSessionTransport: Transport {
         return .response(HTTPExchange.Response(status: http.statusCode, fields: fields, body: [UInt8](body)))
     }
 
-    /// Cancels running requests and closes connections. No further request may be sent.
+    /// Cancels the requests in progress and closes all connections. After this call, no further request may be sent.
     package func close() {
         session.invalidateAndCancel()
     }

@@ -1,4 +1,4 @@
-// One request and its outcome, as values that any HTTP stack can carry.
+// One request and its outcome, as values that can be used with any HTTP library.
 
 /// The HTTP types of this module.
 public enum HTTPExchange {
@@ -12,8 +12,8 @@ public enum HTTPExchange {
         }
     }
 
-    /// A request. Send it to the server's base URL, over TLS, with a timeout. Do not follow redirects: they would send
-    /// the token to another server.
+    /// A request. Send it to the server's base URL, over TLS, with a timeout. Do not follow redirects, because a
+    /// redirected request would send the token to another server.
     public struct Request: Hashable, Sendable {
         public var method: String
         /// Begins with `/`.
@@ -32,7 +32,7 @@ public enum HTTPExchange {
     public struct Response: Hashable, Sendable {
         public var status: Int
         public var fields: [Field]
-        /// With transfer and content codings removed.
+        /// The body after the transfer and content codings were removed.
         public var body: [UInt8]
 
         public init(status: Int, fields: [Field] = [], body: [UInt8] = []) {
@@ -41,7 +41,8 @@ public enum HTTPExchange {
             self.body = body
         }
 
-        /// Returns the first value of the field `name`, which is compared case-insensitively; nil when there is none.
+        /// Returns the first value of the field `name`; nil if there is no such field. Names are compared
+        /// case-insensitively.
         public func field(_ name: String) -> String? {
             let name = name.lowercased()
             return fields.first { $0.name.lowercased() == name }?.value
@@ -50,8 +51,8 @@ public enum HTTPExchange {
 
     public enum Outcome: Hashable, Sendable {
         case response(Response)
-        /// No complete response arrived: no network, a timeout, a broken connection. Whether the server received
-        /// the request is unknown.
+        /// No complete response arrived, for example because of a timeout or because there is no network. It is unknown
+        /// whether the server received the request.
         case noResponse
     }
 }

@@ -7,12 +7,12 @@ extension JSONValue {
         if case .string(let text) = self { text } else { nil }
     }
 
-    /// Nil for a number with a fraction or an exponent, or beyond Int64.
+    /// The value of a number; nil if the number has a fraction or an exponent or does not fit an Int64.
     var integer: Int64? {
         if case .number(let text) = self { Int64(text) } else { nil }
     }
 
-    /// Nil beyond the range of a Double.
+    /// The value of a number; nil if the number is beyond the range of a Double.
     var double: Double? {
         guard case .number(let text) = self, let number = Double(text), number.isFinite else { return nil }
         return number

@@ -1,12 +1,12 @@
-// The client side of `GET /native/config`: a conditional request with the ETag of the phone's copy. If the server
-// confirms the copy, it stays in use.
+// The client side of `GET /native/config`: a conditional request with the ETag of the phone's copy. The phone continues
+// to use its copy if the server confirms it.
 
 public import JourneyModel
 
 /// The phone's copy of the settings.
 public struct SettingsCopy: Hashable, Sendable {
     public var settings: Settings
-    /// The ETag as the server sent it, quotes included; nil when the server sent none.
+    /// The ETag as the server sent it, with its quotes; nil if the server sent none.
     public var etag: String?
     /// When the server last confirmed these settings.
     public var confirmedAt: Moment
@@ -17,11 +17,11 @@ public struct SettingsCopy: Hashable, Sendable {
         self.confirmedAt = confirmedAt
     }
 
-    /// The server's max-age; requesting more often has no use.
+    /// The server's max-age. Requesting the settings more often has no use.
     public static let freshSeconds = 86_400
 
-    /// Returns whether to request the settings again; also true when the clock was set back to before the last
-    /// response.
+    /// Returns whether the settings should be requested again. Also true if the clock was set back to a time before the
+    /// last response.
     public func isStale(at now: Moment) -> Bool {
         now < confirmedAt || confirmedAt.advanced(bySeconds: Self.freshSeconds) <= now
     }
@@ -30,12 +30,12 @@ public struct SettingsCopy: Hashable, Sendable {
 public enum SettingsFetch {
     /// The result of a request.
     public enum Result: Hashable, Sendable {
-        /// New settings, or the old ones confirmed. Store the copy; pass the settings to the engine if they
-        /// changed.
+        /// The copy has new settings, or the old settings, which the server has confirmed. Store the copy. If the
+        /// settings changed, pass them to the engine.
         case current(SettingsCopy)
         /// 401 or 403: get a new token.
         case refreshToken
-        /// No usable response: the phone's settings stay in force.
+        /// There was no usable response. The phone's settings stay in force.
         case unavailable
     }
 
@@ -47,7 +47,7 @@ public enum SettingsFetch {
         return HTTPExchange.Request(method: "GET", path: path, fields: fields, body: [])
     }
 
-    /// - Parameter copy: the copy that the request was made with.
+    /// - Parameter copy: the copy that was passed to `request(copy:accessToken:)`.
     public static func result(of outcome: HTTPExchange.Outcome, copy: SettingsCopy?, at now: Moment) -> Result {
         guard case .response(let response) = outcome else { return .unavailable }
         switch response.status {
@@ -67,10 +67,10 @@ public enum SettingsFetch {
 }
 
 extension Settings {
-    /// Reads the members of `GET /native/config`; ignores others.
+    /// Reads the settings from the response of `GET /native/config`. Ignores all other members.
     ///
-    /// Nil unless all eight settings are present and in range (contract, section 2): an engine does not work with half
-    /// of a server's settings, nor with invalid values.
+    /// Nil unless all eight settings are present and in range (contract, section 2), because an engine must not work
+    /// with only some of the server's settings, or with invalid values.
     public init?(configJSON json: JSONValue) {
         self.init()
         for declaration in Self.declarations {

@@ -1,18 +1,18 @@
 // Detects whether the phone has stayed at the charger for long enough. Takes fixes in the order in which they were
-// measured, and stores the times of two of them. Independent of states and events.
+// measured, and stores only the times of the first and the last fix of a stay. Does not depend on states and events.
 //
 //     fix                                               effect
-//     accuracy worse than the threshold, or invalid     none: it gives no information
+//     accuracy worse than the threshold, or invalid     none: the fix gives no information
 //     position inside, slow or of unknown speed         begins or continues the dwell
-//     position inside, at or above the speed threshold  ends it: driving through is not a dwell
-//     in the band around the circle                     none (LocationFix.isOutside)
-//     outside                                           ends it
+//     position inside, at or above the speed threshold  ends the dwell: driving through the zone is no dwell
+//     neither inside nor outside                        none (LocationFix.isOutside)
+//     position outside                                  ends the dwell
 
 public import JourneyModel
 
-/// Times one stay inside the anchor radius.
+/// A measurement of how long the phone stays inside the anchor radius.
 public struct DwellDetector: Hashable, Sendable {
-    /// The first and the last fix of the current stay; nil when there is none.
+    /// The times of the first and the last fix of a stay.
     struct Stay: Hashable {
         var since: Moment
         var last: Moment
@@ -22,15 +22,16 @@ public struct DwellDetector: Hashable, Sendable {
 
     public init() {}
 
-    /// The longest time between two fixes of one stay, as a multiple of the dwell. A phone at rest reports no fixes,
-    /// so the app requests one when the dwell is due (`completesAt`), which continues the stay. A gap of more than
-    /// twice the dwell means that the app did not run, and that the phone may have been elsewhere.
+    /// The longest time between two fixes of one stay, as a multiple of the dwell time. A phone at rest reports no
+    /// fixes. The app therefore requests a fix when the dwell is due (`completesAt`), and that fix continues the stay.
+    /// If there was no fix for more than twice the dwell time, the app did not run, and the phone may have been
+    /// elsewhere.
     static let silenceInDwells = 2
 
-    /// Takes one fix. Returns true if the fix completes the dwell; the next stay then starts from zero.
+    /// Takes one fix. Returns true if the fix completes the dwell. After that, a new stay begins with the next fix.
     ///
-    /// Only a fix completes a dwell, never time alone. This fix must be taken at least `chargerDwellSeconds` after the
-    /// first fix of the stay. A fix taken before the last one is ignored.
+    /// A dwell is completed by a fix and not by the passing of time alone. The fix must be taken at least
+    /// `chargerDwellSeconds` after the first fix of the stay. A fix that was taken before the last fix is ignored.
     public mutating func take(_ fix: LocationFix, at charger: Coordinate, by settings: Settings) -> Bool {
         guard fix.isUsable(by: settings) else { return false }
         let radiusMeters = settings.chargerAnchorRadiusMeters
@@ -59,7 +60,7 @@ public struct DwellDetector: Hashable, Sendable {
         return true
     }
 
-    /// Returns the time from which a fix inside completes the dwell; nil when there is no stay.
+    /// Returns the time from which on a fix inside the anchor radius completes the dwell; nil if there is no stay.
     public func completesAt(by settings: Settings) -> Moment? {
         stay?.since.advanced(bySeconds: settings.chargerDwellSeconds)
     }

@@ -1,8 +1,8 @@
-// The circles that the phone's operating system monitors while the app sleeps.
+// The circles that the phone's operating system monitors while the app is suspended.
 
 /// A circle to monitor.
 public struct Geofence: Hashable, Sendable {
-    /// Raw values are stable, for use in the platform's region identifiers.
+    /// Raw values never change, so that they can be used in the platform's region identifiers.
     public enum Zone: String, Hashable, Sendable, CaseIterable {
         case chargerIntent = "charger_intent"
         case chargerAnchor = "charger_anchor"
@@ -30,7 +30,7 @@ public struct GeofenceCrossing: Hashable, Sendable {
 
     public var direction: Direction
     public var zone: Geofence.Zone
-    /// Id of the geofence's place. A crossing of a place that is no longer monitored is ignored.
+    /// The id of the charger or merchant at the center. The crossing is ignored if this place is no longer monitored.
     public var placeID: Identifier
 
     public init(_ direction: Direction, _ zone: Geofence.Zone, of placeID: Identifier) {

@@ -1,20 +1,20 @@
-// One position as the phone's receiver reports it.
+// One position as the phone's location receiver reports it.
 
 public import JourneyModel
 
 /// A position, its accuracy, and when it was taken.
 public struct LocationFix: Hashable, Sendable {
     public var coordinate: Coordinate
-    /// Radius of the circle that contains the phone. A negative value, by which platforms mark an invalid fix, and
-    /// NaN make the fix unusable.
+    /// Radius of the circle around `coordinate` that contains the phone. A fix with NaN or a negative value is
+    /// unusable. Platforms report an invalid fix with a negative value.
     public var horizontalAccuracyMeters: Double
     /// Nil when unknown.
     public var speedMetersPerSecond: Double?
     /// When the position was taken, not when it was delivered.
     public var at: Moment
 
-    /// - Parameter speedMetersPerSecond: a negative value, by which platforms mark an unknown speed, and NaN become
-    ///   nil.
+    /// - Parameter speedMetersPerSecond: NaN and negative values become nil. Platforms report an unknown speed as a
+    ///   negative value.
     public init(
         coordinate: Coordinate, horizontalAccuracyMeters: Double, speedMetersPerSecond: Double? = nil, at: Moment
     ) {
@@ -29,15 +29,15 @@ public struct LocationFix: Hashable, Sendable {
         horizontalAccuracyMeters >= 0 && horizontalAccuracyMeters <= settings.locationAccuracyThresholdMeters
     }
 
-    /// Returns whether the phone counts as inside the circle: the reported position lies in the circle, its edge
-    /// included.
+    /// Returns whether the phone counts as inside the circle: the reported position lies in the circle or on its edge.
     public func isInside(_ center: Coordinate, radiusMeters: Double) -> Bool {
         coordinate.distanceMeters(to: center) <= radiusMeters
     }
 
-    /// Returns whether the phone counts as outside: the whole circle of its accuracy lies outside. Fixes between
-    /// inside and outside, in a band as wide as `horizontalAccuracyMeters`, change nothing, so that noise at the edge
-    /// of a zone does not cause repeated entries and exits.
+    /// Returns whether the phone counts as outside of the circle: the distance of the reported position from the edge
+    /// is larger than `horizontalAccuracyMeters`. A fix outside of the edge, but within this distance of it, counts as
+    /// neither inside nor outside and has no effect. Noise at the edge of a zone therefore does not cause repeated
+    /// entries and exits.
     public func isOutside(_ center: Coordinate, radiusMeters: Double) -> Bool {
         coordinate.distanceMeters(to: center) > radiusMeters + horizontalAccuracyMeters
     }

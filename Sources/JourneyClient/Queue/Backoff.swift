@@ -3,18 +3,20 @@
 import JourneyModel
 
 enum Backoff {
-    /// The longest delay without `Retry-After`: 1, 2, 4 s as in shipped clients, then doubled up to a minute
-    /// (docs/client.md).
+    /// The longest delay without `Retry-After`. The delays are 1, 2 and 4 s as in shipped clients, and are then doubled
+    /// up to a minute (docs/client.md).
     static let secondsMax = 60
-    /// The longest `Retry-After` that the server sends (contract, section 5). A longer value, from a proxy, is cut to
-    /// this.
+    /// The longest `Retry-After` that the server sends (contract, section 5). A longer value, which only a proxy can
+    /// have sent, is reduced to this.
     static let retryAfterSecondsMax = 3600
-    /// The longest wait. If more time than this remains, the clock was set back after the wait was computed.
+    /// The longest possible wait for the next attempt. If more time than this remains, the clock was set back after the
+    /// time of the next attempt was computed.
     static let waitMillisecondsMax = Int64(retryAfterSecondsMax + secondsMax) * 1000
 
-    /// Returns the delay after the `failures`-th failure in a row, counted from 1: the longer of 1, 2, 4 ... 60 s and
-    /// `retryAfterSeconds`, plus a random part of up to half of the 1, 2, 4 ... 60 s, so that phones that failed
-    /// together do not retry together.
+    /// Returns the delay after `failures` consecutive failures, at least 1. The basic delay is 1 s after the first
+    /// failure and doubles with each further failure, up to 60 s. The result is the longer of the basic delay and
+    /// `retryAfterSeconds`, plus a random time of up to half of the basic delay. Because of the random time, phones
+    /// that failed at the same time do not retry at the same time.
     static func milliseconds(
         failures: Int, retryAfterSeconds: Int?, using random: inout some RandomNumberGenerator
     ) -> Int64 {

@@ -1,12 +1,13 @@
-// The storage that keeps unsent events when the app ends.
+// The storage that keeps unsent events after the app has ended.
 
-/// An event whose bytes no longer change.
+/// An event in the queue. Its body no longer changes.
 public struct QueuedEvent: Hashable, Sendable {
-    /// Also its idempotency key.
+    /// The id of the event, which is also its idempotency key.
     public let eventID: String
     /// The body of `POST /native/events`, the same at every attempt.
     public let body: [UInt8]
-    /// Whether the table has a transition on this event. A full queue first drops events that move no state.
+    /// Whether the table of transitions has a transition for this event. A full queue first drops events that move no
+    /// state.
     public let movesState: Bool
 
     public init(eventID: String, body: [UInt8], movesState: Bool) {
@@ -18,21 +19,21 @@ public struct QueuedEvent: Hashable, Sendable {
 
 /// Stores the queued events of one driver.
 public protocol EventJournal {
-    /// Returns the events that were appended and not removed, in the order of appending. Called once, before the other
-    /// methods.
+    /// Returns the events that were appended and not removed, in the order in which they were appended. Called once,
+    /// before the other methods.
     mutating func load() throws(JournalError) -> [QueuedEvent]
 
     /// Stores the event. Once this method has returned, the event survives a crash; after an error it may be lost.
     mutating func append(_ event: QueuedEvent) throws(JournalError)
 
-    /// Removes events; ignores unknown ids. After a crash or an error `load` may still return the events; sending them
-    /// again is harmless.
+    /// Removes events; ignores unknown ids. After a crash or an error, `load` may still return the removed events.
+    /// Sending them again is harmless.
     mutating func remove(_ eventIDs: [String]) throws(JournalError)
 }
 
 /// A storage error.
 public struct JournalError: Error, Hashable, Sendable {
-    /// For a log; contains no content of events.
+    /// A text for a log. It contains nothing from the events.
     public var detail: String
 
     public init(_ detail: String) {

@@ -1,20 +1,21 @@
-// The durable queue of unsent events. It decides what to send and when; the app sends the bytes. It has no clock,
-// timer or network: moments, tokens and randomness are passed in.
+// The durable queue of unsent events. The queue decides which events to send and when, and the app sends the requests.
+// The queue has no clock, timer or network access: times, tokens and randomness are passed in.
 //
-// A journey is the fold of its events in their own order, not in the order of arrival, so nothing depends on the order
-// of sending. The queue sends events in order nevertheless, so that the server's state follows the phone's step by
-// step.
+// The server folds events in the order in which they happened and not in the order of arrival, so the result does not
+// depend on the order of sending. The queue nevertheless sends events in the order in which they were enqueued, so that
+// the server's state follows the phone's state step by step.
 
 public import JourneyModel
 
-/// One driver's unsent events. Each driver has a separate queue and journal, because the server assigns events to the
-/// driver of the access token.
+/// One driver's unsent events. Each driver needs a separate queue and journal, because the server assigns an event to
+/// the driver in the access token.
 public struct EventQueue<Journal: EventJournal> {
     private struct Entry {
         var event: QueuedEvent
-        /// Number of 500 responses to this event alone.
+        /// Number of attempts with this event that got status 500. If it is not 0, the event is sent alone.
         var serverErrors = 0
-        /// Whether to send the event alone, because a batch with it was rejected as a whole.
+        /// Whether the event must be sent in a request of its own, because a batch that contained it was rejected as a
+        /// whole.
         var isSentAlone = false
     }
 
@@ -22,7 +23,7 @@ public struct EventQueue<Journal: EventJournal> {
         case accepted
         /// The token was rejected, and a new one was requested.
         case awaitingRefresh
-        /// A new token, not used yet. If it is rejected too, requesting another one has no use.
+        /// A new token is available that was not used yet. If it is rejected too, requesting another one has no use.
         case refreshed
         case awaitingSignIn
     }
@@ -32,24 +33,26 @@ public struct EventQueue<Journal: EventJournal> {
     private var credential = Credential.accepted
     private var attempt: Attempt?
     private var attemptNumber = 0
-    /// Number of consecutive attempts after which events remained to be sent again.
+    /// Number of consecutive attempts after which events had to be sent again.
     private var failures = 0
     private var notBefore: Moment?
 
     public let driver: DriverID
     private let source: String
 
-    /// The most events in the queue: enough for weeks without a network, at about ten events per drive.
+    /// The maximum number of events in the queue. With about ten events per drive, it is enough for weeks without a
+    /// network.
     public static var eventsMax: Int { 1000 }
-    /// The most events in one batch: what the smaller of the server's rate limits admits in one window (contract,
-    /// section 4). Further events would be answered with 429.
+    /// The maximum number of events in one batch. It is the smaller of the server's two default rate limits of events
+    /// per window (contract, section 4). Further events in the batch would get 429.
     public static var batchEventsMax: Int { 30 }
-    /// After this many 500 responses an event moves to the end of the queue, so that it does not block others.
+    /// Number of responses with status 500 after which an event is moved to the end of the queue, so that it does not
+    /// block other events.
     static var serverErrorsMax: Int { 5 }
 
     /// - Parameters:
     ///   - driver: the driver whose events are queued.
-    ///   - journal: the journal; its stored events become the first events of the queue.
+    ///   - journal: the journal. The events that it has stored become the first events of the queue.
     ///   - source: the wire's `source`, such as `ios_native`.
     public init(driver: DriverID, journal: Journal, source: String = "ios_native") throws(JournalError) {
         var journal = journal
@@ -65,16 +68,17 @@ public struct EventQueue<Journal: EventJournal> {
     /// The queued events, in the order of sending.
     public var events: [QueuedEvent] { entries.map(\.event) }
 
-    // MARK: In
+    // MARK: Enqueueing
 
-    /// Makes the final body of the event and stores it. Once this method has returned, the event survives a crash.
+    /// Makes the final body of the event and stores the event. Once this method has returned, the event survives a
+    /// crash.
     ///
-    /// When the queue is full, drops the oldest event that moves no state, or else the oldest event; events that are
-    /// being sent are kept. The outputs name the dropped event.
+    /// If the queue is full, drops the oldest event that moves no state; if every event moves the state, drops the
+    /// oldest event. Events that are being sent are not dropped. The outputs contain the dropped event.
     ///
     /// - Parameters:
     ///   - eventID: 1 to 128 printable ASCII characters, never used before by this driver, for example a random UUID.
-    ///   - now: becomes the body's `timestamp`.
+    ///   - now: the present time, which becomes `timestamp` in the body.
     public mutating func enqueue(
         _ draft: EventDraft, eventID: String, appState: AppState? = nil, at now: Moment
     ) throws(EnqueueError) -> [QueueOutput] {
@@ -106,10 +110,10 @@ public struct EventQueue<Journal: EventJournal> {
         }
     }
 
-    // MARK: Out
+    // MARK: Sending
 
-    /// When to call `nextAttempt(at:accessToken:)`; may be in the past. Nil while there is nothing to send, an attempt
-    /// is in progress, or the queue waits for a token.
+    /// The time at which to call `nextAttempt(at:accessToken:)`, which may be in the past. Nil while there is nothing
+    /// to send, an attempt is in progress, or the queue waits for a token.
     public var nextAttemptAt: Moment? {
         guard canSend else { return nil }
         return notBefore ?? Moment(millisecondsSinceEpoch: .min)
@@ -123,11 +127,11 @@ public struct EventQueue<Journal: EventJournal> {
         }
     }
 
-    /// Returns the next request, if one is due. Only one request is in progress at a time: pass the outcome of each,
-    /// `noResponse` included, to `handle(_:of:at:using:)`.
+    /// Returns the next request; nil if none is due. Only one request may be in progress at a time. Pass the outcome of
+    /// every request, also `noResponse`, to `handle(_:of:at:using:)`.
     ///
-    /// The body is the stored bytes of one event, or a batch of the stored bytes of several. `X-Sent-At` is `now`; the
-    /// server uses it to measure the error of the phone's clock.
+    /// The body consists of the stored bytes of one event, or is a batch of the stored bytes of several events.
+    /// `X-Sent-At` is `now`. The server uses it to measure the error of the phone's clock.
     public mutating func nextAttempt(at now: Moment, accessToken: String) -> Attempt? {
         guard canSend, !mustWait(at: now), let first = entries.first else { return nil }
         let alone = first.isSentAlone || first.serverErrors > 0
@@ -165,13 +169,14 @@ public struct EventQueue<Journal: EventJournal> {
 
     // MARK: Outcomes
 
-    /// Handles the outcome of the last attempt. Outcomes of earlier attempts are ignored.
+    /// Handles the outcome of the last attempt. The outcome of an earlier attempt is ignored.
     ///
-    /// By status: a 2xx response that names the event removes it from the queue. 401 and 403 request a new token,
-    /// once. After 408, 429, 5xx, no response, or a 2xx response that is not this server's, the event is sent again
-    /// after 1, 2, 4 ... 60 s or `Retry-After`, whichever is later, plus a random delay. Any other status drops the
-    /// event. Results of a batch are handled event by event; after the rejection of a whole batch its events are sent
-    /// again one by one.
+    /// The effect depends on the status. A 2xx response that contains the event's id removes the event from the queue.
+    /// After 401 or 403, a new token is requested; if it is rejected too, the driver must sign in again. After 408,
+    /// 429, 5xx, no response, or a 2xx response that is not from this server, the event is sent again. The delay before
+    /// that is 1, 2, 4 ... 60 s or `Retry-After`, whichever is longer, plus a random time. After any other status, the
+    /// event is dropped. The results in a batch are handled event by event. If a whole batch is rejected, its events
+    /// are sent again one by one.
     public mutating func handle(
         _ outcome: HTTPExchange.Outcome, of attempt: Attempt, at now: Moment,
         using random: inout some RandomNumberGenerator
@@ -189,7 +194,7 @@ public struct EventQueue<Journal: EventJournal> {
         return outputs
     }
 
-    /// Removes delivered and refused events, and counts the 500 responses to the others.
+    /// Removes delivered and refused events, and counts the responses with status 500 to other events.
     private mutating func settle(_ replies: [EventReply], of attempt: Attempt) -> [QueueOutput] {
         var outputs: [QueueOutput] = []
         var done: [String] = []
@@ -229,8 +234,8 @@ public struct EventQueue<Journal: EventJournal> {
         return []
     }
 
-    /// Sets the time of the next attempt. If a batch settled some of its events, the count of failures starts again at
-    /// 1.
+    /// Sets the time of the next attempt. If at least one event was delivered or refused, the count of consecutive
+    /// failures starts again, at 1 if other events must be sent again.
     private mutating func pause(
         after replies: [EventReply], _ outcome: HTTPExchange.Outcome, at now: Moment,
         using random: inout some RandomNumberGenerator

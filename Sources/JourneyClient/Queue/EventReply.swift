@@ -1,13 +1,13 @@
-// What a response of the server means for an event in the queue, by its status (contract, sections 3 and 5;
-// docs/client.md, "The short form"). The same rules apply to a single response and to a result in a batch.
+// Determines from the status of a response what happens to an event in the queue (contract, sections 3 and 5;
+// docs/client.md, "The short form"). The same rules apply to the response to a single event and to a result in a batch.
 
 import JourneyModel
 
-/// Why the server will never accept an event.
+/// The reason why the server will never accept an event.
 public struct Refusal: Hashable, Sendable {
     public var status: Int
-    /// The problem's stable code; a newer server may have one that `ProblemCode` does not list. Nil when the
-    /// response is not a problem of this server.
+    /// The code of the problem, which a newer server may have and `ProblemCode` may lack. Nil if the response is not a
+    /// problem from this server.
     public var code: String?
     public var detail: String?
     /// Identifies the request in the server's log.
@@ -22,17 +22,17 @@ public struct Refusal: Hashable, Sendable {
 }
 
 enum EventReply: Hashable {
-    /// Durable on the server. The answer is nil if this release cannot read it.
+    /// The event is durable on the server. The answer is nil if this release cannot read it.
     case stored(EventAnswer?)
-    /// Not stored, or not known to be stored: send again.
+    /// The event is not stored, or it is unknown whether it is stored. It must be sent again.
     case again
-    /// Status 500: send again, but this event may be the cause of the server's failure.
+    /// Status 500. The event must be sent again, but it may be the cause of the server's failure.
     case serverError
     /// The token is not accepted.
     case unauthorized
     case refused(Refusal)
 
-    /// - Parameter body: of the response; nil when it is not JSON.
+    /// - Parameter body: the body of the response; nil if it is not JSON.
     init(status: Int, body: JSONValue?, eventID: String) {
         switch status {
         case 200..<300: self = Self.isAcknowledgement(body, of: eventID) ? .stored(EventAnswer(json: body)) : .again
@@ -43,8 +43,8 @@ enum EventReply: Hashable {
         }
     }
 
-    /// Returns the reply to each event of an attempt, in order. Nil when a batch was rejected as a whole: the
-    /// rejection does not show which events are invalid, so each must be sent alone.
+    /// Returns the reply to each event of an attempt, in the order of the events. Nil if a batch was rejected as a
+    /// whole: the response does not show which events are invalid, so each event must be sent alone.
     static func all(in outcome: HTTPExchange.Outcome, to eventIDs: [String]) -> [EventReply]? {
         guard case .response(let response) = outcome else { return eventIDs.map { _ in .again } }
         let body = try? JSONValue.parse(response.body)
@@ -67,7 +67,7 @@ enum EventReply: Hashable {
         }
     }
 
-    /// Whether the event leaves the queue, delivered or dropped.
+    /// Whether the event is delivered or refused and therefore leaves the queue.
     var isSettled: Bool {
         switch self {
         case .stored, .refused: true
@@ -82,8 +82,8 @@ enum EventReply: Hashable {
         }
     }
 
-    /// Returns whether the response names the event. Only then is the event removed: a captive portal or a misplaced
-    /// proxy also returns 200.
+    /// Returns whether the response contains the event's id. Only then is the event removed from the queue, because a
+    /// captive portal or a misconfigured proxy also returns 200.
     private static func isAcknowledgement(_ body: JSONValue?, of eventID: String) -> Bool {
         guard let status = body?["status"]?.text, EventAnswer.Status(rawValue: status) != nil else { return false }
         return body?["event_id"]?.text == eventID
@@ -91,7 +91,7 @@ enum EventReply: Hashable {
 }
 
 extension EventAnswer {
-    /// Reads what `encoded` writes. Nil when a member is missing or has a value unknown to this release.
+    /// Reads the JSON that `encoded` writes. Nil if a member is missing or has a value unknown to this release.
     init?(json: JSONValue?) {
         guard let json, let session = json["session"],
             let status = json["status"]?.text.flatMap(Status.init(rawValue:)), let eventID = json["event_id"]?.text,
@@ -115,15 +115,17 @@ extension HTTPExchange.Outcome {
 }
 
 extension HTTPExchange.Response {
-    /// Seconds to wait before the next request: `Retry-After` as a number, or else, for a batch whose single events
-    /// were limited, the longest `t` of `RateLimit` among the limits with nothing left. Nil when the response has
-    /// neither. An HTTP-date, which this server never sends, is ignored.
+    /// The number of seconds to wait before the next request: the value of `Retry-After`. The response to a batch in
+    /// which single events were rate-limited has no `Retry-After`; the value is then the longest `t` in `RateLimit`
+    /// among the limits that are used up. Nil if the response has neither. An HTTP-date in `Retry-After`, which this
+    /// server never sends, is ignored.
     var retryAfterSeconds: Int? {
         if let seconds = field("Retry-After").flatMap({ Int($0) }) { return seconds }
         return field("RateLimit").flatMap(Self.exhaustedLimitSeconds)
     }
 
-    /// Returns the longest `t` of the limits with `r=0`: 12 for `"session";r=0;t=12, "presession";r=3;t=40`.
+    /// Returns the longest `t` of the limits with `r=0`. For example, returns 12 for `"session";r=0;t=12,
+    /// "presession";r=3;t=40`.
     private static func exhaustedLimitSeconds(_ value: String) -> Int? {
         value.split(separator: ",").compactMap { limit in
             let parameters = limit.split(separator: ";").map { $0.filter { $0 != " " } }

@@ -1,4 +1,4 @@
-// Queued events as one request (contract, section 3; docs/client.md, "A request").
+// Makes one request from queued events (contract, section 3; docs/client.md, "A request").
 
 import JourneyModel
 
@@ -6,9 +6,9 @@ enum EventRequest {
     static let path = "/native/events"
     static let batchPath = "/native/events/batch"
 
-    /// Returns a request whose body is the stored bytes of one event, or a batch of the stored bytes of several.
-    /// Thirty events of the largest size that the server's rules for members allow stay far below the server's limit
-    /// of 1 MiB.
+    /// Returns a request whose body consists of the stored bytes of one event, or is a batch of the stored bytes of
+    /// several events. A batch of 30 events with members of the largest allowed size is far smaller than the server's
+    /// limit of 1 MiB.
     static func make(_ events: [QueuedEvent], sentAt: Moment, accessToken: String) -> HTTPExchange.Request {
         HTTPExchange.Request(
             method: "POST", path: events.count == 1 ? path : batchPath,

@@ -1,15 +1,15 @@
-// The journal as an append-only file. Crash safety rests on two rules: a line is valid once its line feed is
-// written, and nothing is ever written after invalid bytes.
+// A journal in an append-only file. Two rules make it safe in a crash: a line is valid once its line feed is written,
+// and nothing is ever written after invalid bytes.
 
 import Foundation
 
-/// One driver's unsent events in one file, which only this value may write.
+/// One driver's unsent events in one file. Nothing else may write this file.
 ///
-/// Every append and removal is on disk (`fsync`) when the call returns. A line torn by a crash is truncated at the
-/// next start; a damaged line in the middle is skipped and counted. The file is compacted when it consists mostly
-/// of removed events.
+/// Every append and removal is on disk (`fsync`) when the call returns. If a crash left an incomplete last line, the
+/// next write removes it. A damaged line before the last one is skipped and counted. The file is compacted when it
+/// consists mostly of removed events.
 ///
-/// The file must be readable while the phone is locked; otherwise an app that a geofence wakes cannot read it. The
+/// The file must be readable while the phone is locked, because an app that a geofence wakes must read it then. The
 /// folder of the file must exist.
 public struct FileEventJournal: EventJournal, Sendable {
     private let path: String
@@ -17,10 +17,10 @@ public struct FileEventJournal: EventJournal, Sendable {
     /// Length of the valid part of the file, in bytes; nil before it is read.
     private var goodBytes: UInt64?
     private var lines = 0
-    /// Unreadable lines found when the file was loaded, not counting a torn last one.
+    /// Number of unreadable lines that were found when the file was loaded, without an incomplete last line.
     public private(set) var damagedLines = 0
 
-    /// A file of fewer lines is not compacted: it has at most about 100 KiB at the usual size of an event.
+    /// A file with fewer lines than this is not compacted. With events of the usual size, it has at most about 100 KiB.
     private static let sweepLinesMin = 256
 
     public init(path: String) {
@@ -69,7 +69,7 @@ public struct FileEventJournal: EventJournal, Sendable {
 extension FileEventJournal {
     private var url: URL { URL(fileURLWithPath: path) }
 
-    /// Returns the bytes of the file; none when the file does not exist yet.
+    /// Returns the bytes of the file. Returns an empty array if the file does not exist yet.
     private func read() throws(JournalError) -> [UInt8] {
         guard FileManager.default.fileExists(atPath: path) else { return [] }
         do {
@@ -79,7 +79,7 @@ extension FileEventJournal {
         }
     }
 
-    /// Writes after the last valid byte, overwriting what an earlier failure left there.
+    /// Writes a line after the last valid byte. Bytes that an earlier failure left there are removed first.
     private mutating func write(_ line: JournalLine) throws(JournalError) {
         let bytes = line.encoded
         let offset = goodBytes ?? 0
@@ -100,7 +100,8 @@ extension FileEventJournal {
         lines += 1
     }
 
-    /// Writes the queued events into a new file that atomically replaces the old one.
+    /// Compacts the file if that saves enough: writes the queued events into a new file, which atomically replaces the
+    /// old one.
     private mutating func sweepIfWorthwhile() throws(JournalError) {
         guard lines >= Self.sweepLinesMin, lines > 4 * events.count else { return }
         let bytes = events.flatMap { JournalLine.add($0).encoded }
@@ -119,7 +120,7 @@ extension FileEventJournal {
         lines = events.count
     }
 
-    /// Syncs the folder, which makes the name of a new file durable.
+    /// Syncs the folder, so that the name of a new file is durable.
     private func synchronizeFolder() throws {
         let folder = open(url.deletingLastPathComponent().path, O_RDONLY)
         guard folder >= 0 else { throw POSIXError(.EIO) }

@@ -1,5 +1,5 @@
-// The file format of the journal: one JSON object per line, ended by a line feed, which compact JSON never
-// contains.
+// The file format of the journal: each line is one JSON object and ends with a line feed. Compact JSON never contains a
+// line feed.
 //
 //     {"add":"<event id>","moves_state":true,"body":"<the body, as a JSON string>"}
 //     {"removed":["<event id>"]}
@@ -33,7 +33,7 @@ enum JournalLine: Hashable {
         return writer.bytes + [UInt8(ascii: "\n")]
     }
 
-    /// Reads a line; nil when it has neither form.
+    /// Reads a line. Nil if the line has neither of the two forms.
     init?(_ line: some Collection<UInt8>) {
         guard let json = try? JSONValue.parse(Array(line)) else { return nil }
         if let eventID = json["add"]?.text, let body = json["body"]?.text {

@@ -7,37 +7,38 @@ public struct Attempt: Hashable, Sendable {
     public let request: HTTPExchange.Request
     /// The ids of the events, in the order of the body. If there are several, the request is a batch.
     public let eventIDs: [String]
-    /// Distinguishes the attempts of one queue.
+    /// The number of the attempt, which distinguishes the attempts of one queue.
     let number: Int
 }
 
 /// The result of an attempt, or of enqueueing into a full queue.
 public enum QueueOutput: Hashable, Sendable {
-    /// The event is durable on the server and removed from the queue. The answer is nil when this release does not
-    /// understand a newer server's form.
+    /// The event is durable on the server and removed from the queue. The answer is nil if a newer server sent it in a
+    /// form that this release cannot read.
     case delivered(eventID: String, EventAnswer?)
-    /// The event is removed from the queue and not stored on the server. Log this: the cause is a bug, or weeks
-    /// without a network.
+    /// The event is removed from the queue and not stored on the server. The app should log this, because the cause is
+    /// a bug, or weeks without a network.
     case dropped(QueuedEvent, DropReason)
     /// Call `nextAttempt(at:accessToken:)` at this moment.
     case wait(until: Moment)
-    /// Get a new access token, then call `tokenRefreshed`, or `refreshFailed` if none is available.
+    /// Get a new access token, and then call `tokenRefreshed`. If no new token is available, call `refreshFailed`.
     case refreshToken
     /// The new token was rejected too. The queue pauses until `signedIn`.
     case signInAgain
-    /// The events are removed from this queue, but not from the journal: they are sent once more after a restart,
-    /// which is harmless.
+    /// Events were removed from this queue, but not from the journal. They are sent once more after a restart, which is
+    /// harmless.
     case journalFailed(JournalError)
 }
 
 public enum DropReason: Hashable, Sendable {
-    /// A retry can never succeed.
+    /// The server refused the event, and a retry can never succeed.
     case refused(Refusal)
-    /// The queue was full, and this was its oldest event that moves no state, or else its oldest event.
+    /// The queue was full, and this was its oldest event that moves no state, or, if every event moved the state, its
+    /// oldest event.
     case overflow
 }
 
-/// Why an event was not enqueued.
+/// The reason why an event was not enqueued.
 public enum EnqueueError: Error, Hashable, Sendable {
     /// The server would reject the event.
     case invalid(BodyRefusal)

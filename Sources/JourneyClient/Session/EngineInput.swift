@@ -2,42 +2,42 @@
 
 public import JourneyModel
 
-/// An input: something that happened.
+/// An input of the engine: something that happened.
 public enum EngineInput: Hashable, Sendable {
-    /// The driver chose a charger, or arrived at one that the app knows.
+    /// The driver chose a charger, or arrived at a charger that the app knows.
     case targeted(Place)
-    /// Fixes that were delivered together, in any order; each counts at the moment it was taken.
+    /// Fixes that were delivered together, in any order. The engine handles each fix as of the time when it was taken.
     case fixes([LocationFix])
     case crossed(GeofenceCrossing)
-    /// A timer set by the engine has fired; firing early or late is harmless.
+    /// A timer that the engine set has fired. It is harmless if the timer fires early or late.
     case timerFired(EngineTimer)
     /// The web opened the session at that merchant.
     case activated(sessionID: Identifier, merchant: Place)
-    /// The web refused to open a session; `reason` is the web's text, cut to 128 characters.
+    /// The web refused to open a session. `reason` is the web's text, of which the engine uses at most 128 characters.
     case activationRejected(reason: String)
     case visitVerified(sessionID: Identifier)
     case endRequested(sessionID: Identifier)
-    /// The driver dismissed the ended session: the state returns to IDLE. Optional, since arriving at a charger
-    /// implies the reset.
+    /// The driver dismissed the ended session, and the state returns to IDLE. This input is optional, because arriving
+    /// at a charger implies the reset.
     case resetRequested
-    /// Newly fetched settings. Running deadlines do not change (contract, section 1).
+    /// New settings were fetched. Running deadlines do not change (contract, section 1).
     case settings(Settings)
 }
 
-/// An output: something to do.
+/// An output of the engine: something that the app must do.
 public enum EngineOutput: Hashable, Sendable {
     /// Enqueue this event. This output comes before the `transition` that the event causes.
     case send(EventDraft)
-    /// The state has changed; for display on a screen or the web.
+    /// The state has changed. The app may display this on a screen or in the web.
     case transition(Transition)
     /// The table of transitions rejects a command in this state. The state does not change.
     case refused(EventName, Verdict.Reason)
-    /// Set a timer that reports `timerFired` at this moment. It replaces an earlier timer of the same name.
+    /// Set a timer that reports `timerFired` at this time. It replaces an earlier timer of the same name.
     case setTimer(EngineTimer, at: Moment)
     case cancelTimer(EngineTimer)
-    /// Monitor exactly these geofences, instead of all previous ones. At most two.
+    /// Monitor exactly these geofences, of which there are at most two, instead of all previous ones.
     case monitor([Geofence])
-    /// Request one fix from the receiver, as accurate as possible, and report it.
+    /// Request one fix, as accurate as possible, from the location receiver, and report it.
     case requestFix
 
     public struct Transition: Hashable, Sendable {
@@ -55,10 +55,10 @@ public enum EngineOutput: Hashable, Sendable {
     }
 }
 
-/// The engine's timers. A suspended app may miss timers: a missed deadline is processed at the next input, with the
-/// deadline's own time.
+/// The engine's timers. A suspended app may miss timers. The engine then processes the missed deadline at the next
+/// input; the event has the time of the deadline.
 public enum EngineTimer: String, Hashable, Sendable, CaseIterable {
-    /// The dwell is due: a fix is needed to complete it.
+    /// Fires when the dwell is due. A fix is needed to complete the dwell.
     case dwell
     case gracePeriod = "grace_period"
     case hardTimeout = "hard_timeout"

@@ -1,4 +1,4 @@
-// An event made by the engine, before it has an id; and its one JSON form (contract, section 3).
+// An event that the engine has made and that has no id yet, and its JSON form (contract, section 3).
 
 public import JourneyModel
 
@@ -8,14 +8,14 @@ public struct EventDraft: Hashable, Sendable {
     public var sessionID: String?
     public var chargerID: String?
     public var merchantID: String?
-    /// On the phone's clock; never before the previous draft's.
+    /// The time on the phone's clock. It is never before that of the previous draft.
     public var occurredAt: Moment
-    /// Incremented by one for each draft; orders drafts of the same millisecond.
+    /// A number that is one higher for each draft. It orders drafts of the same millisecond.
     public var sequence: Int64
-    /// Small facts about the event, no coordinates. Omitted when empty.
+    /// Further data about the event, without coordinates. Not sent if empty.
     public var metadata: [JSONMember]
-    /// The engine's state before the event. Sent as `metadata.previous_state`, so that an event proves earlier events
-    /// that were lost.
+    /// The engine's state before the event. Sent as `metadata.previous_state`, by which the server recognises that
+    /// earlier events were lost.
     public var previousState: JourneyState?
 
     public init(
@@ -32,10 +32,11 @@ public struct EventDraft: Hashable, Sendable {
         self.previousState = previousState
     }
 
-    /// Returns this event in the form that the fold takes, with the durations of `settings`. The fold applies drafts
-    /// of one engine in the order in which they were made.
+    /// Returns this event in the form that the fold takes, with the durations of `settings`. In the order of events,
+    /// the drafts of one engine have the order in which they were made.
     ///
-    /// - Parameter eventID: breaks ties of the order, which drafts of one engine never need.
+    /// - Parameter eventID: determines the order of events that are equal in everything else. Drafts of one engine
+    ///   never are.
     public func placed(by settings: Settings, eventID: String = "") -> OrderedEvent {
         OrderedEvent(
             name: name, sessionID: sessionID, chargerID: chargerID, occurredAt: occurredAt, sequence: sequence,
@@ -45,7 +46,7 @@ public struct EventDraft: Hashable, Sendable {
     }
 }
 
-/// Whether the app was on the screen when the event happened. Raw values are the wire's.
+/// Whether the app was on the screen when the event happened. Raw values are the spelling on the wire.
 public enum AppState: String, Hashable, Sendable {
     case foreground
     case background
@@ -54,8 +55,8 @@ public enum AppState: String, Hashable, Sendable {
 extension EventDraft {
     /// Returns the body of `POST /native/events`.
     ///
-    /// - Parameter queuedAt: becomes `timestamp`. The time of sending goes into the header `X-Sent-At` instead, so
-    ///   that the body stays the same over retries.
+    /// - Parameter queuedAt: becomes `timestamp`. The time of sending is not in the body but in the header `X-Sent-At`,
+    ///   so that the body stays the same in every retry.
     func body(eventID: String, queuedAt: Moment, source: String, appState: AppState?) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 384)
         func member(_ name: String, _ text: String?) {

@@ -1,11 +1,11 @@
-// Commands from the driver and the web.
+// Handles commands from the driver and the web.
 
 import JourneyModel
 
 extension SessionEngine {
-    /// Targets a charger. In NEAR_CHARGER the choice of another charger first exits the zone of the present one, since
-    /// the table has no direct transition between chargers. From ANCHORED to AT_MERCHANT the choice is reported but
-    /// changes nothing, as in the fold.
+    /// Targets a charger. If another charger is chosen in NEAR_CHARGER, the engine first reports that the phone left
+    /// the zone of the present charger, because the table has no transition from one charger to another. In the states
+    /// from ANCHORED to AT_MERCHANT, the choice is reported but changes nothing, as in the fold.
     mutating func target(_ place: Place, at occurredAt: Moment) {
         let changesTarget = charger?.id != place.id
         if state == .nearCharger && changesTarget { emit(.exitedChargerIntentZone, at: occurredAt) }
@@ -20,9 +20,10 @@ extension SessionEngine {
         }
     }
 
-    /// Activates a session, but only in ANCHORED or during another session: otherwise the server would open a session
-    /// that this phone does not have. A rejected activation is therefore reported as `activationRejected`, which needs
-    /// no session. A repeated activation of the session in progress is ignored.
+    /// Activates a session, if the state is ANCHORED or another session is in progress. In any other state the
+    /// activation is rejected, and only `activationRejected`, which needs no session, is reported to the server: from a
+    /// reported activation, the server would open a session that this phone does not have. A repeated activation of the
+    /// session in progress is ignored.
     mutating func activate(_ sessionID: Identifier, _ merchant: Place, at occurredAt: Moment) {
         if self.sessionID == sessionID.text { return }
         if let reason = refusal(of: .exclusiveActivatedByWeb, sessionID, at: occurredAt) {
@@ -35,7 +36,7 @@ extension SessionEngine {
         emit(.exclusiveActivatedByWeb, at: occurredAt, sessionID: sessionID.text)
     }
 
-    /// Returns why the journey would reject the event, or nil, without changing the journey.
+    /// Returns the reason why the journey would reject the event; nil if it would not. Does not change the journey.
     private func refusal(of name: EventName, _ sessionID: Identifier, at occurredAt: Moment) -> Verdict.Reason? {
         var journey = journey
         let draft = EventDraft(name: name, sessionID: sessionID.text, occurredAt: occurredAt, sequence: nextSequence)
@@ -47,8 +48,8 @@ extension SessionEngine {
         emit(.activationRejected, at: occurredAt, metadata: [JSONMember("reason", .string(shortened))])
     }
 
-    /// Reports a command of the web, even if it does not move this phone's state: the command happened, and the
-    /// server, which may have more events by then, decides its effect at its place in the order.
+    /// Reports a command of the web, even if it does not change the state on this phone. The server may have other
+    /// events when the command arrives, and decides the effect of the command by its position in the order of events.
     mutating func command(_ name: EventName, _ sessionID: Identifier, at occurredAt: Moment) {
         let verdict = emit(name, at: occurredAt, sessionID: sessionID.text)
         if let reason = verdict.reason { put(.refused(name, reason)) }

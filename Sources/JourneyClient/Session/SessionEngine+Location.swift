@@ -1,5 +1,5 @@
-// The effects of positions and geofence crossings in each state. LocationFix decides inside and outside, DwellDetector
-// decides dwell.
+// The effects of positions and geofence crossings in each state. LocationFix decides whether a position is inside or
+// outside of a circle, and DwellDetector whether the dwell is complete.
 
 import JourneyModel
 
@@ -15,17 +15,20 @@ extension SessionEngine {
         let previous = lastFix
         lastFix = fix
         if let previous { noticeTeleport(from: previous, to: fix, at: occurredAt) }
-        // A distant fix leads from ANCHORED through NEAR_CHARGER to IDLE; no fix leads further than that.
+        // A fix can cause several transitions: a distant fix leads from ANCHORED through NEAR_CHARGER to IDLE. No fix
+        // causes more than that.
         for _ in 0..<3 where !follow(fix, at: occurredAt) { return }
     }
 
-    /// A fix taken more than this before the last event is not used, because it does not show where the phone was
-    /// after the event. A receiver may answer a request with such an earlier fix.
+    /// A fix that was taken more than this number of seconds before the last event is not used, because it does not
+    /// show where the phone was after the event. A location receiver may return such an old fix when a fix is
+    /// requested.
     private static let fixAgeSecondsMax = 60
 
-    /// Returns the fix if it may be used. A fix from the future counts as taken at `now`. A fix older than the last
-    /// one, or more than `fixAgeSecondsMax` older than the last event, is rejected. If the last fix or the last event
-    /// lies in the future, the clock was set back: the fix is used, and the dwell restarts.
+    /// Returns the fix if it may be used. A fix from the future counts as taken at `now`. A fix is rejected if it is
+    /// older than the last fix, or more than `fixAgeSecondsMax` older than the last event. If the last fix or the last
+    /// event lies in the future, the clock was set back. The fix is then used nevertheless; if the last fix lies in the
+    /// future, the dwell also begins again.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
         var fix = fix
@@ -105,10 +108,10 @@ extension SessionEngine {
 
     // MARK: Teleport
 
-    /// Reports a jump that is too far for a drive, during a journey, as the diagnostic `teleport_detected`. A session
-    /// in progress is then ended by webRequestedEnd, the only event that leads from each of SESSION_ACTIVE, IN_TRANSIT
-    /// and AT_MERCHANT to SESSION_ENDED without claiming that a deadline passed. Without a session nothing needs to be
-    /// ended: the fix lies outside the zones and leads back to IDLE.
+    /// Reports a jump that is too far for a drive, during a journey, as the diagnostic event `teleport_detected`. A
+    /// session in progress is then ended by webRequestedEnd. This is the only event that leads to SESSION_ENDED from
+    /// SESSION_ACTIVE, from IN_TRANSIT and from AT_MERCHANT and does not claim that a deadline passed. If there is no
+    /// session, nothing needs to be ended, because the fix lies outside of all zones and leads back to IDLE.
     private mutating func noticeTeleport(from previous: LocationFix, to fix: LocationFix, at occurredAt: Moment) {
         let distanceMeters = previous.coordinate.distanceMeters(to: fix.coordinate)
         guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded else { return }
@@ -122,8 +125,8 @@ extension SessionEngine {
 
     // MARK: Geofences
 
-    /// Handles a crossing reported by the operating system like a fix that lies clearly inside or outside. Entering
-    /// the anchor zone only requests a fix, which the dwell detection needs.
+    /// Handles a crossing that the operating system reports, like a fix that is clearly inside or outside of the
+    /// circle. If the phone enters the anchor zone, only requests a fix, which is needed to detect the dwell.
     mutating func cross(_ crossing: GeofenceCrossing, at occurredAt: Moment) {
         guard let (place, _) = circle(of: crossing.zone), place.id == crossing.placeID else { return }
         switch (crossing.direction, crossing.zone) {

@@ -1,23 +1,25 @@
-// The phone's session engine: reports of the receiver, the web and the clock become events, and the events move the
-// journey. The engine has no table of its own: it applies every event with `Journey.apply`, the server's fold, so an
-// event has the same effect on phone and server. It owns no clock, timer, storage or network.
+// The phone's session engine makes events from positions, commands of the web and passed deadlines, and applies the
+// events to the journey. The engine has no table of transitions of its own. It applies every event with
+// `Journey.apply`, the server's fold, so that an event has the same effect on the phone and on the server. It has no
+// clock, timer, storage or network access.
 //
-// Three rules make the order of its events the order in which the server folds them: occurred_at never goes back,
-// even when the phone's clock does; `sequence` orders events of one millisecond; and a deadline that passed is
-// reported, at its own moment, before anything that happened after it.
+// Because of three rules, the server folds the events in the order in which the engine makes them. First, `occurred_at`
+// never decreases, even if the phone's clock is set back. Second, `sequence` orders events of one millisecond. Third, a
+// deadline that has passed is reported, with the time of the deadline, before anything that happened after it.
 
 public import JourneyModel
 
 /// One driver's journey on one phone.
 ///
-/// A value: copies continue independently. After each `handle`, first put the `send` outputs into the queue, then
-/// store the snapshot. In this order a crash in between may repeat an event, which the server's fold rejects like any
-/// duplicate, but loses none.
+/// The engine is a value, so copies of it are independent. After each `handle`, first put the `send` outputs into the
+/// queue, and then store the snapshot. In this order, a crash between the two may repeat an event, which the server's
+/// fold then rejects, but never loses an event.
 public struct SessionEngine: Sendable {
-    /// The journey as the server folds it from the events sent so far.
+    /// The journey that the server's fold makes from the events so far.
     public internal(set) var journey = Journey()
     public internal(set) var settings: Settings
-    /// The monitored charger: that of this journey, or of the next journey once this one has ended.
+    /// The monitored charger: the charger of this journey, or, once this journey has ended, the charger of the next
+    /// one.
     public internal(set) var charger: Place?
     /// The session's merchant; nil before a session is activated.
     public internal(set) var merchant: Place?
@@ -26,10 +28,10 @@ public struct SessionEngine: Sendable {
     var lastFix: LocationFix?
     var lastEventAt: Moment?
     var nextSequence: Int64 = 0
-    /// The id of the session that ended, also of one that was never activated: the reset event needs a session id.
+    /// The id of the session that ended, which the reset event needs. The session may be one that was never activated.
     var endedSessionID: String?
-    /// Whether entering the charger's zone begins a new journey in SESSION_ENDED. A driver who is still in the zone
-    /// must leave first, or choose a charger again.
+    /// Whether the driver begins a new journey by entering the charger's zone in SESSION_ENDED. A driver who is still
+    /// in the zone when the session ends must first leave the zone, or choose a charger again.
     var mayReenter = true
 
     /// The timers and geofences that the app was asked to set and that are still in effect.
@@ -37,8 +39,8 @@ public struct SessionEngine: Sendable {
     private var geofences: [Geofence] = []
     private var outputs: [EngineOutput] = []
 
-    /// A jump of more than this between two usable fixes ends the session: no drive to a merchant is that long, and
-    /// a faked position usually is (issue "Session truth", item 6).
+    /// A jump of more than this between two usable fixes ends the session (issue "Session truth", item 6). No drive to
+    /// a merchant is that long, but the distance to a faked position usually is.
     public static let teleportMeters = 50_000.0
 
     public init(settings: Settings) {
@@ -47,13 +49,13 @@ public struct SessionEngine: Sendable {
 
     public var state: JourneyState { journey.state }
 
-    /// The session in progress; nil before and after.
+    /// The id of the session in progress; nil before the session begins and after it has ended.
     public var sessionID: String? { state == .sessionEnded ? nil : journey.sessionID }
 
-    /// Handles one input reported at `now` on the phone's clock, and returns what to do, in order.
+    /// Handles one input that was reported at `now` on the phone's clock. Returns what the app must do, in order.
     ///
-    /// Deadlines before the time of the input take effect before the input. Deadlines due at `now` take effect after
-    /// it, since an event in a deadline's own millisecond still counts (contract, section 1).
+    /// Deadlines before the time of the input take effect before the input. Deadlines at `now` take effect after the
+    /// input, because an event in the millisecond of a deadline comes before the deadline (contract, section 1).
     public mutating func handle(_ input: EngineInput, at now: Moment) -> [EngineOutput] {
         switch input {
         case .fixes(let fixes): take(fixes, at: now)
@@ -81,7 +83,7 @@ public struct SessionEngine: Sendable {
         }
     }
 
-    /// Returns the `occurred_at` of an event that happened at `moment`: never before the last event.
+    /// Returns the `occurred_at` of an event that happened at `moment`. It is never before the time of the last event.
     func moment(of moment: Moment) -> Moment {
         max(moment, lastEventAt ?? moment)
     }
@@ -113,14 +115,14 @@ extension SessionEngine {
         return verdict
     }
 
-    /// Returns whether the event belongs to this engine's journey. The engine's state does not apply to the session of
-    /// another phone.
+    /// Returns whether the event belongs to this engine's journey. An event of a session on another phone does not, and
+    /// must not be sent with this engine's state.
     private func isOfThisJourney(_ name: EventName, _ eventSessionID: String?) -> Bool {
         eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
             || name == .exclusiveActivatedByWeb
     }
 
-    /// Updates the engine's state outside the journey, by the destination of a transition.
+    /// Updates the members of the engine outside of the journey after a transition.
     private mutating func moved(from: JourneyState, by draft: EventDraft) {
         dwell.reset()
         if from == .sessionEnded { endedSessionID = nil }
@@ -143,7 +145,7 @@ extension SessionEngine {
         if !outputs.contains(output) { outputs.append(output) }
     }
 
-    /// Ends the session at every deadline before `moment`, with the event that reports the deadline.
+    /// Applies every deadline before `moment`, with an event that reports it.
     mutating func expireDeadlines(before moment: Moment) {
         while let deadline = journey.nextDeadline, deadline.at < moment { expire(deadline) }
     }
@@ -152,17 +154,17 @@ extension SessionEngine {
         while let deadline = journey.nextDeadline, deadline.at <= moment { expire(deadline) }
     }
 
-    /// Emits the event of a deadline. By the table this event ends the session in every state in which the deadline
-    /// runs, so the loops above terminate.
+    /// Makes the event that reports a deadline. According to the table of transitions, this event ends the session in
+    /// every state in which the deadline runs, so the loops above terminate.
     private mutating func expire(_ deadline: (name: EventName, at: Moment)) {
         emit(deadline.name, at: deadline.at, sessionID: journey.sessionID)
     }
 }
 
-// MARK: What the app has to watch
+// MARK: Timers and geofences
 
 extension SessionEngine {
-    /// Returns all outputs since the last call, and the changes of timers and geofences.
+    /// Returns all outputs since the last call, including the changes of timers and geofences.
     mutating func finish() -> [EngineOutput] {
         let wanted = wantedTimers
         for timer in EngineTimer.allCases where timers[timer] != wanted[timer] {
@@ -177,7 +179,7 @@ extension SessionEngine {
         return outputs
     }
 
-    /// Discards the timers and geofences set so far: after a restart none of them is in effect.
+    /// Discards the timers and geofences that were set so far, because none of them is in effect after a restart.
     mutating func clearWatchedPlaces() {
         timers = [:]
         geofences = []
@@ -192,8 +194,8 @@ extension SessionEngine {
         return wanted
     }
 
-    /// The geofences to monitor. The anchor's circle is small for a geofence and its exit may be missed, so the larger
-    /// intent circle is monitored too.
+    /// The geofences to monitor. The anchor zone is small for a geofence, and the operating system may miss an exit
+    /// from it. The larger intent zone is therefore monitored too.
     private var wantedGeofences: [Geofence] {
         let intent = charger.map {
             Geofence(zone: .chargerIntent, place: $0, radiusMeters: settings.chargerIntentRadiusMeters)
@@ -214,7 +216,8 @@ extension SessionEngine {
         }
     }
 
-    /// Handles a fired timer. A timer that fired too early is set again; a dwell that is due requests a fix instead.
+    /// Handles a timer that fired. If the dwell is due, requests a fix. In any other case, forgets the timer, so that
+    /// it is set again if its time has not come yet.
     private mutating func fired(_ timer: EngineTimer, at now: Moment) {
         if timer == .dwell, let due = dwell.completesAt(by: settings), due <= now {
             put(.requestFix)

@@ -1,39 +1,40 @@
-// The stored state of an engine, from which it is restored after the app was terminated. The app stores the snapshot
-// after each input that had outputs.
+// The stored state of an engine, from which the engine is restored after the app was terminated. The app stores the
+// snapshot after each input that had outputs.
 
 public import JourneyModel
 
 /// The engine's complete state.
 ///
-/// Contains coordinates of the last position and of the places; keep it where the app keeps its private data.
+/// Contains the coordinates of the last position, the charger and the merchant. Keep it where the app keeps its private
+/// data.
 public struct Snapshot: Sendable {
     var engine: SessionEngine
 
-    /// Version of the form that `encoded` writes; `init(decoding:)` rejects others.
+    /// Version of the format that `encoded` writes. `init(decoding:)` rejects other versions.
     static let version = "1"
 }
 
-/// Why stored bytes are not a snapshot. The app then starts with a new engine; the server corrects its journey at the
-/// phone's next arrival.
+/// The reason why stored bytes are not a snapshot. The app then starts with a new engine. The server corrects its
+/// journey when the phone next arrives at a charger.
 public enum SnapshotError: Error, Hashable, Sendable {
-    /// Not a JSON object, or a snapshot of a version unknown to this library.
+    /// The bytes are not a JSON object, or are a snapshot of a version unknown to this library.
     case unreadable
-    /// The first member that is missing, malformed or out of range.
+    /// A member is missing, malformed or out of range. `member` is the first such member.
     case malformed(member: String)
-    /// Members that contradict each other, such as SESSION_ACTIVE without a session.
+    /// Members contradict each other, for example SESSION_ACTIVE without a session.
     case inconsistent
 }
 
 extension SessionEngine {
     public var snapshot: Snapshot { Snapshot(engine: self) }
 
-    /// Returns the restored engine, brought up to `now`, and its outputs, which set all timers and geofences again.
+    /// Returns the restored engine at `now`, and its outputs, which set all timers and geofences again.
     ///
-    /// First, deadlines that passed in between end the session, each with an event at the deadline's own time. Second,
-    /// a session still in progress is reported with `sessionRestored`. Third, `fix`, the present position, is handled
-    /// like any other fix: it may report a lost anchor, a departure, an exit from the zone, or a jump that ends the
-    /// session. A fix taken before a deadline is handled before that deadline. Without a usable fix, one is requested,
-    /// and the state remains that of the snapshot until a fix arrives.
+    /// First, a deadline that passed since the snapshot ends the session, with an event at the time of the deadline.
+    /// Second, if a session is still in progress, it is reported with `sessionRestored`. Third, `fix`, the present
+    /// position, is handled like any other fix: it may cause a lost anchor, a departure, an exit from the zone, or a
+    /// jump that ends the session. A fix that was taken before a deadline is handled before that deadline. If there is
+    /// no usable fix, a fix is requested, and the present position has an effect only once that fix arrives.
     public static func restored(
         from snapshot: Snapshot, at now: Moment, fix: LocationFix? = nil
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {

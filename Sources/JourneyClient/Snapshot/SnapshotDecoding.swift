@@ -1,10 +1,10 @@
-// Reads a snapshot from stored bytes. The bytes may be damaged or written by another release, so all members are
-// checked: no engine starts in a state that events cannot lead to.
+// Reads a snapshot from stored bytes. The bytes may be damaged or written by another release. All members are therefore
+// checked, so that no engine starts in a state to which events cannot lead.
 
 import JourneyModel
 
 extension Snapshot {
-    /// Reads what `encoded` writes. Ignores unknown members.
+    /// Reads the JSON that `encoded` writes. Ignores unknown members.
     public init(decoding bytes: [UInt8]) throws(SnapshotError) {
         guard let json = try? JSONValue.parse(bytes), json["version"]?.text == Self.version else { throw .unreadable }
         var reader = SnapshotReader(json: json)
@@ -15,7 +15,7 @@ extension Snapshot {
     }
 }
 
-/// Reads member after member and records the first invalid one.
+/// Reads the members one after the other and records the name of the first invalid one.
 private struct SnapshotReader {
     let json: JSONValue
     var malformed: String?
@@ -55,7 +55,8 @@ private struct SnapshotReader {
 }
 
 extension SessionEngine {
-    /// Whether the deadlines, ids and places are those that the state requires.
+    /// Whether the engine has exactly the deadlines and sessions, and at least the charger and merchant, that its state
+    /// requires.
     fileprivate var isConsistent: Bool {
         let runsGrace = journey.graceDeadline != nil
         let runsHard = journey.hardDeadline != nil

@@ -1,4 +1,5 @@
-// A snapshot as JSON. The receiver's numbers are written with the shortest digits that read back as the same Double.
+// Writes a snapshot as JSON. Coordinates and other decimal numbers are written with the fewest digits that give the
+// same Double when they are read.
 
 import JourneyModel
 
@@ -37,7 +38,7 @@ extension Snapshot {
 }
 
 extension JSONValue {
-    /// Returns an object of the members that have a value.
+    /// Returns a JSON object with the members that have a value.
     fileprivate static func members(_ members: [(String, JSONValue?)]) -> JSONValue {
         .object(members.compactMap { name, value in value.map { JSONMember(name, $0) } })
     }
@@ -62,8 +63,8 @@ extension Place {
 }
 
 extension LocationFix {
-    /// The fix as JSON. Only usable fixes are stored, so the accuracy is a finite number. An infinite speed, which
-    /// JSON cannot represent, is stored as unknown.
+    /// The fix as JSON. Only usable fixes are stored, so the accuracy is always a finite number. JSON cannot represent
+    /// an infinite speed, so an infinite speed is stored as unknown.
     fileprivate var json: JSONValue {
         let speed = speedMetersPerSecond.flatMap { $0.isFinite ? JSONValue.double($0) : nil }
         return .members(
@@ -74,7 +75,7 @@ extension LocationFix {
 }
 
 extension Settings {
-    /// The members of `GET /native/config`.
+    /// The settings as a JSON object with the members of `GET /native/config`.
     fileprivate var json: JSONValue {
         .members(Self.declarations.map { ($0.field, .number($0.text(in: self))) })
     }

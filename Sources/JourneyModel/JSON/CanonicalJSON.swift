@@ -1,6 +1,6 @@
-// Canonical JSON: one text for all notations of the same JSON value. Members are sorted by the bytes of their names,
-// numbers are written by their value, strings by their characters. ASCII only. Digests of the text are compared as
-// long as an event is kept, so the text of a value must never change.
+// Canonical JSON: one text for all notations of the same JSON value. Members are sorted by the bytes of their names.
+// Numbers with the same value and strings with the same characters have one notation. The text is ASCII. Digests of the
+// text are stored with events and compared later, so the text of a value must never change.
 
 extension JSONWriter {
     static func canonical(reservingBytes capacity: Int) -> JSONWriter {
@@ -37,9 +37,9 @@ extension JSONWriter {
         one.name.utf8.lexicographicallyPrecedes(other.name.utf8)
     }
 
-    /// Writes the digits without leading and trailing zeros, and their power of ten: `-12.50e1` is `-125e0`. Exact,
-    /// unlike a conversion through Double. `text` is a JSON number; a number whose exponent has more than 10
-    /// characters is written unchanged.
+    /// Writes the digits without leading and trailing zeros, and their power of ten: `-12.50e1` becomes `-125e0`. The
+    /// result is exact, unlike that of a conversion through Double. `text` is a JSON number; a number whose exponent
+    /// has more than 10 characters is written unchanged.
     private mutating func canonicalNumber(_ text: UnsafeBufferPointer<UInt8>) {
         guard let number = DecimalNumber(text) else {
             for byte in text { self.byte(byte) }
@@ -62,9 +62,10 @@ struct DecimalNumber {
     /// Power of ten of the last of `digits`.
     private(set) var exponent = 0
 
-    /// Nil when the text's own exponent has more than 10 characters, its sign included.
+    /// Splits a JSON number. Nil if the exponent in the text has more than 10 characters, its sign included.
     init?(_ text: UnsafeBufferPointer<UInt8>) {
-        // The index from which the exponent counts: the point, or the end of the digits.
+        // `point` is the index of the decimal point, if there is one. `end` is the index after the last digit before
+        // the exponent.
         var (point, end) = (Int?.none, text.count)
         reading: for (index, byte) in text.enumerated() {
             switch byte {

@@ -1,4 +1,4 @@
-/// Why a text was rejected as JSON, and where. Never repeats what was sent.
+/// The reason why a text was rejected as JSON, and the position of the error. Never contains a part of the text.
 public struct JSONError: Error, Hashable, Sendable {
     public enum Reason: Hashable, Sendable {
         case unexpectedEnd
@@ -10,7 +10,7 @@ public struct JSONError: Error, Hashable, Sendable {
         case invalidNumber
         case numberTooLong
         case invalidUTF8
-        /// A `\u` escape of half a surrogate pair is not a character.
+        /// A `\u` escape of only one half of a surrogate pair, which is not a character.
         case loneSurrogate
         case duplicateName
         case tooDeep

@@ -1,11 +1,11 @@
-/// The names seen in one object, to detect duplicates. Names are equal when their bytes are (RFC 8259, section
-/// 8.3), so Swift's String equality, which uses canonical equivalence, does not fit.
+/// The names seen in one object, to detect duplicates. Two names are equal if their bytes are equal (RFC 8259, section
+/// 8.3). Swift's String equality cannot be used, because it compares by canonical equivalence.
 ///
 /// Up to 16 names are compared one by one; for more, a hash set keeps the time linear in the number of members.
 struct JSONNames {
     private static let linearSearchMax = 16
 
-    /// Empty while there are few names.
+    /// The names seen, or empty while there are at most `linearSearchMax` of them.
     private var many: Set<Name> = []
 
     private struct Name: Hashable {

@@ -1,34 +1,35 @@
-// A strict RFC 8259 parser: takes bytes, returns a JSONValue or throws an error with its offset. Linear in the
-// text, recursion bounded by `depthMax`, no Foundation. Does not know what the members mean.
+// A strict RFC 8259 parser: takes bytes, and returns a JSONValue or throws an error with its offset. The time is linear
+// in the length of the text, and `depthMax` limits the recursion. Does not use Foundation, and does not know what the
+// members mean.
 //
-// Two kinds of bad text are kept apart. Text that is not JSON ends the parse by throwing. Text that is JSON by its
-// grammar but is ambiguous or unreadable (a duplicate name, bytes that are not UTF-8, half a surrogate pair, nesting
-// beyond the limit, a number of a thousand digits) is recorded in `refusal`, and parsing continues, because the end of
-// such a text is known. In a batch, only the event that contains it fails.
+// The parser distinguishes two kinds of bad text. Text that is not JSON ends the parse by throwing. Text that is JSON
+// by its grammar but is ambiguous or unreadable (a duplicate name, bytes that are not UTF-8, half a surrogate pair,
+// nesting beyond the limit, a number of a thousand digits) is recorded in `refusal`, and parsing continues, because the
+// parser can still find the end of the value. In a batch, only the event that contains such text fails.
 
 struct JSONParser {
-    /// Maximum nesting of arrays and objects. Request bodies need 4 levels and metadata a few more; each level uses
-    /// stack.
+    /// Maximum nesting of arrays and objects. Request bodies need 4 levels and metadata a few more. The nesting is
+    /// limited, because each level uses stack memory.
     static let depthMax = 64
     /// Maximum bytes of one number, including sign, fraction and exponent. The longest double written in practice has
-    /// 25, an Int64 has 20. Because of this limit, code that reads a number need not be linear in its digits.
+    /// 25 bytes, and an Int64 has 20. Because of this limit, code that reads a number may take more than linear time.
     static let numberBytesMax = 64
 
-    /// The text. The buffer is valid only inside the closure that provides it, so the parser is created and used
-    /// there.
+    /// The text. The buffer is valid only inside the closure that provides it, so a parser must be created and used
+    /// inside that closure.
     let bytes: UnsafeBufferPointer<UInt8>
     var offset = 0
-    /// The first reason to reject the text although its grammar is right.
+    /// The first reason to reject the text although it is JSON by its grammar.
     var refusal: JSONError?
-    /// False once white space or an escape was read. A caller sets it to true before a value: if it is still true
-    /// after the value, the source bytes of the value are compact JSON already.
+    /// False once white space or an escape was read. A caller sets it to true before reading a value. If it is still
+    /// true after the value was read, the source bytes of the value are compact JSON already.
     var isCompact = true
 
     init(_ bytes: UnsafeBufferPointer<UInt8>) {
         self.bytes = bytes
     }
 
-    /// The byte at `offset`; nil at the end. Every read at an offset that may be past the end uses this property.
+    /// The byte at `offset`; nil at the end. Code that may be past the end of the text must read with this property.
     var current: UInt8? {
         offset < bytes.count ? bytes[offset] : nil
     }
@@ -49,7 +50,7 @@ struct JSONParser {
         return current
     }
 
-    /// Reads any value, inside `depth` arrays and objects.
+    /// Reads any value. The value lies inside `depth` arrays and objects.
     mutating func value(depth: Int) throws(JSONError) -> JSONValue {
         switch startOfValue() {
         case UInt8(ascii: "{"): try object(depth: depth)
@@ -65,7 +66,7 @@ struct JSONParser {
     private mutating func object(depth: Int) throws(JSONError) -> JSONValue {
         guard try mayOpen(depth: depth) else { return .null }
         var members: [JSONMember] = []
-        // Most bodies and most metadata have at most this many members: one allocation then holds them.
+        // Most bodies and most metadata have at most this many members, which then fit into one allocation.
         members.reserveCapacity(depth == 0 ? 8 : 4)
         var names = JSONNames()
         try list(from: UInt8(ascii: "{"), to: UInt8(ascii: "}")) { parser throws(JSONError) in
@@ -138,8 +139,8 @@ struct JSONParser {
         offset += 1
     }
 
-    /// Returns whether one more level is within the limit. If not, rejects and skips the array or object that begins
-    /// here.
+    /// Returns whether one more level is within the limit. If it is not, records the refusal and skips the array or
+    /// object that begins here.
     private mutating func mayOpen(depth: Int) throws(JSONError) -> Bool {
         if depth < Self.depthMax { return true }
         refuse(.tooDeep, at: offset)
@@ -147,7 +148,7 @@ struct JSONParser {
         return false
     }
 
-    /// Skips to the end of an array or object that is rejected anyway: counts brackets, skips strings.
+    /// Skips to the end of an array or object that is rejected anyway, by counting brackets outside of strings.
     private mutating func skipContainer() throws(JSONError) {
         var open = 0
         while let byte = current {
@@ -199,8 +200,8 @@ struct JSONParser {
         String(decoding: try numberText(), as: UTF8.self)
     }
 
-    /// Reads a number of RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`. Rejects a number that is too long, and
-    /// returns its last byte only.
+    /// Reads a number of RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`. If the number is too long, records the
+    /// refusal and returns only the last byte.
     mutating func numberText() throws(JSONError) -> UnsafeBufferPointer<UInt8> {
         let start = offset
         skip(UInt8(ascii: "-"))

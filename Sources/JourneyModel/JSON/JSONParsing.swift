@@ -1,11 +1,11 @@
 // The JSON entry points that other modules call.
 
 extension JSONValue {
-    /// Reads one JSON text; only white space may surround it.
+    /// Reads one JSON text. Only white space may be before and after it.
     ///
-    /// Rejects more than RFC 8259 does, because two readers could understand it differently: duplicate member names
-    /// in an object, invalid UTF-8 (a byte order mark too), escapes of half a surrogate pair, more than 64 nested
-    /// arrays and objects, a number of more than 64 characters.
+    /// Also rejects texts that are JSON by the grammar of RFC 8259 but that two readers could understand differently or
+    /// that one of them could not read: duplicate member names in an object, invalid UTF-8 (a byte order mark too),
+    /// escapes of half a surrogate pair, more than 64 nested arrays and objects, a number of more than 64 characters.
     public static func parse(_ text: [UInt8]) throws(JSONError) -> JSONValue {
         try text.withUnsafeBufferPointer { bytes throws(JSONError) in try parse(bytes) }
     }

@@ -1,11 +1,11 @@
-// The string part of the parser: RFC 8259, section 7, from the opening quote to the closing one.
+// The part of the parser that reads strings (RFC 8259, section 7), from the opening quote to the closing quote.
 
 /// A string found in the text.
 enum JSONText {
-    /// The bytes between the quotes of a string that has only bytes from space to tilde and no escape. Valid as long
-    /// as the parser's bytes are.
+    /// A string that has only bytes from space to tilde and no escape: the bytes between its quotes. The buffer is
+    /// valid as long as the parser's bytes are valid.
     case printable(UnsafeBufferPointer<UInt8>)
-    /// Any other string, unescaped.
+    /// Any other string, with its escapes replaced by the characters.
     case made(String)
 
     var string: String {
@@ -28,8 +28,8 @@ extension JSONParser {
         try text().string
     }
 
-    /// Reads a string from quote to quote. A string without an escape is the bytes between the quotes; only a string
-    /// with an escape is assembled anew.
+    /// Reads a string from quote to quote. For a string without an escape, the result is the bytes between the quotes.
+    /// Only a string with an escape is built character by character.
     mutating func text() throws(JSONError) -> JSONText {
         let start = offset + 1
         let plain = PlainText(of: bytes, from: start)
@@ -82,8 +82,8 @@ extension JSONParser {
         return scalar
     }
 
-    /// Reads `uXXXX`, or `uXXXX\uXXXX` for a character beyond U+FFFF. Rejects half a surrogate pair and returns
-    /// U+FFFD.
+    /// Reads `uXXXX`, or `uXXXX\uXXXX` for a character beyond U+FFFF. For half a surrogate pair, records the refusal
+    /// and returns U+FFFD.
     private mutating func unicodeEscape() throws(JSONError) -> Unicode.Scalar {
         let start = offset - 1
         let first = try fourHexDigits()
@@ -114,7 +114,8 @@ extension JSONParser {
         return number
     }
 
-    /// Returns `bytes` as a String; rejects invalid UTF-8. `start` is the offset of `bytes` in the text.
+    /// Returns `bytes` as a String. For invalid UTF-8, records the refusal and returns an empty text. `start` is the
+    /// offset of `bytes` in the text.
     private mutating func text(of bytes: UnsafeBufferPointer<UInt8>, at start: Int) -> String {
         if let text = String(validating: bytes, as: UTF8.self) { return text }
         refuse(.invalidUTF8, at: start)

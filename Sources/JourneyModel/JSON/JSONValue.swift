@@ -1,10 +1,10 @@
-// A JSON document as a value (RFC 8259). It holds everything that the parser accepts and loses only white space and
-// the way strings were escaped: members keep their order, numbers their text.
+// A JSON document as a value (RFC 8259). It keeps the order of members and the text of numbers. It does not keep white
+// space and the way in which strings were escaped.
 
 public enum JSONValue: Hashable, Sendable {
     case null
     case bool(Bool)
-    /// The number's text, `-?int frac? exp?`, exactly as sent: no value is rounded implicitly.
+    /// The number's text, `-?int frac? exp?`, exactly as sent, so that no value is rounded implicitly.
     case number(String)
     case string(String)
     case array([JSONValue])

@@ -1,4 +1,5 @@
-// Writes compact JSON, straight to bytes, in the order of the calls; the caller must balance begin and end.
+// Writes compact JSON directly as bytes, in the order of the calls. The caller must call `end...` once for every
+// `begin...`.
 
 public struct JSONWriter: Sendable {
     public private(set) var bytes: [UInt8] = []
@@ -53,7 +54,7 @@ public struct JSONWriter: Sendable {
         raw("null")
     }
 
-    /// Writes one value that is JSON already: a number's text, or compact JSON from a writer.
+    /// Writes one value whose text is JSON already: the text of a number, or compact JSON from another writer.
     public mutating func raw(_ json: String) {
         separate()
         unescaped(json)
@@ -79,7 +80,7 @@ public struct JSONWriter: Sendable {
         }
     }
 
-    /// Writes text that is part of the JSON as it is, commas included.
+    /// Writes a part of the JSON text unchanged. The text must contain all commas that are needed.
     mutating func verbatim(_ json: StaticString) {
         json.withUTF8Buffer { bytes.append(contentsOf: $0) }
     }

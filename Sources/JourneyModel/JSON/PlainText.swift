@@ -1,7 +1,7 @@
 // Finds the end of the leading part of a JSON string that needs no unescaping, eight bytes at a time.
 
-/// The leading part of a text, up to the first stop byte: a quote, a backslash or a control character, which ends a
-/// string, begins an escape or must be escaped (RFC 8259, section 7).
+/// The leading part of a text, up to the first stop byte. A stop byte is a quote, which ends the string, a backslash,
+/// which begins an escape, or a control character, which must be escaped (RFC 8259, section 7).
 struct PlainText {
     /// Offset of the first stop byte; the end of the text when there is none.
     var end: Int
@@ -36,7 +36,7 @@ struct PlainText {
     }
 }
 
-/// Eight bytes of a text, the first one in the lowest bits. Results mark a byte by its high bit.
+/// Eight bytes of a text, the first one in the lowest bits. In the results, the high bit of a byte marks that byte.
 private struct EightBytes {
     static let ones: UInt64 = 0x0101_0101_0101_0101
     static let highBits: UInt64 = 0x8080_8080_8080_8080
@@ -47,15 +47,15 @@ private struct EightBytes {
         self.bytes = bytes
     }
 
-    /// The stop bytes. Exact up to the first stop byte; above that byte a borrow may have marked other bytes.
+    /// The stop bytes. The marks are exact up to the first stop byte; above it, a borrow may have marked other bytes.
     var stops: UInt64 {
         let control = (bytes &- 0x20 &* Self.ones) & ~bytes
         return (control | Self.zeros(in: bytes ^ 0x22 &* Self.ones) | Self.zeros(in: bytes ^ 0x5C &* Self.ones))
             & Self.highBits
     }
 
-    /// DEL and non-ASCII bytes. A carry from a 0xFF may also mark the byte above, which does not change whether any
-    /// byte is marked.
+    /// DEL and non-ASCII bytes. A carry from a byte 0xFF may also mark the byte above it. This does not change whether
+    /// any byte is marked.
     var beyondPrintable: UInt64 { bytes | (bytes &+ Self.ones) }
 
     private static func zeros(in bytes: UInt64) -> UInt64 {

@@ -1,6 +1,6 @@
-// Reads a JSON number as an exact integer, written as `41`, `41.0` or `4.1e1`: some encoders have only one type for
-// numbers, and JSON Schema counts all three as integers. Does not convert through Double, which has no odd numbers
-// above 2^53.
+// Reads a JSON number as an exact integer, whether it is written as `41`, `41.0` or `4.1e1`. Some encoders have only
+// one type for numbers, and JSON Schema counts all three as integers. Does not convert through Double, which cannot
+// represent odd numbers above 2^53.
 
 enum WholeNumber {
     /// The digits of the largest Int64.
@@ -14,12 +14,13 @@ enum WholeNumber {
     }
 
     static func read(_ text: UnsafeBufferPointer<UInt8>) -> Int64? {
-        // Checked here too, because the time of the code below grows with the number of digits.
+        // The limit of the parser is checked here too, because the code below takes more time the more digits there
+        // are.
         guard text.count <= JSONParser.numberBytesMax else { return nil }
         let mantissa = text.prefix { $0 | 0x20 != UInt8(ascii: "e") }
-        // Zero, whatever the exponent.
+        // A number without a nonzero digit is zero, whatever its exponent.
         guard mantissa.contains(where: { (0x31...0x39).contains($0) }) else { return 0 }
-        // Nil means an exponent so long that the number is beyond every Int64, or below every integer.
+        // Nil means that the exponent is very long. The number is then too large for an Int64, or it has a fraction.
         guard let number = DecimalNumber(text), let digits = number.digits else { return nil }
         let significant = text[digits].filter(\.isASCIIDigit)
         guard number.exponent >= 0, significant.count + number.exponent <= digitsMax else { return nil }

@@ -1,16 +1,17 @@
-// The envelope of a batch, `{"events":[...]}` (contract, section 3). An invalid event does not affect the other
-// events: its errors, duplicate member names included, are its own result.
+// The envelope of a batch, `{"events":[...]}` (contract, section 3). An invalid event does not affect the other events.
+// Its errors, which may be duplicate member names, are the result of that event only.
 
 public enum EventBatch {
-    /// The most events in one batch (contract, section 3). Bounds the work and the response of one request.
+    /// The maximum number of events in one batch (contract, section 3). It limits the work for one request and the size
+    /// of the response.
     public static let eventsMax = 500
 
-    /// Returns one result for each of the 1 to 500 events, in their order. Each result is the one that the single call
-    /// returns, with JSON Pointers from the event itself, such as `/occurred_at`. Its position identifies the event.
+    /// Returns one result for each of the 1 to 500 events, in the order of the events. Each result is the same as for a
+    /// request with only that event: its JSON Pointers begin at the event, for example `/occurred_at`.
     ///
     /// - Parameter sentAt: the header `X-Sent-At`, the send time of all events. `Idempotency-Key` has no meaning for a
     ///   batch.
-    /// - Throws: if the body is not JSON, or not an envelope of 1 to 500 events, so that single events have no
+    /// - Throws: if the body is not JSON, or is not an envelope of 1 to 500 events. The single events then have no
     ///   results.
     public static func decode(
         _ body: [UInt8], sentAt: String? = nil
@@ -33,8 +34,8 @@ public enum EventBatch {
 }
 
 extension JSONParser {
-    /// Reads the whole text as an envelope: the elements of the root's array `events`, each with its own refusal;
-    /// nil when the root is not an object or has no such array.
+    /// Reads the whole text as an envelope. Returns one result for each element of the array `events`. Returns nil if
+    /// the text is not an object or has no such array.
     fileprivate mutating func batchEvents(
         _ headers: EventHeaders
     ) throws(JSONError) -> [Result<EventSubmission, BodyRefusal>]? {
@@ -66,8 +67,8 @@ extension JSONParser {
         try elements { parser throws(JSONError) in
             parser.refusal = nil
             let members = try EventMembers(&parser, depth: 2, details: EventDetail.all)
-            // One event more than allowed is enough to reject the batch. Further elements, maybe a megabyte of them,
-            // are not stored.
+            // One event more than allowed is enough to reject the batch. The results of further elements, which may
+            // fill a megabyte, are not kept.
             guard results.count <= EventBatch.eventsMax else { return }
             if let refusal = parser.refusal {
                 results.append(.failure(.malformedJSON(refusal)))

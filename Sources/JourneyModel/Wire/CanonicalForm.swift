@@ -2,26 +2,27 @@
 // repeat").
 
 extension EventSubmission {
-    /// Returns canonical JSON of the event's meaning, not of its notation. The form is the same for both spellings of
-    /// an event, two notations of one millisecond, a default and its absence, `null` and absence, `1.0` and `1`, and
-    /// any order of members. It leaves out `timestamp` and `X-Sent-At`, which change with each attempt, and unknown
-    /// members. Whether `session_id` is present distinguishes the two events that share the name
-    /// exitedChargerAnchorZone.
+    /// Returns canonical JSON that depends on the event's meaning and not on its notation. The form is the same for
+    /// both spellings of an event, two notations of one millisecond, a default and its absence, `null` and absence,
+    /// `1.0` and `1`, and any order of members. It leaves out unknown members, and `timestamp` and `X-Sent-At`, which
+    /// may differ between attempts. The two events with the name exitedChargerAnchorZone have different forms, because
+    /// only one of them has a `session_id`.
     ///
-    /// `app_state` and `schema_version` are included although a repeat may differ in them: digests of this form are
-    /// stored, so the form must not change. `canonicalForm(appState:schemaVersion:)` compares without them.
+    /// `app_state` and `schema_version` are included although a repeat may differ in them, because digests of this form
+    /// are stored and the form must therefore not change. `canonicalForm(appState:schemaVersion:)` compares without
+    /// them.
     func canonicalForm(metadata: JSONValue?) -> [UInt8] {
         canonicalForm(metadata: metadata, appState: appState, schemaVersion: schemaVersion)
     }
 
     /// Returns the canonical form of this event, but with the `app_state` and `schema_version` of a stored event, the
     /// two members in which a repeat may differ. `self` is a repeat of the stored event exactly when the result equals
-    /// the canonical form of that event. Parses `metadata` again, so it is meant for the rare case in which the forms
-    /// as sent differ.
+    /// the canonical form of that event. This method parses `metadata` again, so call it only in the rare case that the
+    /// forms of the two events as sent differ.
     ///
-    /// - Parameter hasDetails: false leaves out the details, for comparison with an event stored without details,
-    ///   possibly by a release that did not have them.
-    /// - Returns: nil when `metadata` is not JSON, which no decoded submission has.
+    /// - Parameter hasDetails: false leaves out the details, for comparison with an event that was stored without
+    ///   details. A release without details may have stored it.
+    /// - Returns: nil if `metadata` is not JSON, which is never the case in a decoded submission.
     package func canonicalForm(appState: String?, schemaVersion: String, hasDetails: Bool = true) -> [UInt8]? {
         var event = self
         if !hasDetails { event.details = nil }
@@ -60,7 +61,7 @@ extension EventSubmission {
 }
 
 extension JSONWriter {
-    /// Writes a member whose name is part of `before`; writes nothing when there is no text.
+    /// Writes a member with the value `text`. `before` contains the member's name. Writes nothing if `text` is nil.
     fileprivate mutating func text(_ before: StaticString, _ text: String?, _ after: StaticString) {
         guard let text else { return }
         verbatim(before)

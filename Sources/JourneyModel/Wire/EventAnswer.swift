@@ -1,8 +1,8 @@
-// The response to an event (contract, section 3), written straight to bytes. The order of members is fixed.
+// The response to an event (contract, section 3), written directly as bytes. The order of the members is fixed.
 
 /// The 200 response to one event.
 public struct EventAnswer: Hashable, Sendable {
-    /// Raw values are the wire's spelling.
+    /// Raw values are the spelling on the wire.
     public enum Status: String, Hashable, Sendable, CaseIterable {
         case ok
         /// The event was already stored; the verdict is the current one.
@@ -11,9 +11,9 @@ public struct EventAnswer: Hashable, Sendable {
 
     public var status: Status
     public var eventID: String
-    /// The driver's state now, with passed deadlines applied.
+    /// The driver's present state, after the deadlines that have passed.
     public var state: JourneyState
-    /// Why the session ended; only in SESSION_ENDED.
+    /// The reason why the session ended; nil except in SESSION_ENDED.
     public var endedBy: Journey.Ending?
     /// The verdict on this event at its place in the order.
     public var verdict: Verdict
@@ -72,7 +72,7 @@ public struct EventAnswer: Hashable, Sendable {
     }
 }
 
-/// The result of one event of a batch: what the single call would return.
+/// The result of one event of a batch, the same as for a request with only that event.
 public enum BatchResult: Hashable, Sendable {
     case answer(EventAnswer)
     case problem(Problem)

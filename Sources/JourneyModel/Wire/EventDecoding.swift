@@ -1,6 +1,7 @@
-// Decodes one event (contract, section 3): takes its JSON, returns an EventSubmission or throws all its errors.
+// Decodes one event (contract, section 3): takes the JSON of the event, and returns an EventSubmission or throws all
+// errors at once.
 
-/// The routes that accept events. All lead to the same handler.
+/// The routes that accept events. All of them have the same handler.
 public enum EventRoute: Hashable, Sendable, CaseIterable {
     /// `POST /native/events` and its batch.
     case native
@@ -33,7 +34,7 @@ extension EventSubmission {
 
     /// Decodes the body of a request that carries one event.
     ///
-    /// - Parameter details: the optional members that only describe an event; other unknown members are skipped.
+    /// - Parameter details: the optional members that only describe an event. All other unknown members are skipped.
     public static func decode(
         _ body: [UInt8], route: EventRoute, headers: EventHeaders = EventHeaders(),
         details: [EventDetail] = EventDetail.all
@@ -56,8 +57,8 @@ extension EventSubmission {
         }
     }
 
-    /// Decodes one event; the parser's bytes must be valid during the call. Pointers begin at the event, also in a
-    /// batch.
+    /// Decodes one event. The parser's bytes must be valid during the call. JSON Pointers begin at the event, also if
+    /// it is in a batch.
     init(_ members: EventMembers, route: EventRoute, headers: EventHeaders) throws(InvalidFields) {
         var reader = EventReader(members, route: route, headers: headers)
         self = try reader.submission()

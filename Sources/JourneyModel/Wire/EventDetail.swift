@@ -1,10 +1,10 @@
-// The optional members of an event that only describe it. Each is declared once, in `all`, and decoded by its form.
-// The comparison of repeats, the stored row, every answer that shows an event, the export, the feed to analytics,
+// The optional members of an event that only describe it. Each is declared once, in `all`, and decoded by its form. The
+// comparison of repeats, the stored row, every response that contains an event, the export, the feed to analytics,
 // `dwell explain` and deletion handle all details together as one value.
 
-/// One optional member of an event, beside those that the server itself uses (`EventMemberName`).
+/// One optional member of an event that the server itself does not use. `EventMemberName` has the members that it uses.
 public struct EventDetail: Hashable, Sendable {
-    /// Which values are accepted.
+    /// The values that are accepted.
     public enum Form: Hashable, Sendable {
         /// 1 to `charactersMax` Unicode scalars without control characters.
         case text(charactersMax: Int)
@@ -13,7 +13,8 @@ public struct EventDetail: Hashable, Sendable {
         case truth
     }
 
-    /// The name on the wire. Must be neither one of `EventMemberName` nor a member of an answer that shows events.
+    /// The name on the wire. It must be neither a name in `EventMemberName` nor another member of a response that
+    /// contains events.
     public var name: String
     public var form: Form
 
@@ -27,7 +28,7 @@ public struct EventDetail: Hashable, Sendable {
 }
 
 extension EventDetail.Form {
-    /// The error text for a value of another form.
+    /// The error text for a value that does not have this form.
     var rule: String {
         switch self {
         case .text(let charactersMax): MemberReader.textRule(charactersMax: charactersMax)
@@ -37,7 +38,8 @@ extension EventDetail.Form {
         }
     }
 
-    /// Writes the value in its one notation. Returns false, and writes nothing, for a value of another form.
+    /// Writes the value in a fixed notation. Returns false, and writes nothing, for a value that does not have this
+    /// form.
     func write(_ value: EventMember, named name: String, to writer: inout JSONWriter) -> Bool {
         switch (self, value) {
         case (.text(let charactersMax), .text(let text)):

@@ -1,5 +1,5 @@
-// The members of one event, each stored by name as the parser reads it. Knows their names and JSON types, not their
-// meaning.
+// The members of one event, stored by name while the parser reads them. This file knows the names and JSON types of the
+// members, but not their meaning.
 
 /// The names of the members of an event that the server itself uses (contract, section 3, the table of fields), in the
 /// order of the table. Members that only describe an event are declared in `EventDetail`.
@@ -33,7 +33,7 @@ enum EventMemberName: Int, CaseIterable {
         self = candidate
     }
 
-    /// The JSON Pointer to the member, from the event.
+    /// The JSON Pointer to the member, which begins at the event.
     var pointer: String {
         "/\(text)"
     }
@@ -60,18 +60,18 @@ enum EventMemberName: Int, CaseIterable {
 
 /// The value of one member. Its buffers are valid as long as the parser's bytes are.
 enum EventMember {
-    /// Missing or `null`, which are equivalent.
+    /// The member is missing or `null`, which has the same meaning.
     case absent
     case text(JSONText)
     case number(UnsafeBufferPointer<UInt8>)
-    /// With its source bytes if they are compact JSON already.
+    /// `compact` has the source bytes of the object if they are compact JSON already; otherwise it is nil.
     case object(JSONValue, compact: UnsafeBufferPointer<UInt8>?)
     case truth(Bool)
     /// Any other value.
     case other
 }
 
-/// The event's members with a known name; others are skipped.
+/// The members of the event that have a known name. Other members are skipped.
 struct EventMembers {
     /// The declared details. `detailValues` has their values at the same indexes; it is empty when the event has none.
     let details: [EventDetail]
@@ -79,10 +79,10 @@ struct EventMembers {
     /// False when the event is not an object.
     private(set) var isObject = true
     private var values: [EventMember]
-    /// One bit per name seen, to detect duplicates.
+    /// One bit for each name that was read already, to detect duplicates.
     private var seen: UInt16 = 0
 
-    /// Reads the event that begins here, inside `depth` arrays and objects, to its end.
+    /// Reads the event that begins here to its end. The event lies inside `depth` arrays and objects.
     init(_ parser: inout JSONParser, depth: Int, details: [EventDetail]) throws(JSONError) {
         self.details = details
         values = []

@@ -1,6 +1,6 @@
-// From the members of one event to an EventSubmission (contract, section 3, the table of fields and "Field errors are
-// 400, all of them at once"). Of the route it uses only the requirements for an event. The store checks the session's
-// owner and repeated keys.
+// Makes an EventSubmission from the members of one event (contract, section 3, the table of fields and "Field errors
+// are 400, all of them at once"). The route matters only because some routes require or forbid a member. The store
+// checks to which driver the session belongs and whether the idempotency key was used before.
 
 /// Decodes one event, field by field, in the order of the contract's table.
 struct EventReader {
@@ -47,8 +47,8 @@ struct EventReader {
 
     // MARK: Names and keys
 
-    /// Reads `schema_version`, `1.0` by default. A newer minor version is accepted: it only adds members, which are
-    /// ignored.
+    /// Reads `schema_version`, whose default is `1.0`. A newer minor version is accepted, because it only adds members,
+    /// and unknown members are ignored.
     private mutating func schemaVersion() -> String {
         let version = text(.schemaVersion, "must be 1.0 or another version 1") { version in
             let minor = version.utf8.dropFirst(2)
@@ -58,13 +58,13 @@ struct EventReader {
         return version ?? "1.0"
     }
 
-    /// Reads event_id and the idempotency key, each of which is the default of the other. The key may also be in the
-    /// header.
+    /// Reads event_id and the idempotency key. If one of the two is absent, the other is used for both. The idempotency
+    /// key may be in the body or in the header.
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let eventID = key(.eventID)
         let inBody = key(.idempotencyKey)
-        // Quotes may be the header's notation or part of the key. They are part of it if the key in the body has them
-        // too.
+        // Quotes around the header's value may be the notation of the header or a part of the key. They are a part of
+        // the key if the key in the body has them too.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -92,7 +92,8 @@ struct EventReader {
         (1...128).contains(text.utf8.count) && text.utf8.allSatisfy(\.isPrintableASCII)
     }
 
-    /// Returns the key without the quotes that clients of draft-ietf-httpapi-idempotency-key-header put around it.
+    /// Returns the key without the surrounding quotes that clients which follow
+    /// draft-ietf-httpapi-idempotency-key-header send.
     private static func unquoted(_ header: String) -> String {
         let isQuoted = header.utf8.count > 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
         return isQuoted ? String(header.dropFirst().dropLast()) : header
@@ -140,8 +141,8 @@ struct EventReader {
         return nil
     }
 
-    /// Reads the send times. The header is set at each attempt; `timestamp` is the time at which the client first put
-    /// the event into a request.
+    /// Reads the send times. A client sets the header anew for each attempt; `timestamp` is the time at which the
+    /// client first put the event into a request.
     private mutating func sendTimes() -> (sentAt: Moment?, timestamp: Moment?) {
         if route.requiresTimestamp { require(.timestamp) }
         let timestamp = moment(.timestamp)
@@ -151,12 +152,13 @@ struct EventReader {
         return (sentAt, timestamp)
     }
 
-    /// Parses a time of at most 64 bytes. The text is stored as sent, and a fraction could have kilobytes.
+    /// Parses a time of at most 64 bytes. The length is limited, because the text is stored as sent, and a fraction
+    /// could have kilobytes of digits.
     private static func moment(of text: UnsafeBufferPointer<UInt8>) -> Moment? {
         text.count <= 64 ? RFC3339.moment(from: text) : nil
     }
 
-    // MARK: The rest
+    // MARK: Other members
 
     private mutating func source() -> String {
         let source = shortText(.source) ?? "ios_native"
@@ -213,7 +215,8 @@ struct EventReader {
 }
 
 extension JSONValue {
-    /// The client's state before the event, as reported in `metadata`. Any value but the name of a state is ignored.
+    /// The client's state before the event, as reported in `metadata`. A value that is not the name of a state is
+    /// ignored.
     fileprivate var previousState: JourneyState? {
         guard case .string(let text)? = self["previous_state"] else { return nil }
         return JourneyState(rawValue: text)
@@ -228,8 +231,8 @@ extension EventReader {
         boundedText(name, MemberReader.textRule(charactersMax: 128)) { MemberReader.isText($0, charactersMax: 128) }
     }
 
-    /// Reads an optional text. Accepts any 1 to 128 printable ASCII characters without calling `isValid`; checks other
-    /// values with `isValid`.
+    /// Reads an optional text. Accepts every text of 1 to 128 printable ASCII characters without calling `isValid`, and
+    /// checks every other text with `isValid`.
     private mutating func boundedText(
         _ name: EventMemberName, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {

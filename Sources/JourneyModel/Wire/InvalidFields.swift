@@ -1,5 +1,5 @@
-/// All errors in the members of one body, at most one for each pointer, in the order of the contract's tables.
-/// Never empty.
+/// All errors in the members of one body, in the order of the contract's tables. There is at least one error, and at
+/// most one for each pointer.
 public struct InvalidFields: Error, Hashable, Sendable {
     public var errors: [FieldError]
 
@@ -8,7 +8,8 @@ public struct InvalidFields: Error, Hashable, Sendable {
     }
 }
 
-/// Why a request body was rejected before anything was done with it. Both cases are 400; a retry never succeeds.
+/// The reason why a request body was rejected before anything was done with it. The response is 400 in both cases, and
+/// a retry never succeeds.
 public enum BodyRefusal: Error, Hashable, Sendable {
     /// `malformed_json`
     case malformedJSON(JSONError)

@@ -1,5 +1,5 @@
-// Reads the members of one JSON object and collects all errors, so that a client gets them all at once. Knows the
-// forms that members share, not their meaning.
+// Reads the members of one JSON object and collects all errors, so that a client gets all of them at once. Knows the
+// forms of values that several members share, but not the meaning of a member.
 
 public struct MemberReader: Sendable {
     private let members: [JSONMember]
@@ -7,8 +7,8 @@ public struct MemberReader: Sendable {
     private let pointer: String
     public private(set) var errors: [FieldError] = []
 
-    /// Starts with the members of `value`. If `value` is not an object, there are none, and an error is recorded at
-    /// `pointer`.
+    /// Creates a reader of the members of `value`. If `value` is not an object, the reader has no members, and an error
+    /// is recorded at `pointer`.
     public init(_ value: JSONValue, at pointer: String = "") {
         self.pointer = pointer
         if case .object(let members) = value {
@@ -19,7 +19,7 @@ public struct MemberReader: Sendable {
         }
     }
 
-    /// Returns the value of the member `name`; nil when the member is absent or `null`, which are equivalent.
+    /// Returns the value of the member `name`; nil if the member is absent or `null`, which has the same meaning.
     public func value(_ name: String) -> JSONValue? {
         guard let value = members.first(where: { haveSameBytes($0.name, name) })?.value, value != .null else {
             return nil
@@ -56,21 +56,22 @@ public struct MemberReader: Sendable {
         note(FieldError(pointer: "\(pointer)/\(name)", detail: detail()))
     }
 
-    /// Records an error unless its pointer has one already: the first error of a member must be fixed first.
+    /// Records an error, unless there already is an error with the same pointer: only the first error of a member is
+    /// reported.
     public mutating func note(_ error: FieldError) {
         errors.note(error)
     }
 
     static func isText(_ text: String, charactersMax: Int) -> Bool {
         let scalars = text.unicodeScalars
-        // UTF-8 is never shorter than the number of scalars, so most texts need no counting.
+        // A text never has more scalars than bytes of UTF-8, so the scalars of most texts need not be counted.
         guard !text.isEmpty, text.utf8.count <= charactersMax || scalars.count <= charactersMax else { return false }
         return !scalars.contains(where: \.isControl)
     }
 }
 
 extension [FieldError] {
-    /// Adds an error unless its pointer has one already.
+    /// Adds an error, unless there already is an error with the same pointer.
     mutating func note(_ error: FieldError) {
         if !contains(where: { $0.pointer == error.pointer }) { append(error) }
     }

@@ -1,19 +1,19 @@
-/// Problem details (RFC 9457, `application/problem+json`), the one form of every error (contract, section 5).
+/// Problem details (RFC 9457, `application/problem+json`), the form of every error response (contract, section 5).
 public struct Problem: Error, Hashable, Sendable {
     public static let mediaType = "application/problem+json"
 
     public var code: ProblemCode
-    /// A sentence for the client about this occurrence; also sent as `error`, which shipped clients decode.
-    /// Contains no path, SQL, stack trace or other driver's data.
+    /// A sentence for the client about this occurrence of the problem. It is also sent as `error`, which shipped
+    /// clients decode. Contains no path, SQL, stack trace or other driver's data.
     public var detail: String
     public var requestID: String?
-    /// Empty unless the code is `validation_failed`; omitted when empty.
+    /// The errors of single members. Empty unless the code is `validation_failed`; an empty list is not sent.
     public var errors: [FieldError]
     /// Number of errors that the response to a batch leaves out, because it lists at most 100.
     public var errorsOmitted = 0
-    /// The seconds of `Retry-After`, for a result inside a batch, which has no header fields of its own.
+    /// The seconds of `Retry-After`. Set only for a result inside a batch, because such a result has no header fields.
     public var retryAfterSeconds: Int?
-    /// Whether to add `"success":false`, which shipped clients of /api/auth decode.
+    /// Whether `"success":false` is added, which shipped clients of /api/auth decode.
     public var tellsSuccess = false
 
     public init(
@@ -27,9 +27,10 @@ public struct Problem: Error, Hashable, Sendable {
         self.errors = errors
     }
 
-    /// The problem for a rejected body.
+    /// Creates the problem for a rejected body.
     ///
-    /// - Parameter errorsMax: the most errors that are listed; the others are counted in `errorsOmitted`.
+    /// - Parameter errorsMax: the maximum number of errors that are listed. The other errors are counted in
+    ///   `errorsOmitted`.
     public init(_ refusal: BodyRefusal, requestID: String? = nil, errorsMax: Int = .max) {
         switch refusal {
         case .malformedJSON(let error):

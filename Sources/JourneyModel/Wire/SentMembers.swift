@@ -1,6 +1,7 @@
-// The members of an event that answers show as the client sent them.
+// The members of an event that responses contain as the client sent them.
 
-/// The members of a stored event that describe it, without its names, keys and times.
+/// The members of a stored event that describe it, except its name, ids of event and session, idempotency key and
+/// times.
 public struct SentMembers: Hashable, Sendable {
     public var source: String
     public var appState: String?
@@ -24,7 +25,7 @@ public struct SentMembers: Hashable, Sendable {
 }
 
 extension JSONWriter {
-    /// Writes the members of `sent` into the current object; leaves out a member without a value.
+    /// Writes the members of `sent` into the current object. Leaves out a member without a value.
     public mutating func members(of sent: SentMembers) {
         let texts = [
             ("source", sent.source), ("app_state", sent.appState), ("charger_id", sent.chargerID),

@@ -1,8 +1,8 @@
 // The response of `GET /native/config`, and the version that identifies a set of settings.
 
 extension Settings {
-    /// The eight members in the order of the contract, as JSON numbers, `400` and not `400.0`. Equal settings
-    /// have equal bytes.
+    /// A JSON object with the eight settings in the order of the contract. The values are JSON numbers, for example
+    /// `400` and not `400.0`. Equal settings have equal bytes.
     public var wireJSON: [UInt8] {
         var writer = JSONWriter(reservingBytes: 256)
         writer.beginObject()
@@ -14,9 +14,9 @@ extension Settings {
         return writer.bytes
     }
 
-    /// The opaque tag of the ETag, without quotes: 16 lowercase hexadecimal digits, the FNV-1a hash of `wireJSON` in
-    /// 64 bits. The same in all processes and releases as long as the encoding does not change; stored with every
-    /// event.
+    /// The opaque tag of the ETag, without quotes: the 64-bit FNV-1a hash of `wireJSON` in 16 lowercase hexadecimal
+    /// digits. Equal settings have the same version in all processes, and in all releases as long as the encoding does
+    /// not change. The version is stored with every event.
     public var version: String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in wireJSON {
