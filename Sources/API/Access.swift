@@ -1,6 +1,6 @@
-// Authorization of routes, decided in one place before any handler runs. The checks made here are put into effect by the
-// middleware `Credentials`, when the head of a request is complete and before its content is read. So a body without a
-// valid credential uses no memory, and a client that waits for 100 (Continue) gets the refusal instead.
+// Authorization of routes, decided in one place before any handler runs. The middleware `Credentials` makes the checks
+// below when the head of a request is complete and before its content is read. So a body without a valid credential
+// uses no memory, and a client that waits for 100 (Continue) gets the refusal instead.
 
 import HTTP1
 import HTTPServer
@@ -8,27 +8,29 @@ import Identity
 import JourneyModel
 import Secrets
 
-/// A handler that requires a token and receives the token's owner.
+/// A handler that requires a token and receives the caller whom the token identifies.
 typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) async throws(ProblemAnswer) -> Response
 
-/// A handler without authorization; credentials, if any, are in the request's body.
+/// A handler that Access calls without authorization. If its route requires a credential, the service behind the
+/// handler verifies it.
 typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemAnswer) -> Response
 
-/// Responds to a request whose caller is known: returns a response, or the work that makes the response.
+/// A function that handles the request of a known caller. It returns a response, or the work that makes the response.
 typealias CallerResponder = @Sendable (Request, Caller) -> Reply
 
 struct Access: Sendable {
     let tokens: any TokenVerifier
-    /// `OPS_TOKEN`
+    /// The value of `OPS_TOKEN`; nil if it is not set.
     var operatorToken: Secret<String>?
     let guesses: OperatorGuesses
     let metrics: TokenMetrics
     var refused = RefusedRequests()
 
-    /// Returns a handler without authorization: for routes that must respond without a credential, such as `/healthz`,
-    /// and for routes whose credential is in the body.
+    /// Returns a handler without authorization. It is for routes that must respond without a credential, such as
+    /// `/healthz`, and for routes whose credential is verified by the service behind the handler.
     ///
-    /// - Parameter route: the route's template, under which refusals are recorded. If nil, refusals are not recorded.
+    /// - Parameter route: the route's template, under which refusals are recorded. If it is nil, refusals are not
+    ///   recorded.
     func anyone(_ handler: @escaping OpenHandler, route: String? = nil, form: ProblemForm = .plain)
         -> RequestHandler
     {
@@ -41,9 +43,10 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the check for any signed-in driver. It starts a task only for work, or if the token needs a look-up.
+    /// Returns the check for any signed-in driver. The check starts a task only if the responder returns work or the
+    /// token needs a look-up.
     ///
-    /// - Parameter contentRefusal: returns the problem for a driver whose content must not be read, nil for others.
+    /// - Parameter contentRefusal: returns a problem if the driver's content must not be read, otherwise nil.
     func driver(
         _ respond: @escaping CallerResponder, route: String, form: ProblemForm = .plain,
         contentRefusal: @escaping @Sendable (DriverID) -> ProblemAnswer? = { _ in nil }
@@ -57,7 +60,8 @@ struct Access: Sendable {
                     case .response(let response):
                         return .response(noted(response, of: caller, route, request.id, request.receivedAt))
                     case .work(let work):
-                        // Not the whole request: a closure copies what it captures.
+                        // The closure captures two values instead of the request, because a closure copies what it
+                        // captures.
                         return .work { [id = request.id, receivedAt = request.receivedAt] in
                             noted(await work(), of: caller, route, id, receivedAt)
                         }
@@ -78,8 +82,8 @@ struct Access: Sendable {
             })
     }
 
-    /// Returns a judge that checks the driver's credential before the content is read. The memory of accepted content
-    /// counts towards the driver's share.
+    /// Returns a judge that checks the driver's credential before the content is read. The memory for the accepted
+    /// content counts towards the driver's share of the memory.
     private func driverJudge(
         _ route: String, _ form: ProblemForm, _ contentRefusal: @escaping @Sendable (DriverID) -> ProblemAnswer?
     ) -> RequestJudge {
@@ -98,7 +102,7 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the response, and records it for the operator if it is a refusal.
+    /// Returns the response. If it is a refusal, records it for the operator page.
     private func noted(_ answer: Response, _ driver: DriverID?, _ route: String?, _ request: Request) -> Response {
         if let route { note(answer.status, driver, route, request.id, request.receivedAt) }
         return answer
@@ -119,7 +123,7 @@ struct Access: Sendable {
         refused.note(status, driver, route: route, requestID: requestID, at: receivedAt)
     }
 
-    /// Returns the check for operators, who present `OPS_TOKEN` or an access token of the role `ops`.
+    /// Returns the check for operators. They present `OPS_TOKEN` or an access token of the role `ops`.
     func operatorOnly(_ handler: @escaping OpenHandler) -> CredentialCheck {
         let check = operatorHandler { _ in Response(status: .ok) }
         return CredentialCheck(
@@ -151,18 +155,18 @@ struct Access: Sendable {
 
     private func hasOperatorToken(_ request: Request) -> Bool { operatorToken?.isShown(by: request) ?? false }
 
-    /// The result of a check of the token without waiting.
+    /// The result of checking a token as far as possible without waiting.
     enum CallerVerdict {
         case known(Caller)
         case refused(ProblemAnswer)
         case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
     }
 
-    /// Judges the request's token without waiting. Refuses with 401 only: shipped clients take 401 and 403 as "sign in
-    /// again" (contract, section 3), and the client does not learn why its token was refused.
+    /// Checks the request's token without waiting. Every refusal is a 401: shipped clients take 401 and 403 as "sign in
+    /// again" (contract, section 3). The response does not say why the token was refused.
     private func judge(_ request: Request) -> CallerVerdict {
         let now = request.receivedAtMilliseconds / 1000
-        // A cached token is matched by all of its bytes, so its form need not be checked again.
+        // A token is found in the cache only if all of its bytes match, so its form needs no check.
         if let value = request.fields.only("Authorization") {
             let verdict = value.withUnsafeBufferPointer { value -> TokenVerdict? in
                 BearerToken.candidate(in: UnsafeRawBufferPointer(value)).map {
@@ -210,7 +214,7 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the problem for a refused token. Only the access log contains the reason.
+    /// Returns the problem for a refused token. The reason is only in the access log.
     private func refused(_ refusal: TokenRefusal) -> ProblemAnswer {
         if refusal == .undecided {
             metrics.count(.undecided)
@@ -230,8 +234,8 @@ struct Access: Sendable {
 }
 
 extension TokenVerifier {
-    /// Returns the caller, or nil if the request's token is no longer valid: since a stream began, the token may have
-    /// expired or the sign-in may have been revoked.
+    /// Returns the caller, or nil if the request's token is no longer valid. While a stream lasts, its token may expire
+    /// or its sign-in may be revoked.
     func callerStill(of request: Request, at now: Moment) async -> Caller? {
         guard let token = BearerToken.read(from: request.fields) else { return nil }
         return try? await verify(token, atSecondsSince1970: now.millisecondsSinceEpoch / 1000)

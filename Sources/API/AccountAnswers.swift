@@ -1,5 +1,5 @@
-// The responses of the sign-in routes (contract, section 6), written straight to bytes. Members that may be unknown
-// are null, not omitted: shipped clients decode them.
+// The responses of the sign-in routes (contract, section 6), written directly as bytes. A member without a known value
+// is null and never omitted, because shipped clients decode it.
 
 import HTTP1
 import HTTPServer
@@ -22,7 +22,7 @@ enum AccountAnswers {
         }
     }
 
-    /// - Parameter appAccountToken: the token for StoreKit; nil if the server accepts no purchases.
+    /// - Parameter appAccountToken: the driver's token for StoreKit; nil if the server accepts no purchases.
     static func user(_ user: User, appAccountToken: String? = nil) -> Response {
         json { writer in
             members(of: user, phone: "phone", &writer)
@@ -127,7 +127,7 @@ enum AccountAnswers {
         writer.nullableMember("deleted_at", RFC3339.text(of: receipt.deletedAt))
     }
 
-    /// Returns a response with one JSON object that no cache may store.
+    /// Returns a response whose content is one JSON object. No cache may store it.
     private static func json(_ status: Status = .ok, _ write: (inout JSONWriter) -> Void) -> Response {
         var writer = JSONWriter(reservingBytes: 1024)
         writer.beginObject()
@@ -138,7 +138,7 @@ enum AccountAnswers {
 }
 
 extension JSONWriter {
-    /// Writes a member, as null if it has no value: these responses contain every member.
+    /// Writes a member, or null if it has no value: these responses contain every member.
     fileprivate mutating func nullableMember(_ name: String, _ text: String?) {
         self.name(name)
         if let text { string(text) } else { null() }

@@ -1,5 +1,5 @@
-// The bodies of the sign-in routes (contract, section 6): the form of every member is checked, and all errors are
-// reported at once. Tokens are not parsed here: a malformed token is refused later with 401.
+// The bodies of the sign-in routes (contract, section 6). The form of every member is checked, and all errors are
+// reported at once. Tokens are not parsed here; a malformed token is refused later with 401.
 
 import HTTPServer
 import Identity
@@ -7,10 +7,10 @@ import JourneyModel
 import Secrets
 
 enum AccountBody {
-    /// The maximum length of a body, more than the longest tokens need.
+    /// The maximum length of a body in bytes. The longest tokens need less.
     static let bytesMax = 16 * 1024
 
-    /// Reads the members of a JSON body; throws all errors that `read` recorded.
+    /// Reads the members of a JSON body. Throws all errors that `read` recorded.
     static func decode<Body>(
         _ request: Request, bytesMax: Int = bytesMax, _ read: (inout MemberReader) -> Body?
     ) throws(ProblemAnswer) -> Body {
@@ -38,16 +38,17 @@ extension MemberReader {
         return text(name, "must be a string that is not empty") { !$0.isEmpty }.map { Secret($0) }
     }
 
-    /// Reads an optional string with any content. Unusable values are dropped later, instead of being stored.
+    /// Reads an optional string with any content. Unusable values are accepted here and dropped later.
     fileprivate mutating func anyText(_ name: String) -> String? {
         text(name, "must be a string") { _ in true }
     }
 }
 
-/// POST /auth/apple and POST /api/auth/apple, whose `userIdentifier` identifies no one and is not read.
+/// The body of POST /auth/apple and POST /api/auth/apple. The member `userIdentifier` of the latter is not read,
+/// because it proves no identity.
 struct AppleSignInBody {
     var identityToken: Secret<String>
-    /// The raw nonce made by the app; the token contains its digest.
+    /// The raw nonce that the app made. The identity token contains its digest.
     var nonce: Secret<String>
     var authorizationCode: Secret<String>?
     var profile: FirstProfile
@@ -67,7 +68,7 @@ struct AppleSignInBody {
     }
 }
 
-/// POST /auth/otp/start, /v1/auth/otp/start
+/// The body of POST /auth/otp/start and /v1/auth/otp/start.
 struct CodeRequestBody {
     var phone: String
 
@@ -75,13 +76,13 @@ struct CodeRequestBody {
         try AccountBody.decode(request) { members in members.phone("phone").map { CodeRequestBody(phone: $0) } }
     }
 
-    /// POST /api/auth/send-code
+    /// Decodes the body of POST /api/auth/send-code.
     static func decodeLegacy(_ request: Request) throws(ProblemAnswer) -> CodeRequestBody {
         try AccountBody.decode(request) { members in members.legacyPhone().map { CodeRequestBody(phone: $0) } }
     }
 }
 
-/// POST /auth/otp/verify, /v1/auth/otp/verify
+/// The body of POST /auth/otp/verify and /v1/auth/otp/verify.
 struct CodeBody {
     var phone: String
     var code: Secret<String>
@@ -90,7 +91,7 @@ struct CodeBody {
         try decode(request) { $0.phone("phone") }
     }
 
-    /// POST /api/auth/verify-code
+    /// Decodes the body of POST /api/auth/verify-code.
     static func decodeLegacy(_ request: Request) throws(ProblemAnswer) -> CodeBody {
         try decode(request) { $0.legacyPhone() }
     }
@@ -118,26 +119,28 @@ extension MemberReader {
         }
     }
 
-    /// Reads the phone number from `phoneNumber`, the name in the responses of /api/auth, or else from `phone`.
+    /// Reads the phone number from the member `phoneNumber` or, if that is absent, from `phone`. The responses of
+    /// /api/auth use the name `phoneNumber`.
     fileprivate mutating func legacyPhone() -> String? {
         phone(value("phoneNumber") == nil ? "phone" : "phoneNumber")
     }
 }
 
-/// POST /auth/refresh
+/// The body of POST /auth/refresh.
 struct RefreshBody {
     var refreshToken: Secret<String>
 
     static func decode(_ request: Request) throws(ProblemAnswer) -> RefreshBody {
         try AccountBody.decode(request) { members in
-            // An empty token is not a malformed body but an invalid token, so that the app signs in again.
+            // An empty token is treated as an invalid token and not as a malformed body, so that the app signs in
+            // again.
             members.require("refresh_token")
             return members.anyText("refresh_token").map { RefreshBody(refreshToken: Secret($0)) }
         }
     }
 }
 
-/// POST /auth/logout: the body is optional.
+/// The optional body of POST /auth/logout.
 struct SignOutBody {
     var refreshToken: Secret<String>?
 
@@ -162,14 +165,15 @@ struct SignOutBody {
     }
 }
 
-/// A change of name and email, in which null removes a member.
+/// A change of name and email. The value null removes a member.
 enum ProfileBody {
-    /// PATCH /auth/me, PUT /api/drivers/profile: an absent member does not change.
+    /// Decodes the body of PATCH /auth/me and PUT /api/drivers/profile. An absent member stays unchanged.
     static func decodeChange(_ request: Request) throws(ProblemAnswer) -> ProfileChange {
         try decode(request, absent: .keep)
     }
 
-    /// PUT /auth/me: an absent member is not part of the new profile (RFC 9110 section 9.3.4).
+    /// Decodes the body of PUT /auth/me. An absent member is removed, because the body is the whole new profile (RFC
+    /// 9110 section 9.3.4).
     static func decodeReplacement(_ request: Request) throws(ProblemAnswer) -> ProfileChange {
         try decode(request, absent: .set(nil))
     }
@@ -198,7 +202,7 @@ enum ProfileBody {
     }
 }
 
-/// DELETE /auth/me: requires a confirmation, so that a mistyped method deletes no account.
+/// The body of DELETE /auth/me. It must contain a confirmation, so that a mistyped method deletes no account.
 enum ConfirmationBody {
     static func decode(_ request: Request) throws(ProblemAnswer) {
         let detail = "must be true: this deletes the account"
@@ -212,7 +216,7 @@ enum ConfirmationBody {
     }
 }
 
-/// PUT /native/devices/{token}
+/// The body of PUT /native/devices/{token}.
 enum DeviceBody {
     static func decode(_ request: Request) throws(ProblemAnswer) -> Device {
         let token = try PushToken.read(request)
@@ -231,8 +235,8 @@ enum DeviceBody {
         }
     }
 
-    /// Decodes the body of POST /api/push/register-token, which contains the token. `environment` defaults to
-    /// `production`. `platform` may be spelled as the apps spell it, for example `iOS`.
+    /// Decodes the body of POST /api/push/register-token, which contains the token. If `environment` is absent, it is
+    /// `production`. `platform` may have the spelling of the apps, for example `iOS`.
     static func decodeLegacy(_ request: Request) throws(ProblemAnswer) -> Device {
         try AccountBody.decode(request) { members in
             members.require("token")
@@ -262,7 +266,7 @@ enum DeviceBody {
     }
 }
 
-/// The last segment of the path: APNs's device token, FCM's registration token.
+/// The token in the last segment of the path: APNs's device token, or FCM's registration token.
 enum PushToken {
     static let bytesMax = 512
 
@@ -290,9 +294,9 @@ enum PushToken {
     }
 }
 
-/// POST /apple/notifications
+/// The body of POST /apple/notifications.
 struct AppleNotificationBody {
-    /// A JWS in compact form.
+    /// The notification, a JWS in compact form.
     var payload: String
 
     static func decode(_ request: Request) throws(ProblemAnswer) -> AppleNotificationBody {

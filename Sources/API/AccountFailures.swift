@@ -1,4 +1,4 @@
-// Maps failures of account services to responses, and logs their details.
+// Maps the failures of account services to responses, and logs their details.
 
 import HTTPServer
 import Identity

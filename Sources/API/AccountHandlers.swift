@@ -11,12 +11,12 @@ import RateLimiting
 
 struct AccountHandlers: Sendable {
     let accounts: any AccountService
-    /// The purchases; nil if the server accepts none.
+    /// The purchase service; nil if the server accepts no purchases.
     let purchases: (any PurchaseService)?
     let failures: AccountFailures
     let limit: DriverLimit
 
-    /// The bytes of an export that count as one read towards the driver's limit on reads.
+    /// The number of bytes of an export that count as one read towards the driver's limit of reads.
     private static let exportBytesPerRead = 64 << 10
 
     var show: CallerHandler {
@@ -51,8 +51,9 @@ struct AccountHandlers: Sendable {
 
     var export: CallerHandler {
         { request, caller throws(ProblemAnswer) in
-            // HEAD is a safe method, so it exports nothing (RFC 9110, sections 9.2.1 and 9.3.2), writes no audit entry
-            // and takes no slot. Its response has no length, which is known only when an export is complete.
+            // HEAD is a safe method (RFC 9110, sections 9.2.1 and 9.3.2). So it exports nothing, writes no audit entry
+            // and takes no slot of the exports. Its response has no length, because the length is known only when an
+            // export is complete.
             if request.method == .head {
                 return exported(Response.noStore([]), body: .stream { _ in })
             }
@@ -73,8 +74,8 @@ struct AccountHandlers: Sendable {
         return response
     }
 
-    /// Writes the export, and reads each piece after the previous piece was written. The status is already sent, so an
-    /// error aborts the document.
+    /// Writes the export. Each piece is read after the previous one was written. The status is already sent by then, so
+    /// an error ends the document early.
     private func write(
         _ first: ExportPiece, to writer: any ResponseBodyWriter, _ driver: DriverID, _ request: Request
     ) async throws {
@@ -98,14 +99,16 @@ struct AccountHandlers: Sendable {
         { request, caller throws(ProblemAnswer) in AccountAnswers.legacyUser(try await user(of: caller, request)) }
     }
 
-    /// Other members of the app's profile (a car, a picture) are accepted and not stored.
+    /// Changes name and email. Other members of the app's profile, such as a car or a picture, are accepted and not
+    /// stored.
     var legacyChange: CallerHandler {
         { request, caller throws(ProblemAnswer) in
             AccountAnswers.legacyUser(try await changed(ProfileBody.decodeChange(request), caller, request))
         }
     }
 
-    /// Deletes the account. Shipped clients ask for the confirmation on the screen and send no body.
+    /// Deletes the account without a confirmation in the body: shipped clients send no body, and ask the user on the
+    /// screen.
     var legacyErase: CallerHandler {
         { request, caller throws(ProblemAnswer) in AccountAnswers.legacyReceipt(try await erase(caller, request)) }
     }

@@ -1,6 +1,7 @@
-// The limit on the sign-in routes: requests per client address (contract, section 8: RATE_LIMIT_AUTH). It is checked
-// before anything else of a request, through the admission that events also use, so that several servers share one
-// count. The store enforces the limits per phone number, per token and in total.
+// The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). It uses the same rate
+// limiter as events, so that several servers share one count. It is checked before the handler runs. On routes that
+// require an access token, a request with content has its token checked before its content is read, and so before this
+// limit. The store enforces further limits: per phone number, per token and in total.
 
 import HTTP1
 import HTTPServer
@@ -11,7 +12,7 @@ import RateLimiting
 struct AddressLimit: Sendable {
     let admission: any Admission
 
-    /// Returns the handler with the limit applied. Responses carry the quota of the address and
+    /// Returns the handler with the limit checked before it. Responses carry the quota of the address and
     /// `Cache-Control: no-store`.
     func limited(_ form: ProblemForm, _ handler: @escaping RequestHandler) -> RequestHandler {
         { request in
@@ -28,14 +29,16 @@ struct AddressLimit: Sendable {
         }
     }
 
-    /// Returns the check with the limit applied before it.
+    /// Returns the check with the limit applied before its responder. The check of the credential before the content is
+    /// read is not limited.
     func limited(_ form: ProblemForm, _ check: CredentialCheck) -> CredentialCheck {
         CredentialCheck(judge: check.judge, handler: limited(form) { await check.responder($0).response() })
     }
 }
 
 extension AdmissionClaim {
-    /// Returns the claim of one request in a window of its client address, which takes the place of a driver.
+    /// Returns the claim that counts one request from the request's client address. The address takes the place of a
+    /// driver.
     static func ofOneRequest(_ limitClass: RateLimitClass, fromAddressOf request: Request) -> AdmissionClaim {
         .ofOneRequest(limitClass, by: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)))
     }

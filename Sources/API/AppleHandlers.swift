@@ -1,5 +1,5 @@
-// POST /auth/apple, POST /api/auth/apple of shipped clients, and POST /apple/notifications, which Apple's server
-// calls. On all three routes the credential is signed by Apple.
+// POST /auth/apple, POST /api/auth/apple of shipped clients, and POST /apple/notifications, which Apple's server calls.
+// On all three routes, the credential is a token that Apple signed.
 
 import HTTPServer
 import Identity
@@ -38,7 +38,7 @@ struct AppleHandlers: Sendable {
         }
     }
 
-    /// Accepts a notification. After any status but 200 Apple sends the notification again.
+    /// Accepts a notification. Apple sends it again after any status other than 200.
     var takeNotice: OpenHandler {
         { request throws(ProblemAnswer) in
             let body = try AppleNotificationBody.decode(request)
@@ -66,7 +66,7 @@ struct AppleHandlers: Sendable {
         }
     }
 
-    /// Returns one 401 for all reasons. The access log contains the reason, and for a sign-in also the audit.
+    /// Returns the same 401 for all reasons. The reason is in the access log and, for a sign-in, also in the audit.
     private func problem(_ refusal: AppleTokenRefusal) -> ProblemAnswer {
         switch refusal {
         case .refused(let reason):

@@ -1,6 +1,6 @@
-// POST /v1/charging-sessions/background-ping, /native/background-ping and /v1/native/background-ping: shipped apps
-// call it when they wake up inside a charger's zone, and use only the status. They also post the zone as an event, so
-// the ping is only counted. Its content, above all the coordinates, is neither read nor stored.
+// POST /v1/charging-sessions/background-ping, /native/background-ping and /v1/native/background-ping. Shipped apps call
+// one of these when they wake up inside a charger's zone, and use only the status. They also post the zone as an event,
+// so the ping is only counted. Its content, above all the coordinates, is neither read nor stored.
 
 import CoreMetrics
 import HTTP1

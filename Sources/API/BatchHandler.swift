@@ -1,4 +1,4 @@
-// POST /native/events/batch: each event gets the result that it would get in a request of its own, in order. A bad
+// POST /native/events/batch. Each event gets the result that it would get in a request of its own, in order. An invalid
 // event does not affect the others (contract, section 3).
 
 import Engine
@@ -11,7 +11,8 @@ import RateLimiting
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"
 
-    /// The maximum number of field errors in one response, over all of its results. Further errors are only counted.
+    /// The maximum number of field errors in one response, counted over the results of all events. Beyond it, only the
+    /// number of further errors is given.
     private static let errorsMax = 100
 
     let events: EventHandlers
@@ -69,7 +70,7 @@ struct BatchHandler: Sendable {
         }
     }
 
-    /// Records each refused event as one refusal of the driver.
+    /// Records each refused event of the batch as one refusal.
     private func note(_ results: [BatchResult], of driver: DriverID, _ request: Request) {
         var counts: [Int: Int] = [:]
         for case .problem(let problem) in results { counts[problem.code.status, default: 0] += 1 }

@@ -3,15 +3,15 @@
 package import HTTP1
 
 package enum BearerToken {
-    /// Returns the token of the Authorization field. nil if the field is absent or repeated, has another scheme, or
-    /// does not contain a b64token.
+    /// Returns the token of the Authorization field. Returns nil if the field is absent or repeated, has another
+    /// scheme, or does not contain a b64token.
     package static func read(from fields: Fields) -> String? {
         guard fields.count(of: "Authorization") == 1, var value = fields.first("Authorization") else { return nil }
         return value.withUTF8(read)
     }
 
-    /// Returns everything after the Bearer scheme in a field value, unchecked; nil if the value has another scheme.
-    /// For callers that compare all of the bytes with tokens known to be valid.
+    /// Returns everything after the Bearer scheme in a field value, without checking its form. Returns nil if the value
+    /// has another scheme. Use it only to compare all of the bytes with tokens known to be valid.
     static func candidate(in value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount
@@ -23,7 +23,8 @@ package enum BearerToken {
         return isBearer ? UnsafeRawBufferPointer(rebasing: value[length...]) : nil
     }
 
-    /// Parses `credentials = auth-scheme 1*SP token68` as bytes, for speed: every request of a phone has this field.
+    /// Parses `credentials = auth-scheme 1*SP token68`. It works on bytes for speed, because every request of a phone
+    /// has this field.
     private static func read(_ bytes: UnsafeBufferPointer<UInt8>) -> String? {
         var words = bytes.split(separator: UInt8(ascii: " ")).makeIterator()
         guard let scheme = words.next(), let token = words.next(), words.next() == nil,
@@ -32,7 +33,7 @@ package enum BearerToken {
         return String(decoding: token, as: UTF8.self)
     }
 
-    /// b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="
+    /// Returns whether the byte may be part of b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="
     private static func isTokenByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -6,7 +6,8 @@ package import HTTPServer
 import JourneyModel
 
 package enum BodyDecoding {
-    /// Returns the JSON text of a request, decompressed. `bytesMax` also limits the decompressed size.
+    /// Returns the JSON text of a request, decompressed if necessary. `bytesMax` limits both the compressed and the
+    /// decompressed size.
     package static func json(_ request: Request, bytesMax: Int) throws(ProblemAnswer) -> [UInt8] {
         guard isJSON(request.fields) else {
             throw ProblemAnswer(.unsupportedMediaType, "The Content-Type must be application/json.")
@@ -33,7 +34,7 @@ package enum BodyDecoding {
     /// any parameters (RFC 9110 section 8.3.1).
     private static func isJSON(_ fields: Fields) -> Bool {
         guard let bytes = fields.only("Content-Type") else { return false }
-        // The spelling of shipped clients, compared without creating a String.
+        // Shipped clients use exactly this spelling. Comparing it first avoids creating a String.
         if bytes.elementsEqual("application/json".utf8) { return true }
         guard let value = fields.first("Content-Type") else { return false }
         return trimmed(value.utf8.prefix { $0 != UInt8(ascii: ";") }) == "application/json"

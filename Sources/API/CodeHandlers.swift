@@ -1,5 +1,5 @@
-// POST /auth/otp/start and /auth/otp/verify: signing in with a phone number and the six digits sent to it. Shipped
-// apps use /v1/auth/otp/start and /v1/auth/otp/verify, or /api/auth/send-code and /api/auth/verify-code.
+// POST /auth/otp/start and /auth/otp/verify: signing in with a phone number and the six digits sent to it. Shipped apps
+// use /v1/auth/otp/start and /v1/auth/otp/verify, or /api/auth/send-code and /api/auth/verify-code.
 
 import HTTPServer
 import Identity
@@ -7,11 +7,11 @@ import JourneyModel
 
 struct CodeHandlers: Sendable {
     let signIns: any SignInService
-    /// Whether a delivery of codes is configured.
+    /// Whether a way to deliver codes is configured.
     let areSent: Bool
     let failures: AccountFailures
 
-    /// Sends a code. The response is the same for every number, whether it has an account or not.
+    /// Sends a code. The response is the same whether or not an account has the phone number.
     var start: OpenHandler {
         { request throws(ProblemAnswer) in
             try await send(CodeRequestBody.decode(request), request)

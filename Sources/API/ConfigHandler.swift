@@ -1,5 +1,5 @@
-// GET /native/config: the eight settings, with a strong ETag so that a phone can check in one small round trip
-// whether its copy is current (RFC 9110 sections 8.8.3 and 13.1.2).
+// GET /native/config: the eight settings, with a strong ETag. A phone checks with one small request whether its copy is
+// current (RFC 9110 sections 8.8.3 and 13.1.2).
 
 import Engine
 import HTTP1
@@ -11,7 +11,7 @@ import Synchronization
 struct ConfigHandler: Sendable {
     let settings: CurrentSettings
 
-    /// The responses for the settings in force, built once instead of for each request.
+    /// The responses for the settings in force. They are built once instead of for each request.
     private struct Prepared {
         var version: String
         var etag: String
@@ -41,7 +41,7 @@ struct ConfigHandler: Sendable {
         return { request, _ in
             let inForce = settings.readWireJSON()
             return memory.prepared.withLock { prepared in
-                // Equal versions mean equal settings: the version is computed from the eight values.
+                // The version is computed from the eight values, so equal versions mean equal settings.
                 if prepared.version != inForce.version { prepared = Prepared(inForce) }
                 let known = request.fields.values("If-None-Match")
                 return EntityTag.matches(known, prepared.etag) ? prepared.notModified : prepared.whole
@@ -51,8 +51,8 @@ struct ConfigHandler: Sendable {
 }
 
 package enum EntityTag {
-    /// Returns whether If-None-Match contains `etag` or "*". The comparison is weak, as RFC 9110 section 13.1.2
-    /// requires: `W/` is ignored.
+    /// Returns whether If-None-Match contains `etag` or "*". The comparison is weak and so ignores `W/`, as RFC 9110
+    /// section 13.1.2 requires.
     package static func matches(_ fieldValues: [String], _ etag: String) -> Bool {
         var etag = etag
         return etag.withUTF8 { etag in
@@ -63,7 +63,8 @@ package enum EntityTag {
         }
     }
 
-    /// Returns whether the list contains the tag. In each list member, anything after a space is ignored.
+    /// Returns whether the list contains the entity tag. In each member of the list, everything after a space is
+    /// ignored.
     private static func names(_ list: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>) -> Bool {
         var index = 0
         while index < list.count {

@@ -1,19 +1,20 @@
-// A route with its credential and the limits that its requests count towards: one row of `API.surface`. Tests generate
-// their cases from these rows, so that a new route is covered automatically.
+// A route with the credential that it requires and the limits that its requests count towards: one row of
+// `API.surface`. Tests generate their cases from these rows, so that they cover a new route automatically.
 
 import HTTP1
 package import HTTPServer
 package import RateLimiting
 
-/// The credential of a caller. If it is in the body, the route's service verifies it, not Access.
+/// The kind of credential that a route requires. Access verifies access tokens and operator tokens. The service behind
+/// the route verifies all other credentials.
 package enum Credential: String, Hashable, Sendable, CaseIterable {
-    /// Nothing.
+    /// No credential.
     case none
-    /// An access token as Bearer.
+    /// An access token in the Authorization field.
     case accessToken
-    /// OPS_TOKEN, or an access token of the role `ops`, as Bearer.
+    /// OPS_TOKEN, or an access token of the role `ops`, in the Authorization field.
     case operatorToken
-    /// The single token of shipped clients as Bearer; an expired token is accepted.
+    /// The single token of shipped clients, in the Authorization field. An expired token is accepted.
     case singleToken
     /// A refresh token, in the body.
     case refreshToken
@@ -30,12 +31,12 @@ package enum Credential: String, Hashable, Sendable, CaseIterable {
 package struct Endpoint: Sendable {
     package var route: Route
     package var credential: Credential
-    /// The limits that a request counts towards. Never empty for a method that changes something: the functions in
-    /// Routes.swift that make such a route require a limit.
+    /// The limits that a request counts towards. A method that changes something always has a limit: the functions in
+    /// Routes.swift that make such a route require one.
     package var limits: [RateLimitClass]
 }
 
-/// A method that changes something. The functions that make read-only routes take no method.
+/// A method that changes something. The functions that make read-only routes have no method parameter.
 enum WritingMethod {
     case post, put, patch, delete
 
@@ -49,9 +50,9 @@ enum WritingMethod {
     }
 }
 
-/// The form of refusals.
+/// The JSON form of a refusal.
 enum ProblemForm: Sendable {
     case plain
-    /// Shipped clients of /api/auth decode `success`.
+    /// A form with the member `success`, which shipped clients of /api/auth decode.
     case legacy
 }

@@ -1,5 +1,5 @@
-// The response of GET /native/entitlements and POST /native/purchases (contract, section 9). It has a strong ETag,
-// because the same entitlements are always encoded as the same bytes.
+// The response of GET /native/entitlements and POST /native/purchases (contract, section 9). Equal entitlements are
+// always encoded as equal bytes, so the response has a strong ETag.
 
 import Crypto
 import HTTP1
@@ -22,11 +22,11 @@ enum EntitlementAnswers {
         return .noStore(writer.bytes)
     }
 
-    /// Returns the entitlements, or 304 if `known`, the values of If-None-Match, contain the current entity tag.
+    /// Returns the entitlements, or 304 if the client has them: `known` are the values of If-None-Match.
     static func answer(_ entitlements: [Entitlement], unlessKnown known: [String]) -> Response {
         let json = json(entitlements)
         let etag = etag(of: json)
-        // Personal data: no shared cache may store it, and every cache must revalidate it.
+        // The content is personal data. No shared cache may store it, and every cache must revalidate it.
         var fields = Fields([("ETag", etag), ("Cache-Control", "private, no-cache")])
         if EntityTag.matches(known, etag) { return Response(status: .notModified, fields: fields) }
         fields.append("Content-Type", "application/json")

@@ -1,4 +1,5 @@
-// POST /native/events and the two equivalent v1 routes: decodes the event, passes it to `Ingest`, encodes the result.
+// POST /native/events and the two equivalent v1 routes. Decodes the event, passes it to `Ingest`, and encodes the
+// result.
 
 import Engine
 import HTTP1
@@ -8,7 +9,7 @@ import JourneyModel
 import Logging
 import RateLimiting
 
-/// A class, so that the work of a request captures one reference.
+/// The handlers of event routes. A class, so that the work of a request captures only one reference.
 final class EventHandlers: Sendable {
     let ingest: Ingest
     let refusals: RefusalLimit
@@ -20,7 +21,7 @@ final class EventHandlers: Sendable {
         self.logger = logger
     }
 
-    /// Returns the responder for one event in the form of `route`.
+    /// Returns the responder for a single event in the form that `route` takes.
     func post(_ route: EventRoute) -> CallerResponder {
         { [self] request, caller in
             respond(request, of: caller) { () throws(ProblemAnswer) in
@@ -38,7 +39,7 @@ final class EventHandlers: Sendable {
         }
     }
 
-    /// Decodes the content without waiting. Returns the work for the request, or the response if decoding fails.
+    /// Decodes the content without waiting. Returns the work that remains, or the response if decoding fails.
     func respond(
         _ request: Request, of caller: Caller, _ work: () throws(ProblemAnswer) -> RequestWork
     ) -> Reply {
@@ -49,8 +50,8 @@ final class EventHandlers: Sendable {
         }
     }
 
-    /// Adds the driver's quotas, which every response to a known driver carries (contract, section 4). If no event
-    /// counted towards a limit, adds the quotas of both limits.
+    /// Adds the driver's quotas. Every response to a known driver carries them (contract, section 4). If no event of
+    /// the request counted towards a limit, adds the quotas of both limits.
     func withQuotas(_ response: consuming Response, of caller: Caller) -> Response {
         if response.rateLimit == nil {
             response.rateLimit = RateLimitValues.rateLimit(ingest.quotas(of: caller.driver))
@@ -58,8 +59,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the decoded body and its decompressed length. A refused body counts against the driver's limit of
-    /// refusals, by its bytes. When that limit is used up, further bodies are refused unread.
+    /// Returns the decoded body and its decompressed length in bytes. A refused body counts against the driver's limit
+    /// of refusals, by its bytes. When that limit is used up, further bodies are refused unread.
     func decode<Value>(
         _ request: Request, of caller: Caller, bytesMax: Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value
@@ -71,7 +72,7 @@ final class EventHandlers: Sendable {
             do throws(ProblemAnswer) {
                 body = try BodyDecoding.json(request, bytesMax: bytesMax)
             } catch {
-                // The body was decompressed up to the limit.
+                // The body was decompressed until it exceeded the limit.
                 if error.problem.code == .contentTooLarge { bytes = bytesMax }
                 throw error
             }
@@ -102,7 +103,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the client's result of one event, alone or in a batch. Logs details that the client must not see.
+    /// Returns the result that the client gets for one event, alone or in a batch. Logs details that the client must
+    /// not see.
     func eventAnswer(_ ingested: Ingested, _ request: Request) throws(ProblemAnswer) -> EventAnswer {
         switch ingested.outcome {
         case .stored(let event): return EventAnswer(event, .ok)
@@ -126,8 +128,8 @@ extension EventAnswer {
 }
 
 extension EventHeaders {
-    /// Reads the fields that concern an event. Throws if one of them is repeated, because it would be undefined which
-    /// value applies.
+    /// Reads the header fields that apply to an event. Throws if one of them is repeated, because it would be undefined
+    /// which of its values applies.
     init(_ fields: Fields) throws(ProblemAnswer) {
         self.init(
             idempotencyKey: try Self.single("Idempotency-Key", in: fields),

@@ -1,4 +1,4 @@
-// GET /healthz: the process is alive and responds. It checks no dependencies; /readyz does.
+// GET /healthz: shows that the process is alive and responds. It checks no dependencies; /readyz checks them.
 
 import HTTP1
 import HTTPServer

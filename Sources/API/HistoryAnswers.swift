@@ -1,4 +1,5 @@
-// The response of /ops/history: counts of each step, and durations as quantiles of the stored histogram.
+// The response of /ops/history: for each time step, the counts, and quantiles of the durations, which are computed from
+// the stored histogram.
 
 import Engine
 import JourneyModel
@@ -37,9 +38,9 @@ enum HistoryAnswers {
     }
 }
 
-/// The histogram of one step.
+/// The histogram of durations of one time step.
 struct Durations {
-    /// The buckets by ascending bound. The last bucket has no bound of its own; it has that of the bucket before it.
+    /// The buckets, sorted by upper bound. The last bucket has no upper bound, so it gets that of the bucket before it.
     private let buckets: [(bound: Int64, count: Int)]
 
     init(_ step: HistoryStep) {
@@ -52,7 +53,7 @@ struct Durations {
         buckets = known + [(bound: known.last?.bound ?? 0, count: step.counts["duration.inf"] ?? 0)]
     }
 
-    /// Returns a quantile in microseconds, interpolated within its bucket; nil if there are no values.
+    /// Returns a quantile in microseconds, interpolated within its bucket. Returns nil if there are no durations.
     func quantile(_ part: Double) -> Int64? {
         let count = buckets.reduce(0) { $0 + $1.count }
         guard count > 0 else { return nil }

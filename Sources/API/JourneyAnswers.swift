@@ -1,5 +1,5 @@
-// The responses of the read routes, as JSON (docs/contract.md, section 3, "Reading"). Times are RFC 3339 in UTC
-// with milliseconds; a member without a value is omitted.
+// The responses of the routes that read journeys, as JSON (docs/contract.md, section 3, "Reading"). Times are RFC 3339
+// in UTC with milliseconds. A member without a value is omitted.
 
 import Engine
 import JourneyModel
@@ -22,7 +22,7 @@ enum JourneyAnswers {
         return writer.bytes
     }
 
-    /// `GET /native/sessions`
+    /// Encodes the response of `GET /native/sessions`.
     static func sessions(_ page: SessionPage, at now: Moment) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 64 + 160 * page.sessions.count)
         writer.beginObject()
@@ -41,9 +41,10 @@ enum JourneyAnswers {
         return writer.bytes
     }
 
-    /// `GET /native/sessions/{session_id}`
+    /// Encodes the response of `GET /native/sessions/{session_id}`.
     ///
-    /// - Parameter driver: included in the response to an operator, who may read the sessions of every driver.
+    /// - Parameter driver: the driver of the session, for an operator, who may read the sessions of all drivers. If it
+    ///   is nil, the member is omitted.
     static func timeline(_ timeline: SessionTimeline, of driver: DriverID? = nil, at now: Moment) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 256 + 512 * timeline.events.count)
         writer.beginObject()
@@ -87,7 +88,7 @@ enum JourneyAnswers {
 }
 
 extension JSONWriter {
-    /// Writes `"deadlines":{"grace":{"at":"...","seconds_left":900},"hard":{...}}`; a deadline that is not running is
+    /// Writes `"deadlines":{"grace":{"at":"...","seconds_left":900},"hard":{...}}`. A deadline that is not running is
     /// omitted.
     fileprivate mutating func deadlines(_ journey: Journey, at now: Moment) {
         name("deadlines")
@@ -99,7 +100,7 @@ extension JSONWriter {
             member("at", deadline)
             self.name("seconds_left")
             let left = max(deadline.milliseconds(since: now), 0)
-            // Rounded up, so that 0 means that the deadline has passed.
+            // The seconds are rounded up, so that 0 means that the deadline has passed.
             integer(left / 1000 + (left % 1000 == 0 ? 0 : 1))
             endObject()
         }

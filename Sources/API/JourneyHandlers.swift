@@ -1,4 +1,4 @@
-// GET /native/session, /native/sessions and /native/sessions/{session_id}: what is stored about the caller's own
+// GET /native/session, /native/sessions and /native/sessions/{session_id}: the stored data about the caller's own
 // journeys (docs/contract.md, section 3, "Reading").
 
 import Engine
@@ -10,16 +10,16 @@ import Logging
 import RateLimiting
 
 struct JourneyHandlers: Sendable {
-    /// The default page of `GET /native/sessions`, which fits a phone's screen.
+    /// The default number of sessions on a page of `GET /native/sessions`. They fit a phone's screen.
     static let sessionsDefault = 20
     static let sessionsMax = 100
-    /// The sessions of a page that count as one more read towards the driver's limit: a page of a hundred takes as long
-    /// as fifteen median reads.
+    /// The number of sessions on a page that count as one more read towards the driver's limit. A page of a hundred
+    /// sessions takes as long as fifteen median reads.
     private static let sessionsPerRead = 25
-    /// The maximum number of events of `GET /native/sessions/{session_id}`. A whole session has a few dozen events, of
-    /// about 400 bytes each.
+    /// The maximum number of events in a response of `GET /native/sessions/{session_id}`. A whole session has a few
+    /// dozen events of about 400 bytes each.
     static let eventsMax = 500
-    /// The events of a session that count as one more read towards the driver's limit.
+    /// The number of events in a response that count as one more read towards the driver's limit.
     private static let eventsPerRead = 100
 
     let journeys: any JourneyReader

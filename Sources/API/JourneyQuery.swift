@@ -1,5 +1,5 @@
-// The query of a page: `limit` and `cursor`. A cursor is opaque to clients: the position of the page in base64url
-// (RFC 4648, section 5), which is meaningless for another driver.
+// The query parameters of a page: `limit` and `cursor`. A cursor is opaque to clients. It encodes the position of the
+// page in base64url (RFC 4648, section 5), and has no meaning for another driver.
 
 import Identity
 import JourneyModel
@@ -15,9 +15,9 @@ package enum PageCursor: Hashable {
         }
     }
 
-    /// Decodes a cursor; nil if the text cannot be a cursor of this server.
+    /// Decodes a cursor. Returns nil if this server cannot have made the text.
     init?(_ text: String) {
-        // A session_id has at most 128 characters of up to 4 bytes in UTF-8; base64 encodes 3 bytes as 4.
+        // A session_id has at most 128 characters, each of up to 4 bytes in UTF-8. Base64 encodes 3 bytes as 4.
         guard text.utf8.count <= 700, let decoded = Self.decode(text), let kind = decoded.first else { return nil }
         let rest = String(decoded.dropFirst())
         switch kind {
@@ -39,12 +39,12 @@ package enum PageCursor: Hashable {
     }
 }
 
-/// The parameters of a page, validated.
+/// The query parameters of a page, validated.
 package struct PageQuery: Hashable {
     package var limit: Int
     package var cursor: PageCursor?
 
-    /// - Throws: `validation_failed` with a pointer for each invalid parameter. Unknown parameters are ignored.
+    /// - Throws: `validation_failed`, with a pointer for each invalid parameter. Unknown parameters are ignored.
     package init(_ query: String?, limitDefault: Int, limitMax: Int) throws(ProblemAnswer) {
         var errors: [FieldError] = []
         let query = query ?? ""
@@ -66,8 +66,8 @@ package struct PageQuery: Hashable {
 
     static let cursorIsUnknown = FieldError(pointer: "/cursor", detail: "is not a cursor of this list")
 
-    /// Returns the value of a parameter. Values are not percent-decoded: digits and base64url need no encoding, so an
-    /// encoded value is invalid.
+    /// Returns the value of a parameter. Values are not percent-decoded: digits and base64url need no encoding, so a
+    /// percent-encoded value is invalid.
     private static func single(_ name: String, in query: String, _ errors: inout [FieldError]) -> String? {
         var value: Substring.UTF8View?
         for parameter in query.utf8.split(separator: UInt8(ascii: "&")) {

@@ -1,5 +1,6 @@
-// Tokens presented to the operator's routes (OPS_TOKEN, METRICS_TOKEN). They are compared in constant time. Wrong
-// tokens are counted by client address and audited. Beyond the limit, tokens from that address are refused unchecked.
+// The check of tokens presented to the operator's routes (OPS_TOKEN, METRICS_TOKEN). Tokens are compared in constant
+// time. Wrong tokens are counted per client address, and audited. When an address has reached the limit, its tokens are
+// refused without being compared.
 
 import Crypto
 import HTTPServer
@@ -12,7 +13,8 @@ package struct OperatorGuesses: Sendable {
     private let admission: any Admission
     private let record: @Sendable (_ token: String, RequestOrigin) async -> Void
 
-    /// - Parameter record: writes an audit entry. It is called at most twice for each address and window of the limit.
+    /// - Parameter record: writes an audit entry. It is called at most twice for each address in each window of the
+    ///   rate limit.
     package init(
         admission: any Admission, record: @escaping @Sendable (_ token: String, RequestOrigin) async -> Void
     ) {
@@ -20,9 +22,10 @@ package struct OperatorGuesses: Sendable {
         self.record = record
     }
 
-    /// Returns what `judge` returns, or rethrows its error, which counts as a wrong guess of the token `name`. The
-    /// guess is counted before the check, so that concurrent requests gain no extra guesses, and refunded if it is
-    /// correct. A request without a bearer token is checked too, but does not count as a guess.
+    /// Calls `judge` and returns its result. If `judge` throws, this counts as a wrong guess of the token called
+    /// `name`, and the error is rethrown. The guess is counted before `judge` is called, so that concurrent requests
+    /// gain no extra guesses. A correct guess is refunded. A request without a bearer token is passed to `judge`
+    /// without being counted.
     nonisolated(nonsending) func judged<Outcome>(
         _ request: Request, token name: String,
         _ judge: nonisolated(nonsending) () async throws(ProblemAnswer) -> Outcome
@@ -37,7 +40,7 @@ package struct OperatorGuesses: Sendable {
             return outcome
         } catch {
             let quota = decision.quota
-            // The first wrong guess of a window and the guess that reaches the limit are recorded.
+            // Two wrong guesses of a window are recorded: the first one, and the one that reaches the limit.
             if quota.remaining == quota.limit - 1 || quota.remaining == 0, quota.limit > 0 {
                 await record(name, request.origin)
             }
@@ -47,8 +50,8 @@ package struct OperatorGuesses: Sendable {
 }
 
 extension Secret<String> {
-    /// Returns whether the request presents this token. Compares digests, which have a fixed length, so that the timing
-    /// reveals neither the bytes nor the length of the token.
+    /// Returns whether the request presents this token. The comparison uses digests, which have a fixed length, so its
+    /// duration reveals neither the bytes nor the length of the token.
     func isShown(by request: Request) -> Bool {
         guard let token = BearerToken.read(from: request.fields) else { return false }
         let digests = [reveal(), token].map { Array(SHA256.hash(data: Array($0.utf8))) }

@@ -10,9 +10,10 @@ package import Purchases
 package import Secrets
 import Synchronization
 
-/// The dependencies of the operator's routes. The closures are called for each picture.
+/// The dependencies of the operator's routes. The closures are called for each response of `/ops/picture` and each
+/// message of `/ops/stream`.
 package struct OperatorParts: Sendable {
-    /// `OPS_TOKEN`. If nil, only tokens of the role `ops` are accepted.
+    /// The value of `OPS_TOKEN`. If it is nil, only tokens of the role `ops` are accepted.
     package var token: Secret<String>?
     package var reader: any OperatorReader
     package var lists: any OperatorListReader
@@ -20,20 +21,20 @@ package struct OperatorParts: Sendable {
     package var history: OperationHistory
     package var figures: RequestStatistics
     package var refused = RefusedRequests()
-    /// Where requests are counted for the limits: `process`, `redis`, or `redis-unreachable`.
+    /// Where requests are counted for the rate limits: `process`, `redis`, or `redis-unreachable`.
     package var admission: @Sendable () -> String
-    /// Free space on the file system of the database.
+    /// The free bytes on the file system of the database.
     package var freeBytes: @Sendable () -> Int64?
-    /// The configured delivery queues.
+    /// The status of each configured delivery queue.
     package var outbox: @Sendable () async -> [OutboxStatus]
     /// The totals of purchases; nil if purchases are not accepted, or not counted yet.
     package var purchases: @Sendable () -> PurchaseTotals?
     package var version: String
     /// The settings of the server; nil in tests without settings.
     package var settings: @Sendable () -> ServerSettings?
-    /// The servers on this database, including this one.
+    /// The servers that use this database, including this one.
     package var instances: @Sendable () async -> [InstanceState]
-    /// The limit on wrong tokens on these routes.
+    /// The limit of wrong tokens on these routes.
     package var guesses: OperatorGuesses
 
     package init(
@@ -64,8 +65,8 @@ package struct OperatorParts: Sendable {
 
 struct OperatorHandlers: Sendable {
     static let pauseMilliseconds = 2000
-    /// The maximum number of open streams, small because each stream reads the whole picture and there are only a few
-    /// operators.
+    /// The maximum number of open streams. It is small because each stream reads all of the page's data, and because
+    /// there are only a few operators.
     static let streamsMax = 8
     static let eventsMax = 500
     static let versionsMax = 50
@@ -93,13 +94,13 @@ struct OperatorHandlers: Sendable {
         self.logger = logger
     }
 
-    /// `GET /ops/picture`
+    /// The handler of `GET /ops/picture`.
     var one: OpenHandler {
         { request throws(ProblemAnswer) in .noStore(try await encodedPicture(request)) }
     }
 
-    /// `GET /ops/stream`: the picture every two seconds, until the client disconnects, its token becomes invalid,
-    /// or the server shuts down.
+    /// `GET /ops/stream`: sends the data of `/ops/picture` every two seconds. The stream ends when the client
+    /// disconnects, its token becomes invalid, or the server shuts down.
     var stream: OpenHandler {
         { request throws(ProblemAnswer) in
             let fields = Fields([
@@ -126,7 +127,7 @@ struct OperatorHandlers: Sendable {
         }
     }
 
-    /// `GET /ops/settings`
+    /// The handler of `GET /ops/settings`.
     var versions: OpenHandler {
         { request throws(ProblemAnswer) in
             let current = settings.read()
@@ -138,7 +139,7 @@ struct OperatorHandlers: Sendable {
         }
     }
 
-    /// `GET /ops/config`
+    /// The handler of `GET /ops/config`.
     var inForce: OpenHandler {
         { request throws(ProblemAnswer) in
             guard let current = operation.settings() else { throw ProblemAnswer(.notFound, "No settings available.") }
@@ -146,7 +147,7 @@ struct OperatorHandlers: Sendable {
         }
     }
 
-    /// `GET /ops/sessions/{session_id}`
+    /// The handler of `GET /ops/sessions/{session_id}`.
     var timeline: OpenHandler {
         { request throws(ProblemAnswer) in
             let found = try await logger.reading(for: request) { () async throws(StoreFailure) in
@@ -180,7 +181,7 @@ struct OperatorHandlers: Sendable {
     }
 }
 
-/// Counts the open streams.
+/// The open operator streams, counted to enforce the maximum.
 private final class OpenStreams: Sendable {
     private let count = Mutex(0)
 
@@ -195,7 +196,7 @@ private final class OpenStreams: Sendable {
         return isFree ? Place(streams: self) : nil
     }
 
-    /// A counted stream. Its place is released exactly once, even if the response is never streamed.
+    /// One counted stream. It is counted out exactly once, even if its response is never streamed.
     final class Place: Sendable {
         private let streams: OpenStreams
         private let isTaken = Mutex(true)

@@ -1,5 +1,5 @@
 // The entries behind the counts of /ops: lists with filters, one driver, rejected requests, search, and counts over
-// time. Both the rows of a response and the rows that the store examines for it are limited.
+// time. The number of rows in a response is limited, and so is the number of rows that the store examines for it.
 
 import Engine
 import HTTP1
@@ -16,7 +16,7 @@ struct OperatorListHandlers: Sendable {
     let clock: @Sendable () -> Moment
     let logger: Logger
 
-    /// `GET /ops/history`
+    /// The handler of `GET /ops/history`.
     var history: OpenHandler {
         { request throws(ProblemAnswer) in
             var query = OperatorQuery(request.query)
@@ -30,7 +30,7 @@ struct OperatorListHandlers: Sendable {
         }
     }
 
-    /// `GET /ops/drivers`
+    /// The handler of `GET /ops/drivers`.
     var drivers: OpenHandler {
         { request throws(ProblemAnswer) in
             var query = OperatorQuery(request.query)
@@ -45,7 +45,7 @@ struct OperatorListHandlers: Sendable {
         }
     }
 
-    /// `GET /ops/drivers/{driver_id}`
+    /// The handler of `GET /ops/drivers/{driver_id}`.
     var driver: OpenHandler {
         { request throws(ProblemAnswer) in
             let id = DriverID(request.parameters["driver_id"] ?? "")
@@ -59,7 +59,7 @@ struct OperatorListHandlers: Sendable {
         }
     }
 
-    /// `GET /ops/sessions`
+    /// The handler of `GET /ops/sessions`.
     var sessions: OpenHandler {
         { request throws(ProblemAnswer) in
             var query = OperatorQuery(request.query)
@@ -78,7 +78,7 @@ struct OperatorListHandlers: Sendable {
         }
     }
 
-    /// `GET /ops/events`
+    /// The handler of `GET /ops/events`.
     var events: OpenHandler {
         { request throws(ProblemAnswer) in
             var query = OperatorQuery(request.query)
@@ -98,7 +98,7 @@ struct OperatorListHandlers: Sendable {
         }
     }
 
-    /// `GET /ops/refusals`
+    /// The handler of `GET /ops/refusals`.
     var refusals: OpenHandler {
         { request throws(ProblemAnswer) in
             var query = OperatorQuery(request.query)
@@ -111,7 +111,7 @@ struct OperatorListHandlers: Sendable {
         }
     }
 
-    /// `POST /ops/search`. The text is in the body, because a phone number in a URL ends up in the logs of proxies.
+    /// `POST /ops/search`. The text is in the body, because proxies log URLs, and the text may be a phone number.
     var search: OpenHandler {
         { request throws(ProblemAnswer) in
             let text: String = try AccountBody.decode(request) { members in

@@ -1,4 +1,5 @@
-// The query of the operator's lists. Unknown parameters are ignored. Errors in known parameters are reported together.
+// The query parameters of the operator's lists. Unknown parameters are ignored. The errors of all known parameters are
+// reported together.
 
 import Engine
 import Foundation
@@ -25,7 +26,7 @@ struct OperatorQuery {
                 errors.append(FieldError(pointer: "/\(pair[0])", detail: "must not be repeated"))
             }
         }
-        // An empty value comes from a form field that was not filled in.
+        // A form sends an empty value for a field that was not filled in.
         self.parameters = parameters.filter { !$0.value.isEmpty }
     }
 

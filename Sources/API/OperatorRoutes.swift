@@ -9,7 +9,7 @@ package struct OperatorRoutes: Sendable {
     private let readiness: Readiness
     private let metricsMediaType: String
     private let metricsText: @Sendable () async -> String
-    /// `METRICS_TOKEN`. If nil, every client of the listener may read the metrics.
+    /// The value of `METRICS_TOKEN`. If it is nil, every client of the listener may read the metrics.
     private let metricsToken: Secret<String>?
     private let guesses: OperatorGuesses
 
@@ -66,7 +66,7 @@ package struct OperatorRoutes: Sendable {
     }
 }
 
-/// GET /readyz: 200, or 503 as a problem, both with the results of the checks.
+/// GET /readyz. Responds with 200, or with 503 as a problem. Both contain the results of the checks.
 enum ReadyHandler {
     static let retryAfterSeconds = 2
 
@@ -79,14 +79,14 @@ enum ReadyHandler {
         let detail = report.isDraining ? "The server is shutting down." : "The database cannot be written."
         var response = ProblemAnswer(.serviceUnavailable, detail, retryAfterSeconds: retryAfterSeconds)
             .response(requestID: requestID)
-        // Inserts an extension member (RFC 9457 section 3.2) before the closing brace.
+        // Insert `checks` as an extension member (RFC 9457 section 3.2) before the closing brace.
         if case .bytes(let problem) = response.body, problem.last == UInt8(ascii: "}") {
             response.body = .bytes(problem.dropLast() + Array(",\(checks(report))}".utf8))
         }
         return response
     }
 
-    /// Encodes the checks. All values are fixed words, so they need no escaping.
+    /// Encodes the results of the checks. All values are fixed words, so they need no escaping.
     private static func checks(_ report: Readiness.Report) -> String {
         let drain = report.isDraining ? "draining" : "ok"
         return #""checks":{"database":"\#(report.database.rawValue)","drain":"\#(drain)","#

@@ -9,7 +9,7 @@ extension JSONWriter {
         string(text)
     }
 
-    /// Writes a time in RFC 3339, in UTC with milliseconds.
+    /// Writes a time as RFC 3339, in UTC with milliseconds.
     mutating func member(_ name: String, _ moment: Moment?) {
         member(name, moment.map(RFC3339.text(of:)))
     }

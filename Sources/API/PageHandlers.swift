@@ -1,11 +1,11 @@
 // Documents for browsers and tools: /openapi.json and the pages embedded in the binary (Pages/). A document is the same
-// for all clients, so a browser fetches it once and then checks in one small round trip whether its copy is current.
+// for all clients. A browser fetches it once, and then checks with one small request whether its copy is current.
 
 import Crypto
 import HTTP1
 import HTTPServer
 
-/// One file of Pages/ as served.
+/// A file of Pages/, with the header fields with which it is served.
 struct Page: Sendable {
     let bytes: [UInt8]
     let mediaType: String
@@ -22,7 +22,7 @@ struct Page: Sendable {
     func answer(_ request: Request) -> Response {
         var fields = Fields([
             ("ETag", etag), ("Cache-Control", "no-cache"),
-            // The page loads and runs nothing from other origins, and no other site may frame it.
+            // The page may load and run nothing from other origins, and no other site may frame it.
             ("Content-Security-Policy", Self.policy), ("X-Content-Type-Options", "nosniff"),
             ("Referrer-Policy", "no-referrer"),
         ])
@@ -40,7 +40,8 @@ struct Page: Sendable {
 }
 
 enum PageHandlers {
-    /// The path and the file of each page. The pages are public, because they contain only what the contract says.
+    /// The path and the file of each page. The pages are public, because they contain nothing that is not in the
+    /// contract.
     static let pages = [
         ("/openapi.json", Page(PackageResources.openapi_json, "application/json")),
         ("/docs", Page(PackageResources.docs_html, html)),

@@ -1,4 +1,4 @@
-// The form of every refusal (RFC 9457; contract, section 5): a handler throws a ProblemAnswer, and Access turns it into
+// The form of every refusal (RFC 9457; contract, section 5). A handler throws a ProblemAnswer, and Access turns it into
 // a response. The problem's code determines the status.
 
 import HTTP1
@@ -9,7 +9,7 @@ package struct ProblemAnswer: Error {
     var problem: Problem
     /// Additional fields of the response, such as `Retry-After` and `WWW-Authenticate`.
     var fields: Fields
-    /// The reason, for the access log only.
+    /// The reason of the refusal. It is only in the access log.
     var reason: String?
 
     init(_ problem: Problem, fields: Fields = Fields()) {
@@ -21,7 +21,7 @@ package struct ProblemAnswer: Error {
         self.init(Problem(code, detail: detail), fields: fields)
     }
 
-    /// Creates a problem whose `Retry-After` is `retryAfterSeconds`.
+    /// Creates a problem whose `Retry-After` field has the value `retryAfterSeconds`.
     init(_ code: ProblemCode, _ detail: String, retryAfterSeconds: Int) {
         self.init(
             Problem(code, detail: detail, retryAfterSeconds: retryAfterSeconds),
@@ -40,7 +40,7 @@ package struct ProblemAnswer: Error {
         return response
     }
 
-    /// Returns the problem with the id of the request.
+    /// Returns the problem to be sent in the response to the request with this id.
     func problem(requestID: String) -> Problem {
         var problem = problem
         problem.requestID = requestID

@@ -1,5 +1,5 @@
-// Maps every error of the layers below to its problem. The switches are exhaustive, so that a new error does not
-// compile until it has a line here.
+// Maps every error of the modules below to its problem. The switches are exhaustive, so the compiler rejects a new
+// error without a problem.
 
 import Engine
 import HTTP1
@@ -8,8 +8,8 @@ import Identity
 import JourneyModel
 import RateLimiting
 
-/// The time that a phone should wait when the store cannot accept events: long enough for a restart or for a disk to
-/// recover, and short compared with a session.
+/// The seconds that a phone should wait when the store cannot accept events. They suffice for a restart or for a disk
+/// to recover, and are few compared with the length of a session.
 private let storeRetryAfterSeconds = 5
 
 extension ProblemAnswer {
@@ -35,14 +35,15 @@ extension ProblemAnswer {
             retryAfterSeconds: seconds)
     }
 
-    /// The problem for an invalid credential in a body, the same for every reason.
+    /// The problem for an invalid credential in a body. It is the same for every reason.
     static let refusedCredential = ProblemAnswer(
         .unauthorized, "The credential is not valid. Sign in again.",
         fields: Fields([("WWW-Authenticate", "Bearer realm=\"dwell\"")]))
 
     static let sendsNoCodes = ProblemAnswer(.notFound, "This server does not send codes. Sign in another way.")
 
-    /// Returns the problem for a token that cannot be checked, because Apple's key set has not been read yet.
+    /// Returns the problem for an identity token that cannot be checked because Apple's key set has not been fetched
+    /// yet.
     static func keySetUnavailable(retryAfterSeconds seconds: Int64) -> ProblemAnswer {
         let seconds = Int(min(max(seconds, 1), 3600))
         return ProblemAnswer(
@@ -78,8 +79,8 @@ extension ProblemAnswer {
     static let keyReused = ProblemAnswer(
         .idempotencyKeyReused, "This idempotency key was used for a different event. Use a new key.")
 
-    /// The problem both for another driver's session and for a session that never existed, so that a client cannot
-    /// distinguish them.
+    /// The problem for a session of another driver and for a session that does not exist. The two are not
+    /// distinguishable to a client.
     static let sessionNotFound = ProblemAnswer(
         .sessionNotFound, "Session not found.")
 
@@ -102,8 +103,8 @@ extension ProblemAnswer {
             retryAfterSeconds: storeRetryAfterSeconds)
     }
 
-    /// The problem when the token's status cannot be read. It is not a 401, which would sign the driver out for, say, a
-    /// full disk of the server.
+    /// The problem when the status of a token cannot be read. It is not a 401: after a 401 the app would sign the
+    /// driver out, for example because the server's disk is full.
     static let undecidedToken = ProblemAnswer(
         .storeUnavailable, "The token cannot be verified now. Try again later.",
         retryAfterSeconds: storeRetryAfterSeconds)
@@ -134,7 +135,7 @@ extension ProblemAnswer {
 }
 
 extension ProblemCode {
-    /// Returns the code for a refusal that the HTTP status describes fully.
+    /// Returns the code of a problem that is fully described by its HTTP status.
     init(status: Status) {
         switch status {
         case .notFound: self = .notFound

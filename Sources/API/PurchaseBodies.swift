@@ -1,15 +1,15 @@
-// The bodies of purchases (contract, section 9). Only their form is checked here. The purchase service verifies the
-// signatures.
+// The bodies of the purchase routes (contract, section 9). Only their form is checked here. The purchase service
+// verifies the signatures.
 
 import HTTPServer
 import JourneyModel
 import Purchases
 
-/// POST /native/purchases
+/// The body of POST /native/purchases.
 enum PurchaseBody {
-    /// The `jwsRepresentation` of a StoreKit 2 transaction, and that of the subscription's renewal info.
+    /// The `jwsRepresentation` of a StoreKit 2 transaction and, for a subscription, that of its renewal info.
     case signed(transaction: String, renewal: String?)
-    /// A purchase from an app without StoreKit 2.
+    /// The ids of a purchase, from an app without StoreKit 2.
     case claimed(PurchaseClaim)
 
     static func decode(_ request: Request) throws(ProblemAnswer) -> PurchaseBody {
@@ -41,9 +41,9 @@ enum PurchaseBody {
     }
 }
 
-/// PUT /native/purchases/consent
+/// The body of PUT /native/purchases/consent.
 enum ConsentBody {
-    /// Returns whether consumption information may be sent.
+    /// Returns whether the driver allows the server to send consumption information.
     static func decode(_ request: Request) throws(ProblemAnswer) -> Bool {
         try AccountBody.decode(request) { members in
             members.require("consumption")
@@ -55,7 +55,7 @@ enum ConsentBody {
     }
 }
 
-/// POST /apple/store-notifications, in Apple's spelling
+/// The body of POST /apple/store-notifications, with member names in Apple's spelling.
 enum StoreNotificationBody {
     static func decode(_ request: Request) throws(ProblemAnswer) -> String {
         try AccountBody.decode(request, bytesMax: RequestLimits.storeNotificationBytesMax) { members in

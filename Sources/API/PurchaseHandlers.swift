@@ -1,6 +1,5 @@
-// POST /native/purchases, PUT /native/purchases/consent, GET /native/entitlements, and POST
-// /apple/store-notifications, which Apple's server calls. Only data that Apple signed is trusted, not statements of the
-// app.
+// POST /native/purchases, PUT /native/purchases/consent, GET /native/entitlements, and POST /apple/store-notifications,
+// which Apple's server calls. Only data signed by Apple is trusted, and no statement of the app.
 
 import HTTP1
 import HTTPServer
@@ -11,15 +10,15 @@ import Purchases
 import RateLimiting
 
 struct PurchaseHandlers: Sendable {
-    /// The purchases; nil if no app is configured.
+    /// The purchase service; nil if no app is configured.
     let purchases: (any PurchaseService)?
     let forgeries: ForgeryLimit
-    /// Called when a driver's entitlements may have changed.
+    /// Called with a driver whose entitlements may have changed.
     let changed: @Sendable (DriverID) -> Void
     let failures: AccountFailures
     let metrics: PurchaseMetrics
 
-    /// The time to wait after a signature that is dated in the future: Apple's clock or this server's clock is wrong.
+    /// The seconds to wait when a signature is dated in the future, because Apple's or this server's clock is wrong.
     private static let clockRetryAfterSeconds = 60
     /// The time to wait when too many verifications are waiting: more than they take.
     private static let busyRetryAfterSeconds = 2
@@ -88,9 +87,9 @@ struct PurchaseHandlers: Sendable {
         }
     }
 
-    /// Returns the problem of a failure. All notifications that Apple did not sign for this server get the same 401.
-    /// The access log contains the reason. A failure that may be temporary gets 503, after which Apple repeats a
-    /// notification.
+    /// Returns the problem of a failure. The reason is only in the access log. All notifications that Apple did not
+    /// sign for this server get the same 401. A failure that may be temporary gets 503, so that Apple sends the
+    /// notification again.
     private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemAnswer {
         switch failure {
         case .refused(.signedInFuture):
@@ -121,7 +120,7 @@ struct PurchaseHandlers: Sendable {
             return answer
         case .store(.unknown(let text)):
             failures.log(.unknown(text), request)
-            // The client can safely repeat the request: each fact is stored only once.
+            // Storing a fact twice has no second effect, so the client can safely repeat the request.
             return .accountsUnreadable
         case .store(let failure): return failures.problem(failure, request)
         }
@@ -131,8 +130,8 @@ struct PurchaseHandlers: Sendable {
 extension ProblemAnswer {
     static let takesNoPurchases = ProblemAnswer(.notFound, "This server accepts no purchases.")
 
-    /// The problem for a purchase that Apple did not sign. It is not a 401, after which shipped clients sign the driver
-    /// out.
+    /// The problem for a purchase that Apple did not sign. It is not a 401, because shipped clients sign the driver out
+    /// after a 401.
     static let refusedPurchase = ProblemAnswer(
         .invalid(
             InvalidFields([
@@ -155,8 +154,9 @@ extension ProblemAnswer {
         .purchaseOwnedByAnother, "The purchase belongs to another account. Sign in to that account.")
 }
 
-/// The limit on notifications that Apple did not sign, per client address. Beyond it, notifications from that address
-/// are refused unverified. Signed notifications do not count, because many come from Apple's few addresses.
+/// The limit of notifications that Apple did not sign, per client address. When an address has reached it,
+/// notifications from that address are refused without being verified. Signed notifications do not count, because many
+/// of them come from Apple's few addresses.
 struct ForgeryLimit: Sendable {
     let admission: any Admission
 

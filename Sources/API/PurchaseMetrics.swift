@@ -1,4 +1,4 @@
-// Counts of purchases sent by apps, and of App Store notifications by documented type.
+// The counts of purchases sent by apps, and of App Store notifications by documented type.
 
 import CoreMetrics
 import MetricInstruments
@@ -35,7 +35,7 @@ struct PurchaseMetrics: Sendable {
             uniqueKeysWithValues: Purchase.allCases.map { outcome in
                 (outcome, factory.counter(.purchases, [("outcome", outcome.rawValue)]))
             })
-        // These series exist from the start, because a rate needs a sample from before the first refusal.
+        // These series are created at the start, because a rate needs a sample from before the first refusal.
         for outcome in ["refused", "failed"] { _ = notifications("unknown", outcome) }
     }
 
@@ -43,8 +43,8 @@ struct PurchaseMetrics: Sendable {
         purchases[outcome]?.increment(by: 1)
     }
 
-    /// Counts a notification. A type unknown to this release is counted as `other`, so that labels come from a fixed
-    /// set.
+    /// Counts a notification. A type that this release does not know is counted as `other`, so that the set of labels
+    /// is fixed.
     func count(_ taken: TakenNotification) {
         let notification = taken.notification
         let isKnown = NotificationTypes.rows.contains { $0.type == notification.type }

@@ -1,13 +1,13 @@
-// The values of the RateLimit and RateLimit-Policy fields (IETF draft-ietf-httpapi-ratelimit-headers): structured-field
-// lists with one member per limit. A limit that is off has no member.
+// The values of the RateLimit and RateLimit-Policy fields (IETF draft-ietf-httpapi-ratelimit-headers). Each is a
+// structured-field list with one member per limit. A limit that is off has no member.
 
 import Engine
 import HTTP1
 import RateLimiting
 
 enum RateLimitValues {
-    /// Returns the policies of a route, which are the same on all of its responses:
-    /// `"session";q=60;w=60, "presession";q=30;w=60`.
+    /// Returns the policies of a route, for example `"session";q=60;w=60, "presession";q=30;w=60`. All responses of the
+    /// route have the same policies.
     static func policy(_ limits: RateLimits, for classes: [RateLimitClass] = RateLimitClass.ofEvents) -> String? {
         list(
             classes.compactMap { limitClass in
@@ -17,13 +17,13 @@ enum RateLimitValues {
             })
     }
 
-    /// Returns the driver's quota after this response: `"session";r=59;t=60`. `t` is the time until the oldest request
-    /// leaves the window, so that `r` grows, in seconds rounded up.
+    /// Returns the driver's quota after this response, for example `"session";r=59;t=60`. `t` is the number of seconds,
+    /// rounded up, until the oldest counted request leaves the window and `r` grows.
     static func rateLimit(_ answer: Ingested) -> String? {
         answer.quota.limit > 0 ? member(answer.limitClass, answer.quota) : nil
     }
 
-    /// Returns the driver's quotas after several responses: for each class that of its last response.
+    /// Returns the driver's quotas after the events of a batch. For each limit, this is the quota after its last event.
     static func rateLimit(_ answers: [Ingested]) -> String? {
         rateLimit(
             RateLimitClass.ofEvents.compactMap { limitClass in
@@ -50,7 +50,8 @@ enum RateLimitValues {
         return text
     }
 
-    /// Returns the `Retry-After` of a refused event: whole seconds, rounded up, from 1 to 3600 (contract, section 5).
+    /// Returns the `Retry-After` value of a refused event, in whole seconds: rounded up, from 1 to 3600 (contract,
+    /// section 5).
     static func retryAfterSeconds(_ quota: Quota) -> Int {
         min(max(seconds(quota.resetMilliseconds), 1), 3600)
     }

@@ -1,5 +1,5 @@
-// Whether the server should receive requests: the database accepts a write, and no drain has begun. However many
-// clients ask, there is at most one test write per second. If the disk hangs, a client waits at most
+// Whether the server should receive requests: the database accepts a write, and no drain has begun. There is at most
+// one test write per second, however many clients check. If the disk hangs, a client waits at most
 // `timeoutMilliseconds`.
 
 internal import Synchronization
@@ -8,11 +8,12 @@ package final class Readiness: Sendable {
     package enum Database: String, Sendable {
         case takesWrites = "ok"
         case refusesWrites = "refuses_writes"
-        /// The test write has not finished within `timeoutMilliseconds`.
+        /// The test write did not finish within `timeoutMilliseconds`.
         case silent = "no_answer"
     }
 
-    /// The state of Redis. Without Redis the server is still ready: it then applies the limits by its own counts.
+    /// The state of Redis. The server is ready without Redis too. It then counts requests for the limits in its own
+    /// memory.
     package enum Redis: String, Sendable {
         case serves = "ok"
         case lost
@@ -32,9 +33,9 @@ package final class Readiness: Sendable {
 
     private struct State {
         var isDraining = false
-        /// The last result and the time it was obtained.
+        /// The last result, and the time when it was obtained.
         var last: (database: Database, at: Int64)?
-        /// The start of the test write that is in progress; nil if there is none.
+        /// When the test write in progress began; nil if there is none.
         var askingSince: Int64?
         var waiting: [CheckedContinuation<Database, Never>] = []
     }
@@ -54,7 +55,7 @@ package final class Readiness: Sendable {
         self.clock = clock
     }
 
-    /// Makes the server not ready from now on.
+    /// Makes the server report from now on that it is not ready.
     package func beginDrain() {
         state.withLock { $0.isDraining = true }
     }

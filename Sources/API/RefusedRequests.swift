@@ -1,17 +1,17 @@
-// Rejected requests since the start of the process, by driver, route and status: for the operator page, where a count
-// of refusals leads to the drivers concerned. The rows are kept in memory, are limited in number, and change only when
-// a request is refused.
+// The rejected requests since the start of the process, counted by driver, route and status. On the operator page, a
+// count of refusals opens the list of the drivers concerned. The rows are kept in memory, their number is limited, and
+// they change only when a request is refused.
 
 import HTTP1
 import JourneyModel
 import Synchronization
 
 package final class RefusedRequests: Sendable {
-    /// The maximum number of rows. A new row beyond it replaces the row whose last refusal is the oldest.
+    /// The maximum number of rows. Each row beyond it replaces the row whose last refusal is the oldest.
     static let rowsMax = 1000
 
     struct Key: Hashable {
-        /// The driver; nil if unknown.
+        /// The driver; nil if the request had no valid token.
         var driver: DriverID?
         var route: String
         var status: Int
@@ -21,7 +21,7 @@ package final class RefusedRequests: Sendable {
         var key: Key
         var count: Int
         var lastAt: Moment
-        /// The id of the row's last request, by which its line is found in the log.
+        /// The id of the last request that the row counts. With it, an operator finds the request's line in the log.
         var requestID: String
     }
 
@@ -46,7 +46,7 @@ package final class RefusedRequests: Sendable {
         }
     }
 
-    /// Returns the most recent rows first, filtered by `driver` and `status` unless nil.
+    /// Returns the rows, the most recent first. If `driver` or `status` is given, returns only the rows that match it.
     func list(of driver: DriverID?, status: Int?, limit: Int) -> [Row] {
         let all = rows.withLock { Array($0.values) }
         let meant = all.filter { row in

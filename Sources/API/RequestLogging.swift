@@ -1,4 +1,4 @@
-// The metadata of every log line about a request: its id, and its trace (W3C Trace Context).
+// The metadata of every log line about a request: the request's id and trace (W3C Trace Context).
 
 import HTTP1
 import HTTPServer
@@ -6,7 +6,7 @@ import Logging
 import StructuredLogging
 
 extension Request {
-    /// Returns the id, the trace, and the metadata of the line itself.
+    /// Returns the request's id and trace, together with `metadata`.
     func logged(_ metadata: Logger.Metadata = [:]) -> Logger.Metadata {
         var all = metadata
         all["request_id"] = "\(id)"

@@ -1,5 +1,6 @@
-// The requests of the last five minutes for the operator page: counts of statuses and a histogram of durations, in one
-// bucket for each ten seconds. Clients cannot make a bucket grow: it has 500 statuses and 64 ranges of durations.
+// The requests of the last five minutes for the operator page: counts of statuses and a histogram of durations. Each
+// ten seconds have one bucket. Clients cannot make a bucket grow, because it has 500 statuses and 64 ranges of
+// durations.
 
 import HTTP1
 package import HTTPServer
@@ -7,14 +8,14 @@ import Synchronization
 
 package final class RequestStatistics: RequestObserver {
     package static let bucketSeconds: Int64 = 10
-    /// The number of buckets, for five minutes.
+    /// The number of buckets. Together they cover five minutes.
     static let bucketCount = 30
 
     private struct Bucket: Sendable {
-        /// The ten seconds of this bucket, as a number of such spans since 1970. A bucket that still has an earlier
-        /// span is outdated and counts as empty.
+        /// The number of the bucket's ten seconds, counted since 1970. If it is not the current number or one of the
+        /// last `bucketCount`, the bucket is outdated and counts as empty.
         var span: Int64 = -1
-        /// The counts, indexed by status minus 100.
+        /// The number of requests by status. The index is the status minus 100.
         var statuses = [UInt32](repeating: 0, count: 500)
         var durations = [Int](repeating: 0, count: 64)
     }
@@ -29,7 +30,7 @@ package final class RequestStatistics: RequestObserver {
 
     package func answered(_ request: CompletedRequest) {
         let span = clock() / Self.bucketSeconds
-        // A stream is left out: it lasts as long as the client listens.
+        // The duration of a stream is not counted, because it lasts as long as the client listens.
         let range = request.isStream ? nil : Self.range(microseconds: request.durationNanoseconds / 1000)
         buckets.withLock { buckets in
             let index = Int(((span % Int64(Self.bucketCount)) + Int64(Self.bucketCount)) % Int64(Self.bucketCount))
@@ -40,8 +41,8 @@ package final class RequestStatistics: RequestObserver {
         }
     }
 
-    /// Returns the range of a duration. There are two ranges for each power of two, so that the longest duration of a
-    /// range is at most half more than any other in it.
+    /// Returns the number of the range that contains a duration. Each power of two has two ranges, so that the longest
+    /// duration of a range is at most one and a half times the shortest.
     static func range(microseconds: UInt64) -> Int {
         guard microseconds > 1 else { return 0 }
         let power = 63 - microseconds.leadingZeroBitCount
@@ -98,6 +99,6 @@ package final class RequestStatistics: RequestObserver {
 }
 
 extension CompletedRequest {
-    /// Whether the route is a stream, which lasts as long as the client wants.
+    /// Whether the route is a stream. A stream lasts as long as the client wants.
     fileprivate var isStream: Bool { routeTemplate?.hasSuffix("/stream") ?? false }
 }

@@ -1,5 +1,5 @@
-// The list of all routes: method, path, credential, limits, handler. (/readyz and /metrics, which may have their own
-// listener, are in OperatorRoutes.)
+// The list of all routes with method, path, credential, limits and handler. /readyz and /metrics are in OperatorRoutes,
+// because they may have their own listener.
 
 package import CoreMetrics
 package import Engine
@@ -11,7 +11,7 @@ package import Logging
 package import Purchases
 package import RateLimiting
 
-/// The routes with their dependencies, which the wiring provides.
+/// The routes with their dependencies. The wiring provides the dependencies.
 package struct API: Sendable {
     private let access: Access
     private let addressLimit: AddressLimit
@@ -30,8 +30,9 @@ package struct API: Sendable {
     private let limits: RateLimits
 
     /// - Parameters:
-    ///   - clock: the time of data written long after the request arrived, such as the messages of a stream.
-    ///   - purchases: nil if the server accepts no purchases.
+    ///   - clock: returns the time for data that is written long after the request arrived, such as the messages of a
+    ///     stream.
+    ///   - purchases: the purchase service; nil if the server accepts no purchases.
     package init(
         ingest: Ingest, store: any EventStore, journeys: any JourneyReader, streams: JourneyStreams,
         settings: CurrentSettings, limits: RateLimits, admission: any Admission, tokens: any TokenVerifier,
@@ -68,11 +69,11 @@ package struct API: Sendable {
     /// The number of open operator streams.
     package var operatorStreamCount: Int { operation.streamCount }
 
-    /// Every route with its credential and the limits that its requests count towards.
+    /// All routes, each with its credential and the limits that its requests count towards.
     package var surface: [Endpoint] {
         endpoints.map { endpoint in
             var endpoint = endpoint
-            // Responses to wrong operator tokens do not reveal how many attempts are left.
+            // Responses to a wrong operator token do not reveal how many attempts are left.
             if endpoint.credential != .operatorToken,
                 let policy = RateLimitValues.policy(limits, for: endpoint.limits)
             {
@@ -99,7 +100,7 @@ package struct API: Sendable {
             write(.put, "/native/purchases/consent", limit: .purchases, purchases.putConsent),
             read("/native/entitlements", purchases.entitlements),
 
-            // Shipped v1 clients: the handlers of /native under the old paths.
+            // The routes of shipped v1 clients have the same handlers as those under /native.
             event("/v1/native/session-events", events.post(.v1Session)),
             event("/v1/native/pre-session-events", events.post(.v1PreSession)),
             fromMemory("/v1/native/config", config.get),
@@ -108,7 +109,7 @@ package struct API: Sendable {
             write(.post, "/v1/native/background-ping", limit: .pings, backgroundPing.post),
             write(.post, "/v1/charging-sessions/background-ping", limit: .pings, backgroundPing.post),
 
-            // Sign-in: each route is limited by address.
+            // Sign-in routes. Each of them is limited per client address.
             signingIn("/auth/apple", wants: .identityToken, signIn.apple.signIn),
             signingIn("/auth/otp/start", wants: .none, signIn.codes.start),
             signingIn("/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .current)),
@@ -120,18 +121,18 @@ package struct API: Sendable {
             account(.patch, "/auth/me", limit: .account, signIn.accounts.change),
             account(.put, "/auth/me", limit: .account, signIn.accounts.replace),
             account(.delete, "/auth/me", limit: .account, signIn.accounts.erase),
-            // Reads everything stored about the driver, and writes an audit entry.
+            // The export reads everything stored about the driver, and writes an audit entry.
             account(.get, "/auth/me/export", limit: .account, signIn.accounts.export),
 
             signingIn("/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
             storeNotification("/apple/store-notifications", purchases.takeNotification),
 
-            // Shipped v1 clients, whose access token is valid for longer.
+            // Sign-in routes of shipped v1 clients, whose access tokens are valid for longer.
             signingIn("/v1/auth/otp/start", wants: .none, signIn.codes.start),
             signingIn("/v1/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .v1)),
             signingIn("/v1/auth/refresh", wants: .refreshToken, signIn.sessions.refresh(for: .v1)),
 
-            // Shipped clients with a single token.
+            // Routes of shipped clients with a single token.
             signingIn("/api/auth/apple", wants: .identityToken, signIn.apple.legacySignIn, form: .legacy),
             signingIn("/api/auth/refresh", wants: .singleToken, signIn.sessions.legacyRefresh, form: .legacy),
             account(.post, "/api/auth/validate", limit: .reads, signIn.accounts.legacyShow, form: .legacy),
@@ -143,7 +144,7 @@ package struct API: Sendable {
             account(.put, "/api/drivers/profile", limit: .account, signIn.accounts.legacyChange, form: .legacy),
             account(.post, "/api/push/register-token", limit: .devices, signIn.devices.legacyPut, form: .legacy),
 
-            // Operators.
+            // The operator's routes.
             operatorOnly("/ops/picture", operation.one),
             operatorOnly("/ops/stream", operation.stream),
             operatorOnly("/ops/settings", operation.versions),
@@ -162,7 +163,7 @@ package struct API: Sendable {
         ] + PageHandlers.pages.map { path, page in anyone(path, page.answer) }
     }
 
-    /// Renders the response to a request that reaches no handler.
+    /// Renders the response to a request that reached no handler.
     package var refusals: RefusalRenderer {
         { refused in ProblemAnswer(refused).response(requestID: refused.requestID) }
     }
@@ -174,7 +175,8 @@ package struct API: Sendable {
             route: Route(.get, template, responder: { .response(handler($0)) }), credential: .none, limits: [])
     }
 
-    /// Returns a driver's GET whose response is in memory. It has no limit, because a refusal would cost as much.
+    /// Returns a GET route for drivers whose response is in memory. The route has no limit, because a refusal would
+    /// take as much work as the response.
     private func fromMemory(
         _ template: String, _ respond: @escaping @Sendable (Request, Caller) -> Response
     ) -> Endpoint {
@@ -183,12 +185,12 @@ package struct API: Sendable {
             credential: .accessToken, limits: [])
     }
 
-    /// Returns a driver's GET that reads the database.
+    /// Returns a GET route for drivers that reads the database.
     private func read(_ template: String, _ handler: @escaping CallerHandler) -> Endpoint {
         driver(.get, template, limit: .reads, handler)
     }
 
-    /// Returns a driver's route that changes something.
+    /// Returns a route for drivers that changes something.
     private func write(
         _ method: WritingMethod, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler
     ) -> Endpoint {
@@ -203,8 +205,8 @@ package struct API: Sendable {
             route: Route(method, template, credential: limited), credential: .accessToken, limits: [limit])
     }
 
-    /// Returns an operator's route. No operator's route changes anything: the search is a POST only so that its text
-    /// is in no proxy's log.
+    /// Returns a route for operators. None of these routes changes anything. The search is a POST only to keep its text
+    /// out of the logs of proxies.
     private func operatorOnly(
         _ template: String, method: Method = .get, _ handler: @escaping OpenHandler
     ) -> Endpoint {
@@ -214,8 +216,8 @@ package struct API: Sendable {
             credential: .operatorToken, limits: [.operatorGuesses])
     }
 
-    /// Returns a sign-in route for a signed-in driver. A request counts towards the limit of the address first, then
-    /// towards that of the driver.
+    /// Returns a sign-in route for a signed-in driver. A request counts first towards the limit of its address, and
+    /// then towards the limit of its driver.
     private func account(
         _ method: Method, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler,
         form: ProblemForm = .plain
@@ -226,7 +228,8 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: .accessToken, limits: [.auth, limit])
     }
 
-    /// Returns a sign-in route whose handler has the credential verified.
+    /// Returns a sign-in route. If it requires a credential, the service behind the handler verifies it, and not
+    /// Access.
     private func signingIn(
         _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler, form: ProblemForm = .plain
     ) -> Endpoint {
@@ -236,7 +239,7 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: credential, limits: [.auth])
     }
 
-    /// Returns the route that Apple calls from a few addresses. Only notifications that Apple did not sign count
+    /// Returns the route that Apple calls, from a few addresses. Only notifications that Apple did not sign count
     /// towards the limit of the address.
     private func storeNotification(_ template: String, _ handler: @escaping OpenHandler) -> Endpoint {
         let handler = access.anyone(handler, route: template)
@@ -244,8 +247,8 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: .storeNotification, limits: [.notifications])
     }
 
-    /// Returns a route whose limits count events, not requests. The content of a driver with too many refused events is
-    /// not read.
+    /// Returns a route whose limits count events and not requests. If the driver has used up the limit of refusals, the
+    /// content of the request is not read.
     private func event(
         _ template: String, _ respond: @escaping CallerResponder, bodyBytesMax: Int = RequestLimits.eventBytesMax
     ) -> Endpoint {

@@ -1,4 +1,4 @@
-// The response of `GET /ops/config`, and the settings in the picture of the operator page: every setting of the running
+// The response of `GET /ops/config`, and the settings in the data of the operator page: every setting of the running
 // server, and the result of the last reload.
 
 package import Engine
@@ -7,7 +7,7 @@ package import JourneyModel
 package struct ServerSettings: Sendable {
     package struct Setting: Hashable, Sendable {
         package var name: String
-        /// The value, safe to show. For a secret it says only whether the secret is set.
+        /// The value in a form that may be shown. The form of a secret says only whether the secret is set.
         package var value: String
         package var source: String
 
@@ -20,7 +20,7 @@ package struct ServerSettings: Sendable {
         package var at: Moment
         /// Whether the reload succeeded. A failed reload changes nothing.
         package var isGood: Bool
-        /// The reasons of a failure, one sentence each.
+        /// The reasons why the reload failed, one sentence each.
         package var problems: [String]
 
         package init(at: Moment, isGood: Bool, problems: [String]) {
@@ -30,7 +30,7 @@ package struct ServerSettings: Sendable {
 
     package struct Unknown: Hashable, Sendable {
         package var name: String
-        /// The name of a variable that was probably meant; nil if there is none.
+        /// The variable that was probably meant; nil if no name is similar.
         package var nearest: String?
 
         package init(name: String, nearest: String?) {
@@ -40,13 +40,13 @@ package struct ServerSettings: Sendable {
 
     package var instance: String
     package var startedAt: Moment
-    /// The time the settings in force were read: at the start, or by the last successful reload.
+    /// When the settings in force were read: at the start, or at the last successful reload.
     package var loadedAt: Moment
-    /// The last reload; nil if there was none since the start.
+    /// The last reload; nil if there was no reload since the start.
     package var reload: Reload?
-    /// Names of settings whose value in the file differs from the value in force.
+    /// The names of the settings whose value in the file differs from the value in force.
     package var needsRestart: [String]
-    /// Names in the file that no variable has.
+    /// The names in the file that are not names of variables.
     package var unknown: [Unknown]
     package var settings: [Setting]
 
@@ -58,7 +58,7 @@ package struct ServerSettings: Sendable {
         (self.reload, self.needsRestart, self.unknown, self.settings) = (reload, needsRestart, unknown, settings)
     }
 
-    /// `GET /ops/config`
+    /// Encodes the response of `GET /ops/config`.
     func json(version: String, settingsVersion: String) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 8192)
         writer.beginObject()
@@ -85,8 +85,8 @@ package struct ServerSettings: Sendable {
         return writer.bytes
     }
 
-    /// Writes `settings_reload`, a member of `/ops/config` and of the picture. It has no `last_attempt_at` if there was
-    /// no reload since the start.
+    /// Writes the member `settings_reload` of `/ops/config` and `/ops/picture`. It has no `last_attempt_at` if there
+    /// was no reload since the start.
     func writeReload(_ writer: inout JSONWriter) {
         writer.name("settings_reload")
         writer.beginObject()
@@ -109,12 +109,12 @@ package struct ServerSettings: Sendable {
     }
 }
 
-/// One of the servers on this database, as the operator page shows it.
+/// One of the servers that use this database, as the operator page shows it.
 package struct InstanceState: Sendable {
     package var instance: Instance
     package var isAlive: Bool
     package var isThisOne: Bool
-    /// Names of settings whose value differs from that of this server.
+    /// The names of the settings whose value differs from that of this server.
     package var differences: [String]
 
     package init(instance: Instance, isAlive: Bool, isThisOne: Bool, differences: [String]) {
@@ -122,7 +122,7 @@ package struct InstanceState: Sendable {
         (self.isThisOne, self.differences) = (isThisOne, differences)
     }
 
-    /// Writes `instances`, a member of the picture.
+    /// Writes the member `instances` of `/ops/picture`.
     static func write(_ states: [InstanceState], _ writer: inout JSONWriter) {
         writer.name("instances")
         writer.beginArray()

@@ -14,9 +14,9 @@ package struct SignInServices: Sendable {
     package var devices: any DeviceService
     package var appleTokens: any AppleTokenVerifying
     package var appleNotices: any AppleNotificationService
-    /// Whether a delivery of codes is configured.
+    /// Whether a way to deliver codes is configured.
     package var sendsCodes: Bool
-    /// The body of GET /.well-known/jwks.json.
+    /// The public keys as JSON, which GET /.well-known/jwks.json returns.
     package var publicKeySet: [UInt8]
 
     package init(
@@ -41,7 +41,7 @@ struct SignInHandlers: Sendable {
     let sessions: SignInSessionHandlers
     let accounts: AccountHandlers
     let devices: DeviceHandlers
-    /// The response with the public keys, which are constant until the next start.
+    /// The response with the public keys. The keys do not change while the server runs.
     let keySet: Response
 
     init(

@@ -1,5 +1,5 @@
-// Sign-in sessions after the sign-in: POST /auth/refresh, /auth/logout, GET /auth/sessions, DELETE /auth/sessions/{id},
-// and POST /api/auth/refresh of shipped clients.
+// The routes of sign-in sessions that already exist: POST /auth/refresh and /auth/logout, GET /auth/sessions, DELETE
+// /auth/sessions/{id}, and POST /api/auth/refresh of shipped clients.
 
 import HTTPServer
 import Identity
@@ -19,7 +19,7 @@ struct SignInSessionHandlers: Sendable {
         }
     }
 
-    /// Renews a single token. Access does not check this token, because an expired one is accepted too.
+    /// Renews a single token. The service checks the token instead of Access, because an expired token is accepted too.
     var legacyRefresh: OpenHandler {
         { request throws(ProblemAnswer) in
             guard let token = BearerToken.read(from: request.fields) else { throw .refusedCredential }

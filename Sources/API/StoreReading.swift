@@ -1,5 +1,5 @@
-// Shared by handlers that read the store: a failure is logged once and returned as a problem, and responses with data
-// about a person are not cached.
+// Functions shared by handlers that read the store. A failure is logged once and returned as a problem. Responses with
+// personal data are not cached.
 
 import Engine
 import HTTP1
@@ -7,10 +7,10 @@ import HTTPServer
 import Logging
 
 extension Logger {
-    /// Runs the read. If the store fails, logs the details and throws the problem.
+    /// Calls `body`, which reads the store. If the read fails, logs the details and throws the problem.
     ///
-    /// - Throws: the problem for the client, also if the read was cancelled because the client disconnected. That
-    ///   client never receives the problem.
+    /// - Throws: the problem for the client. It is also thrown when the read was cancelled because the client
+    ///   disconnected; the client then never receives it.
     func reading<Value>(
         for request: Request, _ body: () async throws(StoreFailure) -> Value
     ) async throws(ProblemAnswer) -> Value {
@@ -22,7 +22,7 @@ extension Logger {
         }
     }
 
-    /// Logs a failure, but not the end of a read whose client disconnected.
+    /// Logs a failure. A read that was cancelled because its client disconnected is not logged.
     func storeFailed(_ failure: StoreFailure, _ request: Request) {
         if failure == .cancelled { return }
         error("store error", metadata: request.logged(["failure": "\(failure)"]))

@@ -1,7 +1,7 @@
 // GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one message
 // per change. A client that reconnects sends the id of its last message as Last-Event-ID. With `?entitlements=true` the
-// stream also has the driver's entitlements, at the start and after each change, as `entitlements` events without an
-// id. Messages are read from committed rows. Between two reads the stream keeps only what it sent last.
+// stream also contains the driver's entitlements, at the start and after each change, as `entitlements` events without
+// an id. Messages are read from committed rows. Between two reads, the stream keeps only what it sent last.
 
 import Engine
 import HTTP1
@@ -13,12 +13,12 @@ import Purchases
 import Synchronization
 
 struct StreamHandler: Sendable {
-    /// The interval of heartbeats, which also detect dead connections. It is well below the 60 s after which proxies
-    /// close a silent connection.
+    /// The seconds between heartbeats, which also detect dead connections. Proxies close a silent connection after 60
+    /// s, so the interval is well below that.
     static let heartbeatSeconds = 15
-    /// The time that an EventSource waits before it reconnects.
+    /// The milliseconds that an EventSource waits before it reconnects.
     static let reconnectMilliseconds = 3000
-    /// The `Retry-After` when the process has reached its limit of streams or is shutting down.
+    /// The `Retry-After` seconds when the process has reached its limit of streams, or is shutting down.
     static let retryAfterSeconds = 5
 
     let journeys: any JourneyReader
@@ -26,7 +26,7 @@ struct StreamHandler: Sendable {
     let tokens: any TokenVerifier
     let clock: @Sendable () -> Moment
     let logger: Logger
-    /// The purchases; nil if the server accepts none.
+    /// The purchase service; nil if the server accepts no purchases.
     var purchases: (any PurchaseService)?
     var heartbeat = Duration.seconds(heartbeatSeconds)
 
@@ -34,13 +34,13 @@ struct StreamHandler: Sendable {
         { request, caller throws(ProblemAnswer) in
             let fields = Fields([
                 ("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"),
-                // Without this field nginx buffers messages.
+                // Without this field, nginx holds messages back in a buffer.
                 ("X-Accel-Buffering", "no"),
             ])
-            // A HEAD has no body, so it takes no slot.
+            // The response to HEAD has no body, so it takes no slot of the streams.
             if request.method == .head { return Response(status: .ok, fields: fields, body: .stream { _ in }) }
             let stream = try open(caller.driver)
-            // This read comes before the status is sent, so that a failing store results in 503.
+            // Read before the status is sent, so that a failing store results in 503.
             let first = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await journeys.changes(of: caller.driver, after: lastEventID(request))
             }
@@ -60,8 +60,8 @@ struct StreamHandler: Sendable {
         }
     }
 
-    /// Returns the id of the client's last message. nil if there is none or it is invalid: the stream then begins with
-    /// the newest state.
+    /// Returns the id of the last message that the client received. Returns nil if it is absent or invalid; the stream
+    /// then begins with the newest state.
     private func lastEventID(_ request: Request) -> Int64? {
         let values = request.fields.values("Last-Event-ID")
         guard values.count == 1, let id = Int64(values[0]), id >= 0 else { return nil }
@@ -70,7 +70,7 @@ struct StreamHandler: Sendable {
 
     // MARK: The stream
 
-    /// Runs until the client disconnects, the token becomes invalid, the stream is ended, or the store fails. In each
+    /// Runs until the client disconnects, its token becomes invalid, the stream is ended, or the store fails. In each
     /// case the client may reconnect with the id of its last message.
     private func run(
         _ stream: JourneyStream, _ first: JourneyChanges, after id: Int64?, of driver: DriverID, _ request: Request,
@@ -86,7 +86,7 @@ struct StreamHandler: Sendable {
                 }
             }
             defer { group.cancelAll() }
-            // Only a write shows whether a client that ended its sending also closed its socket.
+            // A client that has ended its sending may also have closed its socket. Only a write shows whether it has.
             writer.whenClientEndsSending {
                 due.set()
                 stream.wake()
@@ -105,10 +105,10 @@ struct StreamHandler: Sendable {
         }
     }
 
-    /// The last message of a stream.
+    /// The last message that was written to a stream.
     private struct LastMessage {
         var id: Int64?
-        /// The state in the last message; nil before the first message of this connection.
+        /// The state in the last message. Nil until this connection has sent a message.
         var journey: Journey?
     }
 
@@ -120,15 +120,16 @@ struct StreamHandler: Sendable {
             for change in changes { try await writer.write(message(change, isSnapshot: false)) }
             return changes.last.map { LastMessage(id: $0.id, journey: $0.journey) } ?? last
         case .newest(let change):
-            // After a refold, every read until the next change returns the newest state, which is written only once.
+            // After a refold, every read until the next change returns the newest state. It is written only once.
             if change.id == last.id && change.journey == last.journey { return last }
             try await writer.write(message(change, isSnapshot: true))
             return LastMessage(id: change.id, journey: change.journey)
         }
     }
 
-    /// Writes the entitlements if they differ from `last`, the JSON written before. A purchase in this process wakes
-    /// the stream. The end of a period, and a notification to another process, take effect at the next heartbeat.
+    /// Writes the entitlements if they differ from `last`, the JSON that was written before. A purchase in this process
+    /// wakes the stream at once. The stream notices the end of a period, or a notification to another process, at the
+    /// next heartbeat.
     private func writeEntitlements(
         of driver: DriverID, after last: [UInt8]?, _ request: Request, to writer: any ResponseBodyWriter
     ) async throws -> [UInt8]? {
@@ -149,7 +150,7 @@ struct StreamHandler: Sendable {
     }
 }
 
-/// Whether a heartbeat is due: set by the timer, reset by the stream.
+/// Whether a heartbeat is due. The timer sets it, and so does a client that ends its sending. The stream resets it.
 private final class HeartbeatDue: Sendable {
     private let isDue = Mutex(false)
 

@@ -1,4 +1,4 @@
-// Results of access token checks: how many were valid, and why the others were not.
+// The results of access token checks: how many tokens were valid, and why the others were not.
 
 import CoreMetrics
 import MetricInstruments

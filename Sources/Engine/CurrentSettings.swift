@@ -7,8 +7,8 @@ extension MetricFamily {
         "dwell_settings_info", "1, with the version of the settings in force as a label.")
 }
 
-/// The settings that events are stored with and that `/native/config` returns. A reload replaces all of them at once,
-/// so that no request sees a mixture of old and new settings.
+/// The settings in force: new events are stored with their version, and `/native/config` returns them. A reload
+/// replaces all of them at once, so no request sees a mixture of old and new settings.
 package final class CurrentSettings: Sendable {
     private struct InForce: Sendable {
         var settings: VersionedSettings
@@ -36,7 +36,7 @@ package final class CurrentSettings: Sendable {
         current.withLock { ($0.settings.version, $0.wireJSON) }
     }
 
-    /// Puts these settings in force for every later request.
+    /// Puts these settings in force. Every later request uses them.
     package func replace(with settings: VersionedSettings) {
         let inForce = InForce(settings)
         current.withLock { $0 = inForce }

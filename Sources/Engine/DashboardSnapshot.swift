@@ -1,17 +1,17 @@
 // The totals over all drivers on the operator page: the number of drivers in each state, and the events of the last
-// hour, minute by minute. The store is queried only while the page is open, and only for events stored since the last
-// query. All viewers share one query.
+// hour, minute by minute. The store is queried only while an operator has the page open. Each query counts only the
+// events stored since the previous query, and all viewers share its result.
 
 package import JourneyModel
 
 /// The port of the dashboard's data.
 package protocol OperatorReader: Sendable {
-    /// Returns the number of drivers in each state; a state without drivers has no entry. Drivers whose deadline has
-    /// passed, and whose expiry is not stored yet, still count in their stored state.
+    /// Returns the number of drivers in each state. A state without drivers has no entry. If a driver's deadline has
+    /// passed but its expiry is not stored yet, the driver counts in the stored state.
     func driverCounts() async throws(StoreFailure) -> [JourneyState: Int]
 
-    /// Returns counts of the events stored after event `id`. If `id` is nil, counts the events since `start`, as far
-    /// back as a bounded query reaches.
+    /// Returns counts of the events stored after event `id`. If `id` is nil, counts the events received since `start`.
+    /// The number of rows that one call examines is limited; see `EventTallies.isWhole`.
     func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies
 
     /// Returns the size of the database on disk, in bytes, including the WAL.
@@ -27,14 +27,15 @@ package protocol OperatorReader: Sendable {
     func operatorTimeline(of sessionID: String, limit: Int) async throws(StoreFailure) -> OperatorTimeline?
 }
 
-/// The number of events of one minute with equal name, verdict and state.
+/// The number of events of one minute that have the same name, verdict and state.
 package struct EventTally: Hashable, Sendable {
-    /// Minutes since 1970, by the server's receive time.
+    /// The minute in which the server received the events, as minutes since 1970.
     package var minute: Int64
-    /// The canonical name; `diagnostic` for every diagnostic event, so that clients cannot make the list grow.
+    /// The canonical name. All diagnostic events have the name `diagnostic` here, so that clients cannot make the list
+    /// grow.
     package var name: String
     package var verdict: Verdict
-    /// The state right after the event.
+    /// The driver's state right after the event.
     package var state: JourneyState
     package var count: Int
 
@@ -48,10 +49,10 @@ package struct EventTally: Hashable, Sendable {
 }
 
 package struct EventTallies: Hashable, Sendable {
-    /// The number of the newest counted event.
+    /// The row number of the newest counted event.
     package var last: Int64
     package var tallies: [EventTally]
-    /// False if there were more events than one query counts, and the oldest of them are missing.
+    /// False if there were more events than one query examines. The oldest of them are then not counted.
     package var isWhole: Bool
 
     package init(last: Int64, tallies: [EventTally], isWhole: Bool) {
@@ -63,7 +64,7 @@ package struct EventTallies: Hashable, Sendable {
 
 package struct SettingsVersionUse: Hashable, Sendable {
     package var version: String
-    /// The body of `GET /native/config` for that version.
+    /// The settings as JSON, as `GET /native/config` returned them for that version.
     package var settings: String
     package var firstUsedAt: Moment
 
@@ -84,7 +85,7 @@ package struct OperatorTimeline: Hashable, Sendable {
     }
 }
 
-/// The counts of the last hour. They are updated only when a caller requests them.
+/// The counts of the last hour. They are updated only when they are read.
 package actor DashboardSnapshot {
     package struct Counts: Sendable {
         package var asOf: Moment
@@ -96,7 +97,7 @@ package actor DashboardSnapshot {
     }
 
     package static let minutes: Int64 = 60
-    /// Calls within this time of a snapshot return that snapshot.
+    /// The time for which a snapshot is reused. Calls within this time return the same snapshot.
     package static let refreshMilliseconds: Int64 = 1000
 
     private struct Key: Hashable {
@@ -123,11 +124,12 @@ package actor DashboardSnapshot {
             return cached
         }
         let first = Self.minute(now) - Self.minutes + 1
-        // After more than an hour without a request, continuing would count all events since then: start over.
+        // After more than an hour without a call, a query that continues from the last counted event would also count
+        // events older than an hour. Start over instead.
         if let cached, Self.minute(cached.asOf) < first { (last, counts, isWhole) = (nil, [:], true) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))
-        // During the await, another call may have counted the same events: the actor is reentrant.
+        // The actor is reentrant: during the await, another call may have counted the same events.
         if last == before { add(new, from: first) }
         let made = Counts(
             asOf: now, drivers: try await drivers.current(),

@@ -1,7 +1,7 @@
-// The server enforces deadlines too (contract, section 1): a session past its grace or hard deadline ends with a
-// stored event of source `server`, even if no client ever sends again. This file decides when to check for due
-// deadlines. The store finds the due deadlines in committed rows, and stores each expiry once. No state is kept
-// between two rounds, so a restart, a second instance or a jump of the clock needs no handling.
+// The server enforces deadlines too (contract, section 1). When a session's grace deadline or hard deadline passes, the
+// session ends with a stored event of source `server`, even if no client ever sends again. This file decides when to
+// check for due deadlines. The store finds the due deadlines in committed rows, and stores each expiry once. No state
+// is kept between two rounds, so restarts, further instances and jumps of the clock need no special handling.
 
 package import CoreMetrics
 package import JourneyModel
@@ -21,24 +21,25 @@ extension MetricFamily {
         "dwell_deadlines_due", "Drivers with a passed deadline whose expiry is not stored yet; 0 is normal.")
 }
 
-/// The port of deadlines. Its implementation also stores, in the transaction of an append, the expiry of a deadline
-/// that lies before the appended event.
+/// The port of deadlines. When an event is appended, its implementation also stores the expiry of a deadline that lies
+/// before the event, in the same transaction.
 package protocol DeadlineStore: Sendable {
-    /// Returns the earliest running deadline of any driver, passed or not; nil when no deadline runs.
+    /// Returns the earliest deadline of all drivers, or nil when there is none. It may have passed already: a deadline
+    /// counts until its expiry is stored. Drivers whose refold is under way are left out.
     func earliestDeadline() async throws(StoreFailure) -> Moment?
 
-    /// Stores the expiries of deadlines before `request.now`, earliest first. Each is stored exactly once, even when
-    /// several instances call this. Returns after the commit.
+    /// Stores the expiries of the deadlines before `request.now`, earliest first. Each expiry is stored exactly once,
+    /// even when several instances call this method. Returns after the commit.
     func storeExpiries(_ request: ExpiryRequest) async throws(StoreFailure) -> StoredExpiries
 }
 
-/// A bounded part of the deadlines that are due at one moment.
+/// A request to end the sessions whose deadline has passed, at most `driversMax` of them.
 package struct ExpiryRequest: Sendable {
     package var now: Moment
-    /// The settings in force; expiries store their version, like every event.
+    /// The settings in force. Their version is stored with each expiry, as with every event.
     package var settings: VersionedSettings
     package var driversMax: Int
-    /// Where the previous part ended.
+    /// Where the previous part ended; nil for the first part.
     package var after: DeadlineCursor?
 
     package init(now: Moment, settings: VersionedSettings, driversMax: Int, after: DeadlineCursor? = nil) {
@@ -49,7 +50,7 @@ package struct ExpiryRequest: Sendable {
     }
 }
 
-/// A place in the order of running deadlines: the time, then the store's own number of the driver.
+/// A position in the list of deadlines. The list is sorted by time, then by the row number of the driver.
 package struct DeadlineCursor: Hashable, Sendable {
     package var deadline: Moment
     package var driver: Int64
@@ -61,11 +62,11 @@ package struct DeadlineCursor: Hashable, Sendable {
 }
 
 package struct StoredExpiries: Hashable, Sendable {
-    /// The drivers whose sessions ended.
+    /// The drivers whose sessions were ended.
     package var drivers: [DriverID]
-    /// The reasons why sessions of other drivers could not be ended; for the log.
+    /// The reasons why the sessions of other drivers could not be ended. They are logged.
     package var failures: [StoreFailure]
-    /// Where the next part begins; nil when no due deadline is left.
+    /// Where the next part begins; nil when there are no more due deadlines.
     package var next: DeadlineCursor?
 
     package init(drivers: [DriverID] = [], failures: [StoreFailure] = [], next: DeadlineCursor? = nil) {
@@ -77,13 +78,14 @@ package struct StoredExpiries: Hashable, Sendable {
 
 /// The task that makes the store write due expiries.
 package struct ExpiryScheduler: Sendable {
-    /// The maximum time between two queries of the store. Another instance may start a deadline that is due before the
-    /// earliest one known here, and clocks may be changed. Half of the second within which an expiry is stored.
+    /// The maximum time between two queries of the store: half of the second within which an expiry must be stored. The
+    /// wait is bounded because another instance may start a deadline earlier than the earliest one known here, and
+    /// because clocks may be changed.
     package static let pauseMillisecondsMax: Int64 = 500
-    /// The maximum number of drivers per transaction. After a long outage many deadlines are due, and one long commit
-    /// would delay events.
+    /// The maximum number of drivers per transaction. After a long outage many deadlines are due. Storing all of them
+    /// in one transaction would delay new events.
     package static let driversMax = 64
-    /// A persistent failure is logged once per interval.
+    /// The minimum time between two log lines about a persistent failure.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private let store: any DeadlineStore
@@ -131,7 +133,7 @@ package struct ExpiryScheduler: Sendable {
         }
     }
 
-    /// Stores every expiry that is due now, in parts. Returns the failures; every expiry without a failure is stored.
+    /// Stores all expiries that are due now, in parts. Returns the failures. An expiry that did not fail is stored.
     @discardableResult
     package func storeDueExpiries() async throws(StoreFailure) -> [StoreFailure] {
         let now = clock()
@@ -147,7 +149,7 @@ package struct ExpiryScheduler: Sendable {
         repeat {
             let part = try await store.storeExpiries(request)
             stored.increment(by: Int64(part.drivers.count))
-            // The log needs only a few failures, so the list is bounded.
+            // The log uses only a few of the failures, so the list is bounded.
             if failures.count < Self.driversMax { failures += part.failures }
             request.after = part.next
         } while request.after != nil && !Task.isCancelled
@@ -155,8 +157,8 @@ package struct ExpiryScheduler: Sendable {
         return failures
     }
 
-    /// Returns the time until 1 ms after the earliest deadline, when that deadline has passed; at most
-    /// `pauseMillisecondsMax`.
+    /// Returns how long to wait: until 1 ms after the earliest deadline, but at most `pauseMillisecondsMax`. One
+    /// millisecond is added because a deadline is due only after its time, not at its time.
     private func pauseMilliseconds() async throws(StoreFailure) -> Int64 {
         guard let earliest = try await store.earliestDeadline() else { return Self.pauseMillisecondsMax }
         let left = earliest.advanced(byMilliseconds: 1).milliseconds(since: clock())

@@ -1,6 +1,6 @@
-// The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row, so
-// the result is cached for twenty times as long as counting took. Thus counting takes at most a twentieth of one
-// reader's time, however many callers there are.
+// The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row. The
+// result is cached for twenty times as long as the counting took, so counting takes at most a twentieth of one reader's
+// time, for any number of callers.
 
 package import JourneyModel
 package import MetricInstruments
@@ -18,14 +18,13 @@ package actor DriverCounts {
     private var last: (counts: [JourneyState: Int], validUntil: ContinuousClock.Instant)?
     private var counting: Task<Result<[JourneyState: Int], StoreFailure>, Never>?
 
-    /// - Parameter keptPerDuration: a count is cached for the duration of counting times this number.
+    /// - Parameter keptPerDuration: a result is cached for this many times the duration of the counting.
     package init(reader: any OperatorReader, keptPerDuration: Int = keptPerDuration) {
         self.reader = reader
         self.keptPerDuration = keptPerDuration
     }
 
-    /// Returns the number of drivers by state; a state without drivers has no entry. Concurrent callers share one
-    /// query.
+    /// Returns the number of drivers by state. A state without drivers has no entry. Concurrent calls share one query.
     package func current() async throws(StoreFailure) -> [JourneyState: Int] {
         if let last, ContinuousClock.now < last.validUntil { return last.counts }
         if let counting { return try await counting.value.get() }

@@ -1,26 +1,28 @@
-// Stored events in the order of their commits, for consumers outside the database. The event table is the outbox: a
-// consumer stores the number of its last processed event, in the database too, and reads the events after it.
+// Stored events in the order of their commits, for consumers outside the database. The event table serves as the
+// outbox: a consumer stores the row number of the last event that it processed, in the same database, and reads the
+// events after it.
 
 package import JourneyModel
 
 /// The port by which a consumer reads events and stores its position.
 package protocol EventFeed: Sendable {
-    /// Returns at most `limit` events after event `id`, lowest number first, with their current verdicts.
+    /// Returns at most `limit` events with row numbers above `id`, lowest first, each with its current verdict.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
-    /// Returns the position of the consumer of that name. A consumer without a stored position is at the beginning.
+    /// Returns the position of the consumer of that name. A consumer without a stored position starts at the first
+    /// event.
     func position(of consumer: String) async throws(StoreFailure) -> FeedPosition
 
     /// Stores that the consumer has processed every event up to `id`, and that `lostCount` of these events were never
-    /// delivered. A position never goes back: an `id` before the stored position changes nothing. Returns once the position
-    /// is on disk.
+    /// delivered. A position never moves back: a call with an `id` before the stored position changes nothing. Returns
+    /// once the position is on disk.
     func move(_ consumer: String, to id: Int64, losing lostCount: Int64, at now: Moment) async throws(StoreFailure)
 }
 
 package struct FeedPosition: Hashable, Sendable {
-    /// The number of the last processed event; at the beginning, the number before the first stored event.
+    /// The row number of the last processed event. At the beginning, the number before that of the first stored event.
     package var last: Int64
-    /// The number of the newest stored event.
+    /// The row number of the newest stored event.
     package var newest: Int64
     /// The number of processed events that the service refused, or that were deleted before they were read.
     package var lostCount: Int64
@@ -34,23 +36,23 @@ package struct FeedPosition: Hashable, Sendable {
     package var waitingCount: Int64 { max(newest - last, 0) }
 }
 
-/// One stored event as external consumers see it.
+/// One stored event in the form that consumers outside the database get.
 package struct FeedEvent: Hashable, Sendable {
-    /// The event's number. Numbers ascend in the order of commits, without gaps except for deleted events.
+    /// The event's row number. Row numbers ascend in the order of commits, and only deleted events leave gaps.
     package var id: Int64
     package var driver: DriverID
     package var eventID: String
     package var name: EventName
     package var sessionID: String?
     package var sent: SentMembers
-    /// The time of the event on the server's clock.
+    /// When the event happened, corrected to the server's clock.
     package var occurredAt: Moment
     package var receivedAt: Moment
-    /// A compact JSON object; may contain coordinates.
+    /// The metadata as a compact JSON object. It may contain coordinates.
     package var metadata: String?
     package var settingsVersion: String
     package var verdict: Verdict
-    /// The state right after the event.
+    /// The driver's state right after the event.
     package var state: JourneyState
     /// Why the journey ended, where `state` is SESSION_ENDED.
     package var endedBy: Journey.Ending?

@@ -1,17 +1,17 @@
 package import JourneyModel
 
-/// The outcome of one event, from the store to the encoder of the response. Single events, members of a batch and
-/// repeats all have this type.
+/// The outcome of one event, as the store returns it and as the response reports it. Single events, members of a batch
+/// and repeats all have this type.
 package enum EventOutcome: Hashable, Sendable {
     case stored(StoredEvent)
-    /// An event with the same key and the same members was stored before; the verdict is its current one.
+    /// An event with the same idempotency key and the same members was stored before. Its verdict is the current one.
     case replayed(StoredEvent)
-    /// An event with the same key and other members was stored before: 422.
+    /// An event with the same idempotency key and different members was stored before: 422.
     case keyReused
-    /// The session belongs to another driver, or is unknown where registration is required: 404.
+    /// The session belongs to another driver: 404. Also 404 if the session is unknown and registration is required.
     case sessionNotFound
-    /// The key is new, and the window is full: 429. The store itself returns this case only for a late event, after
-    /// refolds have charged more than the limit (RefoldCharging.swift).
+    /// The idempotency key is new, and the driver's rate limit is used up: 429. The store itself returns this case only
+    /// for a late event, when refolds have used up the limit (RefoldCharging.swift).
     case rateLimited
     /// The event is not stored, or it is unknown whether it is stored; see `StoreFailure`.
     case failed(StoreFailure)
@@ -20,10 +20,11 @@ package enum EventOutcome: Hashable, Sendable {
 package struct StoredEvent: Hashable, Sendable {
     package var eventID: String
     package var verdict: Verdict
-    /// The driver's journey after the last stored event in the order. A store does not apply deadlines that have passed
-    /// since; `Ingest` does (`Journey.advanced(to:)`).
+    /// The driver's journey after the last stored event in the order. The store leaves deadlines that have passed since
+    /// unapplied; `Ingest` applies them (`Journey.advanced(to:)`).
     package var journey: Journey
-    /// Whether this event caused so many events to be refolded that the refold was charged; false for a repeat.
+    /// Whether this event caused so many events to be refolded that the refold counted against the driver's rate limit.
+    /// False for a repeat.
     package var chargesRefold: Bool
 
     package init(eventID: String, verdict: Verdict, journey: Journey, chargesRefold: Bool = false) {
@@ -35,7 +36,7 @@ package struct StoredEvent: Hashable, Sendable {
 }
 
 extension EventOutcome {
-    /// Whether nothing was stored because of the client's request.
+    /// Whether nothing was stored, and the reason is the client's request.
     package var isRefusal: Bool {
         switch self {
         case .rateLimited, .keyReused, .sessionNotFound: true
@@ -47,7 +48,7 @@ extension EventOutcome {
         if case .replayed = self { true } else { false }
     }
 
-    /// Returns the outcome with those deadlines applied that passed before `now`, when the request was received.
+    /// Returns the outcome with the deadlines applied that passed before `now`, the time when the request was received.
     consuming func advanced(to now: Moment) -> EventOutcome {
         switch self {
         case .stored(let event) where event.journey.hasPassedDeadline(at: now): .stored(event.advanced(to: now))

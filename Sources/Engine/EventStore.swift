@@ -2,36 +2,37 @@ package import JourneyModel
 
 /// The port that makes events durable. Each implementation passes `EventStoreContract` in TestSupport.
 package protocol EventStore: Sendable {
-    /// Makes one event durable, or finds it already stored, or refuses it. Returns only after the transaction that
-    /// stored the event is on disk. A refused event changes nothing in the database, nor for other events in its
-    /// transaction. Appends of one driver take effect in the order of the calls.
+    /// Stores one event durably, finds it already stored, or refuses it. Returns only after the transaction that stored
+    /// the event is on disk. A refused event changes nothing in the database, and does not affect other events of its
+    /// transaction. The events of one driver are applied in the order of the calls.
     ///
-    /// Cancelling the calling task cancels neither the wait nor the commit.
+    /// If the calling task is cancelled, the call still waits for the commit, and the event is still stored.
     nonisolated(nonsending) func append(_ request: consuming AppendRequest) async -> EventOutcome
 
-    /// Appends several events, in order, each as `append` does for one. The store chooses the number of transactions.
+    /// Appends several events in order, each as the other `append` does. The store chooses the number of transactions.
     /// Returns one outcome per request.
     nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [EventOutcome]
 
-    /// Returns the outcome that `append` returns for a repeat (`.replayed`, or `.keyReused` when the canonical form
-    /// differs); nil when this driver has no event with that key. Called for a request that the rate limiter would
-    /// refuse, because a repeat is not charged.
+    /// Returns the outcome that `append` returns for a repeat: `.replayed`, or `.keyReused` when the canonical form
+    /// differs. Returns nil when this driver has no event with that idempotency key. Called for an event over the rate
+    /// limit, because a repeat does not count against the limit and must get its response.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome?
 
-    /// Looks up several submissions in one read of the store. Returns one element per submission.
+    /// Looks up several submissions with one read of the store. Returns one element per submission.
     func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async throws(StoreFailure) -> [EventOutcome?]
 
     /// Registers a session before its first event (`POST /native/sessions`).
     func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome
 }
 
-/// One event to be stored, with the time and the settings, which the store must not look up itself.
+/// One event to be stored. The time and the settings are part of the request, because the store must not look them up.
 package struct AppendRequest: Sendable {
     package var driver: DriverID
     package var submission: EventSubmission
     package var receivedAt: Moment
     package var settings: VersionedSettings
-    /// `SESSION_REGISTRATION=required`: an unknown session_id is refused instead of opened.
+    /// Whether an event with an unknown session_id is refused (`SESSION_REGISTRATION=required`). Otherwise the event
+    /// opens the session.
     package var requiresRegisteredSession: Bool
 
     package init(
@@ -64,20 +65,21 @@ package struct SessionRegistration: Sendable {
 
 package enum RegistrationOutcome: Hashable, Sendable {
     case created
-    /// This driver has already registered the session; the first registration remains.
+    /// This driver has already registered the session. The first registration is kept.
     case existed
     /// The session belongs to another driver: 404.
     case sessionNotFound
 }
 
-/// The reason why the store failed. A phone's retry queue relies on these cases (contract, section 5).
+/// The reason why the store failed. The retry queues of phones rely on the distinction (contract, section 5).
 package enum StoreFailure: Error, Hashable, Sendable {
-    /// Not stored, because the event's driver was deleted during the request, and must not be created again: 401.
+    /// The event is not stored: its driver was deleted during the request, and must not be created again. 401.
     case driverErased
-    /// The event is certainly not stored: 503. The text is for the log, never for the client.
+    /// The event is certainly not stored: 503. The text is for the log and never reaches the client.
     case unavailable(String)
-    /// The commit itself failed; the event may or may not be stored: 500.
+    /// The commit itself failed. The event may or may not be stored: 500.
     case unknown(String)
-    /// The task was cancelled while a read waited. The store works; the caller no longer needs the result. Reads only.
+    /// The task was cancelled while a read waited. The store works, but the caller no longer needs the result. Only
+    /// reads throw this case.
     case cancelled
 }

@@ -1,9 +1,10 @@
-// The pipeline of one event: admission, then the store, then a response. HTTP, SQL and Redis are behind ports.
+// The pipeline of one event: first the rate limit, then the store, then the response. HTTP, SQL and Redis are behind
+// ports. "Charging" an event means counting it against its driver's rate limit; "refunding" means undoing that.
 //
-// The order matters. A claim is charged before the store is called, so that a flood never reaches the disk. The
-// charge of a repeat or a refused event is refunded afterwards. Redis does not know for certain which events are
-// stored. So when the window is full, the event is looked up in the store before it is refused: a repeat always gets
-// its response.
+// The order matters. An event is charged before the store is called, so a flood never reaches the disk. If the event is
+// then found to be a repeat, or is refused, it is refunded. Redis does not know for certain which events are stored. So
+// when the rate limit is used up, the event is looked up in the store before it is refused: a repeat always gets its
+// response.
 
 package import CoreMetrics
 package import JourneyModel
@@ -13,7 +14,7 @@ package struct Ingest: Sendable {
     private let store: any EventStore
     private let admission: any Admission
     private let settings: CurrentSettings
-    /// `SESSION_REGISTRATION=required`.
+    /// Whether an event needs a session that was registered before (`SESSION_REGISTRATION=required`).
     private let requiresRegisteredSession: Bool
     private let metrics: IngestMetrics
 
@@ -28,7 +29,7 @@ package struct Ingest: Sendable {
         self.metrics = IngestMetrics(metrics)
     }
 
-    /// Stores one event of one driver. Returns after the event is on disk, refused or failed.
+    /// Stores one event of one driver. Returns once the event is on disk, or was refused, or could not be stored.
     package nonisolated(nonsending) func ingest(
         _ submission: consuming EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> Ingested {
@@ -51,14 +52,14 @@ package struct Ingest: Sendable {
     }
 
     /// Stores a batch of events of one driver, in order. Each event is charged and answered as if it had been sent
-    /// alone. An event for which the window is full is tried again if charges of other events of the batch were
-    /// refunded, because those events were refused or were repeats.
+    /// alone. If events of the batch are refunded, because they are repeats or were refused, then the events of the
+    /// batch that were over the rate limit are tried again.
     package func ingest(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> [Ingested] {
         var round = await oneRound(submissions, of: driver, receivedAt: receivedAt)
         var answers = round.ingested
-        // Ends, because each round has fewer events: an event whose charge was refunded is not tried again.
+        // The loop ends, because each round has fewer events: an event that was refunded is not tried again.
         while round.gaveBack {
             let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
             if refused.isEmpty { break }
@@ -74,8 +75,8 @@ package struct Ingest: Sendable {
         return answers
     }
 
-    /// Processes each event once. An event for which the window is full gets `.rateLimited` without a call of the
-    /// store. `gaveBack` is true if any charge was refunded.
+    /// Processes each event once. An event over the rate limit gets `.rateLimited` without a call of the store.
+    /// `gaveBack` is true if any event was refunded.
     private func oneRound(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> (ingested: [Ingested], gaveBack: Bool) {
@@ -95,8 +96,8 @@ package struct Ingest: Sendable {
             var outcome = EventOutcome.rateLimited
             if let (admittedIndex, appended) = next, admittedIndex == index {
                 outcome = appended.advanced(to: receivedAt)
-                // A refund for an event that the store rate-limits admits no other event, because the driver's refolds
-                // have charged more than the limit.
+                // This event is refunded, but refolds have used up the driver's limit. The refund therefore admits no
+                // other event.
                 if settle(claim, decision.verdict, after: outcome), outcome != .rateLimited {
                     given[claim.limitClass, default: 0] += 1
                 }
@@ -109,8 +110,8 @@ package struct Ingest: Sendable {
         return (ingested, !given.isEmpty)
     }
 
-    /// Returns the quota, read again when a refold was charged, or when the event was refused because of earlier
-    /// refolds.
+    /// Returns the quota. The quota is read again when a refold was charged, or when earlier refolds caused the event's
+    /// refusal.
     private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
@@ -119,7 +120,7 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns a driver's quotas in both limits, for a request that is refused before any claim.
+    /// Returns a driver's quotas in both rate limits. Used for requests that are refused before any event is charged.
     package func quotas(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
         RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
     }
@@ -137,7 +138,8 @@ package struct Ingest: Sendable {
             requiresRegisteredSession: requiresRegisteredSession)
     }
 
-    /// Returns the outcome for an event when the window is full: that of a repeat if it is stored, or `.rateLimited`.
+    /// Returns the outcome for an event over the rate limit: the stored outcome if the event is a repeat, else
+    /// `.rateLimited`.
     private func lookUp(_ submission: EventSubmission, of driver: DriverID) async -> EventOutcome {
         do {
             return try await store.lookUp(submission, of: driver) ?? .rateLimited
@@ -146,7 +148,7 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns the outcomes for several events when the window is full, with one read of the store.
+    /// Returns the outcomes for several events over the rate limit, with one read of the store.
     private func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async -> [EventOutcome] {
         if submissions.isEmpty { return [] }
         do {
@@ -156,21 +158,22 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Corrects the charge of an event by its outcome. A stored event keeps its charge, and its key becomes known. An
-    /// event whose commit may have failed keeps its charge too: its repeat has the same key and is free. Any other
-    /// outcome is refunded.
+    /// Refunds an event, or confirms its charge, depending on its outcome. A stored event stays charged, and its
+    /// idempotency key becomes known to the rate limiter. An event whose commit may have failed stays charged too: a
+    /// repeat with the same idempotency key is free. Events with any other outcome are refunded.
     ///
-    /// A key may be known because an earlier request with it was charged. A new event admitted for that reason is
-    /// charged itself. Otherwise the earlier request could be refused and refunded, and with such requests a driver
-    /// could store any number of events.
+    /// The rate limiter also admits an event without a charge if it knows the event's idempotency key from an earlier,
+    /// charged request. If the store then turns out to have no such event and stores it, the event is charged after
+    /// all. Otherwise the earlier request could be refused and refunded, and with pairs of such requests a driver could
+    /// store any number of events.
     ///
-    /// - Returns: whether the charge was refunded.
+    /// - Returns: whether the event was refunded.
     private func settle(
         _ claim: AdmissionClaim, _ verdict: AdmissionDecision.Verdict, after outcome: EventOutcome
     ) -> Bool {
         let isFree =
             switch outcome {
-            // The store returns `.rateLimited` when earlier refolds have charged more than the limit.
+            // The store returns `.rateLimited` when earlier refolds have used up the limit.
             case .replayed, .keyReused, .sessionNotFound, .rateLimited, .failed(.unavailable), .failed(.cancelled),
                 .failed(.driverErased):
                 true

@@ -1,5 +1,5 @@
-// The metrics of received events, their outcomes, and the decisions of the rate limits. Events are labelled with the
-// contract's canonical names; an event of any other name is labelled `diagnostic`.
+// The metrics of received events, of their outcomes, and of the decisions of the rate limits. The label of an event is
+// its canonical name in the contract; events of all other names have the label `diagnostic`.
 
 internal import CoreMetrics
 internal import JourneyModel
@@ -38,7 +38,7 @@ struct IngestMetrics: Sendable {
     private static let classes = RateLimitClass.ofEvents
 
     init(_ factory: any MetricsFactory) {
-        // Two listed names share one canonical name, and therefore one series.
+        // Two names in the contract's list share one canonical name, and therefore one time series.
         let names = EventName.listed.map(\.canonical) + ["diagnostic"]
         let outcomes = Outcome.allCases
         events = CounterTable(.events, count: names.count * outcomes.count, factory: factory) { index in
@@ -54,8 +54,9 @@ struct IngestMetrics: Sendable {
         }
     }
 
-    /// Counts one event. The rank of a name is its index in the contract's list; diagnostics come after the list. A
-    /// request that was cancelled while it waited for a read is not a failure, and is not counted.
+    /// Counts one event. The rank of a name is its index in the contract's list; diagnostic events have the rank after
+    /// the last name. An event whose request was cancelled while it waited for a read is no failure, and is not
+    /// counted.
     func count(_ name: EventName, _ outcome: EventOutcome) {
         if outcome == .failed(.cancelled) { return }
         events.count(Int(name.lifecycleRank) * Outcome.allCases.count + label(of: outcome).rawValue)

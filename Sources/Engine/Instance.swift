@@ -1,17 +1,18 @@
-// One server, of possibly several that run on the same database.
+// One running server. Several servers may run on the same database.
 
 package import JourneyModel
 
 package struct Instance: Hashable, Sendable {
-    /// An instance that has sent no heartbeat for this long counts as gone.
+    /// The time without a heartbeat after which an instance counts as gone.
     package static let silenceMilliseconds: Int64 = 100_000
 
-    /// `INSTANCE_NAME`
+    /// The value of `INSTANCE_NAME`.
     package var name: String
     /// The version of Dwell.
     package var version: String
     package var settingsVersion: String
-    /// The settings that servers on one database should share, by name of variable. A secret is a keyed hash here.
+    /// The values of those settings that all servers on one database should share, by name of variable. The values of
+    /// secrets are keyed hashes.
     package var settings: [String: String]
     package var startedAt: Moment
     package var heartbeatAt: Moment
@@ -28,8 +29,9 @@ package struct Instance: Hashable, Sendable {
         now.milliseconds(since: heartbeatAt) < Self.silenceMilliseconds
     }
 
-    /// Returns the names of the settings that differ between the two instances, in alphabetical order. If signing keys
-    /// differ, they are returned and other secrets are not, because the hashes of secrets depend on the signing key.
+    /// Returns the names of the settings that differ between the two instances, in alphabetical order. If the signing
+    /// keys differ, the names of other secrets are left out: the hashes of secrets depend on the signing key, and would
+    /// all differ.
     package func differences(from other: Instance, secretNames: Set<String>, signingKeyNames: Set<String>) -> [String] {
         let names = Set(settings.keys).union(other.settings.keys)
         let different = names.filter { settings[$0] != other.settings[$0] }

@@ -1,7 +1,7 @@
-// The open streams and the drivers whose changes they wait for. A stream is only woken, and reads committed rows
-// itself. No data is queued for it, so a slow stream costs no memory and finds the newest state at its next read.
+// The open streams, and the drivers whose changes they report. A stream is only woken, and then reads committed rows
+// itself. No data is queued for a stream, so a slow stream costs no memory and finds the newest state at its next read.
 //
-// One reader polls the event table for all streams. It finds expiries, events of other instances and events of this
+// One task polls the event table for all streams. It finds expiries, events from other instances and events from this
 // instance in the same way, and no request waits for a stream.
 
 package import JourneyModel
@@ -15,18 +15,19 @@ extension MetricFamily {
 }
 
 package final class JourneyStreams: Sendable {
-    /// Enough for a driver's phones, and for one or two old connections that are not closed yet.
+    /// Enough for all phones of a driver, and for one or two old connections that are not closed yet.
     package static let streamsPerDriverMax = 4
-    /// A tenth of the connections that the server accepts by default.
+    /// The maximum number of streams of the process: a tenth of the connections that the server accepts by default.
     package static let streamsMax = 1000
-    /// A stream of this age may be replaced by a new stream of the same driver, because the old connections of a phone
-    /// that changed networks look alive for many minutes.
+    /// The age from which a stream may be replaced by a new stream of the same driver. When a phone changes networks,
+    /// its old connections look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
-    /// Poll interval: the delay between a commit and waking the streams.
+    /// The interval between two reads of the event table. It is the maximum delay between a commit and waking the
+    /// streams.
     static let pauseMilliseconds: Int64 = 100
 
     package enum Refusal: Error, Hashable, Sendable {
-        /// The driver has the maximum number of streams, and none is old enough to be replaced.
+        /// The driver has the maximum number of streams, and all are too young to be replaced.
         case driverHasEnough(retryAfterSeconds: Int)
         /// The process has the maximum number of streams.
         case full
@@ -37,7 +38,7 @@ package final class JourneyStreams: Sendable {
     private struct Open: Sendable {
         var driver: DriverID
         var since: Moment
-        /// The driver's journey may be in a refold, whose end must wake the stream.
+        /// Whether the driver's journey may be in a refold. The end of that refold must wake the stream.
         var awaitsRefold = true
         var continuation: AsyncStream<Void>.Continuation
     }
@@ -67,8 +68,8 @@ package final class JourneyStreams: Sendable {
 
     package var count: Int { state.withLock { $0.streams.count } }
 
-    /// Takes a slot until the returned stream is released. Callers read the journey after this call, so that no change
-    /// is missed.
+    /// Takes a slot, and holds it until the returned stream is released. Callers read the journey after this call, so
+    /// that no change is missed.
     package func open(_ driver: DriverID, at now: Moment) throws(Refusal) -> JourneyStream {
         let (wakes, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let opened = state.withLock { state -> Result<(id: Int, replaced: Open?), Refusal> in
@@ -96,7 +97,7 @@ package final class JourneyStreams: Sendable {
         }
     }
 
-    /// Whether all streams were ended and new streams are refused.
+    /// Whether all streams have been ended and new streams are refused.
     package var isClosed: Bool { state.withLock(\.isClosed) }
 
     package func close() {
@@ -122,7 +123,7 @@ package final class JourneyStreams: Sendable {
                     try await wakeRefolded()
                     failures = 0
                 } catch {
-                    // A lasting failure occurs ten times a second, so it is logged once.
+                    // The table is read ten times a second, so a lasting failure is logged only once.
                     if failures == 0 && error != .cancelled {
                         logger.error("reading streams failed", metadata: ["failure": "\(error)"])
                     }
@@ -133,14 +134,15 @@ package final class JourneyStreams: Sendable {
         }
     }
 
-    /// Reads the event table once. Returns where the next read begins.
+    /// Reads the event table once, and wakes the streams of drivers with new events. Returns the row number from which
+    /// the next read continues.
     package func wakeChanged(after last: Int64?) async throws(StoreFailure) -> Int64 {
         let changes = try await journeys.committedChanges(after: last)
         var drivers = state.withLock { Set($0.ofDriver.keys) }
         if case .these(let changed) = changes.drivers { drivers.formIntersection(changed) }
         guard !drivers.isEmpty else { return changes.newest }
-        // A new event may be a late one whose refold is not complete. If the refold is complete by now, the streams see
-        // its result when they read.
+        // A new event may be a late one, whose refold may still be incomplete. Streams read only after they are woken,
+        // so they see the result of a refold that is complete by now.
         let refolding = try await journeys.driversAwaitingRefold(among: drivers)
         let continuations = state.withLock { state in
             state.streams.filter { drivers.contains($0.value.driver) }.map { id, stream in
@@ -153,8 +155,8 @@ package final class JourneyStreams: Sendable {
     }
 
     /// Wakes the streams of drivers whose refold was completed since the last call, by any process. The event table
-    /// does not show completed refolds. So the driver of each stream is checked at least once, and again until no
-    /// refold is left.
+    /// does not show that a refold was completed. So the driver of each stream is checked at least once, and again
+    /// until the driver has no incomplete refold.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }
@@ -168,7 +170,8 @@ package final class JourneyStreams: Sendable {
         for continuation in continuations { continuation.yield() }
     }
 
-    /// Wakes the driver's streams to read again, because something other than the driver's journey changed.
+    /// Wakes all streams of the driver, so that they read again. Called when something other than the driver's journey
+    /// changed.
     package func wake(_ driver: DriverID) {
         wake { $0.driver == driver }
     }
@@ -179,10 +182,10 @@ package final class JourneyStreams: Sendable {
     }
 }
 
-/// A slot among the streams, released on deinit.
+/// A slot for one stream. It is released on deinit.
 package final class JourneyStream: Sendable {
-    /// Has one element when there may be changes, however many there were since the last element. Finishes when the
-    /// stream must end. For one reader.
+    /// Yields one element when there may be changes, however many there were since the last element. Finishes when the
+    /// stream must end. Only one reader may iterate over it.
     package let wakes: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation
     private let release: @Sendable () -> Void

@@ -1,44 +1,45 @@
-// Read access to journeys: a driver's current state, its changes, its sessions, and the events of one session.
-// Reads committed rows only, and never waits for the writer.
+// Read access to journeys: a driver's current state, its changes, its sessions, and the events of one session. Only
+// committed rows are read, and no read waits for the writer.
 
 package import JourneyModel
 
 /// The port for reading journeys. A call about one driver returns no data of other drivers.
 package protocol JourneyReader: Sendable {
-    /// Returns the driver's journey after the last stored event in the order; a new journey for a driver without
+    /// Returns the driver's journey after the last stored event in the order, or a new journey for a driver without
     /// events. Deadlines that have passed since are not applied; `Journey.advanced(to:)` applies them.
     func journey(of driver: DriverID) async throws(StoreFailure) -> Journey
 
-    /// Returns the changes after change `id`, oldest first; see `JourneyChanges`.
+    /// Returns the changes of the journey after change `id`, oldest first; see `JourneyChanges`.
     func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges
 
-    /// Returns at most `limit` sessions, last opened first, beginning with the session opened before session `cursor`.
-    /// Returns nil when the cursor is not a session of this driver.
+    /// Returns at most `limit` sessions, last opened first. With a cursor, the list begins with the session opened just
+    /// before session `cursor`. Returns nil when the cursor is not a session of this driver.
     func sessions(of driver: DriverID, limit: Int, after cursor: String?) async throws(StoreFailure) -> SessionPage?
 
-    /// Returns at most `limit` events of a session in the contract's order, beginning with the first after event
-    /// `cursor`.
+    /// Returns at most `limit` events of a session in the contract's order. With a cursor, the list begins with the
+    /// event that follows event `cursor`.
     func timeline(
         of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
     ) async throws(StoreFailure) -> TimelineOutcome
 
-    /// Returns the drivers whose events were committed after event `id`, by any process. If `id` is nil, returns the
-    /// number of the newest event and `.any`.
+    /// Returns the drivers with events committed after event `id`, by any process. If `id` is nil, returns only the row
+    /// number of the newest event, and `.any` as the drivers.
     func committedChanges(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 
-    /// Returns those of `drivers` whose journey must be refolded (Refold.swift): it was folded by the rules of another
-    /// release, or a late event changes more events than one transaction may.
+    /// Returns those of `drivers` whose journey must be refolded (Refold.swift). Either the rules of another release
+    /// folded the journey, or a late event affects more events than one transaction may change.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 }
 
 package struct CommittedChanges: Hashable, Sendable {
     package enum Drivers: Hashable, Sendable {
         case these([DriverID])
-        /// Any driver may have changes: there are too many events to examine, or no event to start from.
+        /// Any driver may have changes: there are too many new events to examine, or the caller named no event to start
+        /// from.
         case any
     }
 
-    /// The number of the last committed event; 0 when there is none.
+    /// The row number of the last committed event; 0 when there is no event.
     package var newest: Int64
     package var drivers: Drivers
 
@@ -48,10 +49,10 @@ package struct CommittedChanges: Hashable, Sendable {
     }
 }
 
-/// A journey after a commit that changed its state, session or a deadline.
+/// A journey right after a commit that changed its state, its session or a deadline.
 package struct JourneyChange: Hashable, Sendable {
-    /// The number of the stored event that caused the change. Numbers ascend in the order of commits and are never
-    /// reused.
+    /// The row number of the stored event that caused the change. Row numbers ascend in the order of commits and are
+    /// never reused.
     package var id: Int64
     package var journey: Journey
     /// The event that caused the change; nil when it is no longer stored.
@@ -80,10 +81,10 @@ package struct JourneyChange: Hashable, Sendable {
 }
 
 package enum JourneyChanges: Hashable, Sendable {
-    /// Every change after change `id`; empty when there was no later change.
+    /// All changes after change `id`; empty when there are none.
     case all([JourneyChange])
-    /// The driver's current journey. Returned when the caller names no change, a change that never existed, or a change
-    /// so old that not all later changes are known. The id is 0 before the driver's first change.
+    /// The driver's current journey. Returned when the caller names no change, or a change that never existed, or a
+    /// change so old that some later changes are no longer known. The id is 0 before the driver's first change.
     case newest(JourneyChange)
 }
 
@@ -99,13 +100,14 @@ package struct SessionPage: Hashable, Sendable {
 
 package struct SessionSummary: Hashable, Sendable {
     package var sessionID: String
-    /// The time when the session's first event arrived, or when the session was registered; on the server's clock.
+    /// When the session was opened, on the server's clock: the time when its first event arrived, or when it was
+    /// registered.
     package var openedAt: Moment
     /// When the session was registered; nil for a session that was opened by its first event.
     package var registeredAt: Moment?
     package var chargerID: String?
     package var merchantID: String?
-    /// The journey after the last event that left it in this session; nil when the session was never activated.
+    /// The journey after the last event that belongs to this session; nil when the session was never activated.
     /// Deadlines that have passed since are not applied.
     package var journey: Journey?
 
@@ -144,20 +146,20 @@ package struct SessionTimeline: Hashable, Sendable {
 
 /// A stored event with its current verdict.
 package struct SessionEvent: Hashable, Sendable {
-    /// The store's number of the event; a cursor.
+    /// The row number of the event, which is also the cursor.
     package var id: Int64
     package var eventID: String
     package var idempotencyKey: String
     package var name: EventName
     package var sent: SentMembers
-    /// The time of the event on the server's clock.
+    /// When the event happened, corrected to the server's clock.
     package var occurredAt: Moment
     /// The text of `occurred_at`, exactly as sent.
     package var occurredAtText: String
     package var receivedAt: Moment
     package var settingsVersion: String
     package var verdict: Verdict
-    /// The state right after this event.
+    /// The driver's state right after this event.
     package var state: JourneyState
     /// Why the journey ended, where `state` is SESSION_ENDED.
     package var endedBy: Journey.Ending?

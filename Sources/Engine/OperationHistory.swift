@@ -1,12 +1,12 @@
-// Counts of events, responses and durations over time, for the operator page. Requests neither wait for this nor count
-// for it: one task reads the existing counters and adds their growth to the database once a minute.
+// Counts of events, responses and durations over time, for the operator page. Requests do no work for this history: one
+// task reads the existing counters and adds their growth to the database once a minute.
 
 package import JourneyModel
 package import Logging
 
-/// The counts of one step, by series. Series have fixed names: `event.applied`, `status.429`, `duration.2500`. The
-/// last counts responses that took at most 2,500 µs and longer than the next lower bound; `duration.inf` counts
-/// responses that took longer than the highest bound.
+/// The counts of one time step, by series. Series have fixed names, for example `event.applied`, `status.429` and
+/// `duration.2500`. The last example counts responses that took at most 2,500 µs and more than the next lower bound;
+/// `duration.inf` counts responses that took more than the highest bound.
 package struct HistoryStep: Hashable, Sendable {
     package var beginsAt: Moment
     package var counts: [String: Int]
@@ -17,17 +17,18 @@ package struct HistoryStep: Hashable, Sendable {
     }
 }
 
-/// The port that stores steps.
+/// The port that stores time steps.
 package protocol HistoryStore: Sendable {
-    /// Adds these counts to the stored ones, so that the counts of several processes on one database add up. Steps
-    /// begin at whole minutes.
+    /// Adds these counts to the stored ones, so that the counts of several processes on one database add up. Each of
+    /// `minutes` begins at a whole minute.
     func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure)
 
-    /// Returns the steps since `start`, oldest first, each `range.stepSeconds` long; steps without a count are omitted.
+    /// Returns the time steps since `start`, oldest first, each `range.stepSeconds` long. Steps without a count are
+    /// omitted.
     func history(since start: Moment, in range: HistoryRange) async throws(StoreFailure) -> [HistoryStep]
 }
 
-/// The period that the page shows, and its resolution.
+/// The periods that the page can show, each with its resolution.
 package enum HistoryRange: String, CaseIterable, Sendable {
     case fifteenMinutes = "15m"
     case hour = "1h"
@@ -47,7 +48,7 @@ package enum HistoryRange: String, CaseIterable, Sendable {
         }
     }
 
-    /// The length of a displayed step; a range has at most 120 steps.
+    /// The length of one displayed time step in seconds. A range has at most 120 steps.
     package var stepSeconds: Int64 {
         switch self {
         case .fifteenMinutes, .hour: 60
@@ -58,7 +59,7 @@ package enum HistoryRange: String, CaseIterable, Sendable {
         }
     }
 
-    /// Returns the beginning of the first displayed step.
+    /// Returns the time at which the first displayed step begins.
     package func start(at now: Moment) -> Moment {
         let steps = seconds / stepSeconds
         return now.floored(toSeconds: stepSeconds).advanced(byMilliseconds: -(steps - 1) * stepSeconds * 1000)
@@ -68,18 +69,20 @@ package enum HistoryRange: String, CaseIterable, Sendable {
 package actor OperationHistory {
     static let collectSeconds: Int64 = 10
     static let stepSeconds: Int64 = 60
-    /// The maximum number of minutes kept while the database accepts no writes; beyond it the oldest are dropped.
+    /// The maximum number of minutes whose counts are kept while the database accepts no writes. Beyond it, the oldest
+    /// are dropped.
     static let pendingMax = 120
 
     private let store: any HistoryStore
-    /// Returns all counts since the start of the process, by series.
+    /// Returns the totals of all counters since the start of the process, by series.
     private let totals: @Sendable () -> [String: Int]
     private let clock: @Sendable () -> Moment
     private let logger: Logger
     private var last: [String: Int] = [:]
-    /// The counts that are not stored yet, by the beginning of their minute.
+    /// The counts that are not stored yet, by the time at which their minute begins.
     private var pending: [Moment: [String: Int]] = [:]
-    /// Incremented at the beginning and at the end of each flush.
+    /// A counter that is incremented at the beginning and at the end of each flush. It shows whether a flush has
+    /// happened.
     private var flushes = 0
     private var hasFailed = false
 
@@ -93,11 +96,12 @@ package actor OperationHistory {
         self.logger = logger
     }
 
-    /// Runs until the task is cancelled; then stores the remaining counts.
+    /// Runs until the task is cancelled, then stores the remaining counts.
     package func run() async {
         var minute = clock().floored(toSeconds: Self.stepSeconds)
         while !Task.isCancelled {
-            // Counters are read at the end of each minute too: a count belongs to the minute in which it was made.
+            // The counters are also read at the end of each minute, because a count belongs to the minute in which it
+            // was made.
             let end = minute.advanced(byMilliseconds: Self.stepSeconds * 1000)
             let left = end.millisecondsSinceEpoch - clock().millisecondsSinceEpoch
             try? await Task.sleep(for: .milliseconds(min(max(left, 0), Self.collectSeconds * 1000)))
@@ -111,13 +115,14 @@ package actor OperationHistory {
         await flush()
     }
 
-    /// Returns the steps of a range for the page: the stored counts plus the counts that are not stored yet.
+    /// Returns the time steps of a range for the page: the stored counts plus the counts that are not stored yet.
     package func steps(_ range: HistoryRange, at now: Moment) async throws(StoreFailure) -> [HistoryStep] {
         collect(into: clock().floored(toSeconds: Self.stepSeconds))
         let start = range.start(at: now)
         var stored: [HistoryStep] = []
         var waiting: [Moment: [String: Int]] = [:]
-        // The counts of a flush between the two reads would be included twice, or not at all: read again.
+        // If a flush happens between the reads of `pending` and of the store, its counts would be included twice or not
+        // at all. Read both again.
         var seen: Int
         repeat {
             seen = flushes
@@ -133,7 +138,7 @@ package actor OperationHistory {
         return steps.map { HistoryStep(beginsAt: $0, counts: $1) }.sorted { $0.beginsAt < $1.beginsAt }
     }
 
-    /// Adds the growth of the counters since the last call to `minute`.
+    /// Adds the growth of the counters since the previous call to the counts of `minute`.
     private func collect(into minute: Moment) {
         let now = totals()
         for (series, total) in now {
@@ -152,7 +157,7 @@ package actor OperationHistory {
         do throws(StoreFailure) {
             try await store.add(taken.map { HistoryStep(beginsAt: $0, counts: $1) }, at: clock())
             hasFailed = false
-            // Counts added during the write remain pending.
+            // Counts that were added during the write stay pending.
             for (minute, counts) in taken {
                 let left = (pending[minute] ?? [:]).compactMap { series, count -> (String, Int)? in
                     let rest = count - (counts[series] ?? 0)

@@ -1,22 +1,25 @@
-// The lists behind the counts of the operator page: drivers, sessions, events, and search results. Every list is
-// bounded, and so is the number of rows examined for it. A list that was cut short has a cursor for the next page.
+// The lists behind the counts of the operator page: drivers, sessions, events, and search results. The length of each
+// list is bounded, and so is the number of rows examined for it. A list that was cut short has a cursor for the next
+// page.
 
 package import JourneyModel
 
 package protocol OperatorListReader: Sendable {
-    /// Returns drivers in `state`, or in any state if `state` is nil; sorted by `firstSeenAt`, latest first.
+    /// Returns the drivers in `state`, or in any state if `state` is nil. The list is sorted by `firstSeenAt`, latest
+    /// first.
     func drivers(
         in state: JourneyState?, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<DriverSummary>
 
-    /// Returns one driver with the newest sessions and events; nil when the driver is unknown.
+    /// Returns one driver with the newest `sessions` sessions and `events` events. Returns nil when the driver is
+    /// unknown.
     func driver(
         _ driver: DriverID, sessions: Int, events: Int
     ) async throws(StoreFailure) -> DriverDetail?
 
     /// Returns sessions, last opened first.
     ///
-    /// - Parameter now: the time before which deadlines count as passed.
+    /// - Parameter now: deadlines before this time count as passed.
     func sessions(
         _ filter: SessionFilter, before cursor: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession>
@@ -26,7 +29,7 @@ package protocol OperatorListReader: Sendable {
         _ filter: EventFilter, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<EventCase>
 
-    /// Searches by driver id, session id and charger id, or a prefix of these, and by complete phone number.
+    /// Searches for driver ids, session ids and charger ids that begin with `text`, and for a complete phone number.
     func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult
 }
 
@@ -43,7 +46,7 @@ package struct ListPage<Element: Hashable & Sendable>: Hashable, Sendable {
 
 package struct DriverSummary: Hashable, Sendable {
     package var driver: DriverID
-    /// The stored state. A due expiry that is not stored yet is not applied.
+    /// The stored state. An expiry that is due but not stored yet is not applied.
     package var state: JourneyState
     /// Why the journey ended; nil in other states than SESSION_ENDED.
     package var endedBy: Journey.Ending?
@@ -95,7 +98,7 @@ package struct OperatorSession: Hashable, Sendable {
 package struct SessionFilter: Hashable, Sendable {
     package var state: JourneyState?
     package var isEnded: Bool?
-    /// The charger of the session, or of one of its events.
+    /// The charger of the session, or of any of its events.
     package var chargerID: String?
     /// Matches sessions opened at this time or later.
     package var since: Moment?
@@ -106,18 +109,18 @@ package struct SessionFilter: Hashable, Sendable {
 }
 
 package struct EventCase: Hashable, Sendable {
-    /// The event's number. Numbers ascend in the order of commits.
+    /// The event's row number. Row numbers ascend in the order of commits.
     package var id: Int64
     package var driver: DriverID
     /// The canonical name.
     package var name: String
     package var sessionID: String?
     package var chargerID: String?
-    /// The time of the event on the server's clock.
+    /// When the event happened, corrected to the server's clock.
     package var occurredAt: Moment
     package var transition: Verdict.Transition
     package var reason: Verdict.Reason?
-    /// The state right after the event.
+    /// The driver's state right after the event.
     package var state: JourneyState
     /// Why the journey ended, where `state` is SESSION_ENDED.
     package var endedBy: Journey.Ending?
@@ -140,11 +143,11 @@ package struct EventCase: Hashable, Sendable {
 }
 
 package struct EventFilter: Hashable, Sendable {
-    /// A canonical name; `diagnostic` matches any name that the contract does not list.
+    /// A canonical name. `diagnostic` matches every name that is not in the contract's list.
     package var name: String?
     package var transition: Verdict.Transition?
     package var reason: Verdict.Reason?
-    /// The state right after the event.
+    /// The driver's state right after the event.
     package var state: JourneyState?
     /// Matches events received at this time or later.
     package var since: Moment?

@@ -3,7 +3,7 @@
 package import JourneyModel
 import Synchronization
 
-/// The last failure of one queue's deliveries, written by the delivering task. In memory only.
+/// The last failed delivery of one queue. The delivering task writes it. Kept in memory only.
 package final class DeliveryFailure: Sendable {
     package struct Failure: Hashable, Sendable {
         /// The reason as it is logged, without secrets.
@@ -23,10 +23,10 @@ package final class DeliveryFailure: Sendable {
 }
 
 package struct OutboxStatus: Hashable, Sendable {
-    /// `analytics`, `codes` or `revocations`, as in the metrics.
+    /// The name of the queue, as in the metrics: `analytics`, `codes` or `revocations`.
     package var queue: String
     package var waitingCount: Int
-    /// The time since which the oldest delivery has been waiting.
+    /// When the oldest waiting delivery was queued.
     package var oldest: Moment?
     /// The number of events that analytics will never receive.
     package var lostCount: Int?

@@ -1,5 +1,5 @@
-// Refolds stored journeys by the rules of this release (docs/decisions/refold.md): the port, the counts of one part
-// of the work, and the service that runs beside the server.
+// Refolds stored journeys by the rules of this release (docs/decisions/refold.md): the port, the counts of one part of
+// the work, and the task that refolds while the server runs.
 
 package import JourneyModel
 package import Logging
@@ -7,25 +7,25 @@ import StructuredLogging
 
 /// The port that refolds drivers by the rules of this release, and completes refolds that were interrupted.
 package protocol JourneyRefolder: Sendable {
-    /// Refolds the next driver whose journey was folded by other rules or whose refold is not complete; at most as many
-    /// events as one transaction may change.
+    /// Refolds the next driver whose journey was folded by the rules of another release, or whose refold is not
+    /// complete. One call refolds at most as many events as one transaction may change.
     func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart
 
-    /// Returns whether any refold is not complete, even if no request waits for it.
+    /// Returns whether any driver's refold is incomplete, even if no request waits for that refold.
     func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool
 
-    /// The number of requests that wait for the writer.
+    /// The number of requests that wait for the writer. The refold gives them precedence.
     var writesWaiting: Int { get }
 }
 
 package struct RefoldRequest: Hashable, Sendable {
-    /// The store's number of the last examined driver; 0 at the beginning.
+    /// The row number of the last examined driver; 0 at the beginning.
     package var after: Int64
-    /// Limits the refold to drivers with an event since this time; nil for all drivers.
+    /// The time since which a driver must have had an event to be refolded; nil to refold all drivers.
     package var since: Moment?
-    /// Whether the refold is computed and not stored.
+    /// Whether the refold is only computed, and nothing is stored.
     package var isDryRun: Bool
-    /// Whether only refolds that have begun and are not complete are continued; no other driver is read.
+    /// Whether only incomplete refolds are continued. No other driver is read then.
     package var resumesOnly: Bool
 
     package init(after: Int64 = 0, since: Moment? = nil, isDryRun: Bool = false, resumesOnly: Bool = false) {
@@ -37,7 +37,7 @@ package struct RefoldRequest: Hashable, Sendable {
 }
 
 package struct RefoldPart: Hashable, Sendable {
-    /// Where the next part begins; nil when no driver is left.
+    /// Where the next part begins; nil when all drivers are done.
     package var next: Int64?
     package var counts: RefoldCounts
     /// The reason why a driver could not be refolded. The next part continues after that driver.
@@ -50,11 +50,11 @@ package struct RefoldPart: Hashable, Sendable {
     }
 }
 
-/// The counts of refolded and of changed drivers, events and sessions.
+/// The numbers of refolded drivers and events, and of the drivers, events and sessions that changed.
 package struct RefoldCounts: Hashable, Sendable {
     package var drivers = 0
     package var events = 0
-    /// The number of missing expiries that had to be stored.
+    /// The number of expiries that were missing and had to be stored.
     package var expiries = 0
     /// Drivers whose journey changed.
     package var movedDrivers = 0
@@ -85,10 +85,10 @@ package struct RefoldChange: Hashable, Sendable {
     }
 }
 
-/// The task that refolds journeys. At the start of the server it refolds the drivers folded by an older release, one
-/// after the other, and only while no request waits for the writer. A driver who sends an event before their turn is
-/// refolded with that event. Afterwards the task completes interrupted refolds: a write failed, or another process
-/// began them and crashed.
+/// The task that refolds journeys. When the server starts, it refolds the drivers folded by an older release, one after
+/// the other, and only while no request waits for the writer. A driver who sends an event before their turn is refolded
+/// together with the event. Afterwards the task completes refolds that were interrupted because a write failed, or
+/// because the process that began them crashed.
 package struct RefoldService: Sendable {
     static let pause = Duration.milliseconds(20)
     static let pauseAfterFailure = Duration.seconds(10)
@@ -111,7 +111,7 @@ package struct RefoldService: Sendable {
         }
     }
 
-    /// Refolds drivers until no driver is left, or the task is cancelled.
+    /// Refolds drivers until all are done, or until the task is cancelled.
     package func foldAll(_ request: RefoldRequest) async {
         var counts = RefoldCounts()
         var request = request

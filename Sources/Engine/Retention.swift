@@ -1,6 +1,6 @@
 // Deletes events after EVENT_RETENTION_DAYS: once an hour, oldest first, in steps so small that no new event has to
-// wait, and more slowly while events arrive. Each round reads from committed rows which events to delete, so after an
-// interruption the next round starts over. See docs/decisions/retention.md.
+// wait. While events arrive, the pauses between the steps are longer. Each round reads from committed rows which events
+// to delete, so after an interruption the next round starts over. See docs/decisions/retention.md.
 
 package import CoreMetrics
 package import JourneyModel
@@ -18,44 +18,44 @@ extension MetricFamily {
 
 /// The port that finds and deletes old rows.
 package protocol RetentionStore: Sendable {
-    /// Returns the next events to delete, in the order in which they were stored. Changes nothing.
+    /// Returns the next events to delete, in the order in which they were stored. Deletes nothing.
     func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents
 
-    /// Deletes these events and updates the floors of their drivers' folds, in one transaction. State and verdicts of
-    /// the remaining events never change. An event whose driver has a due deadline that is not stored yet may remain.
+    /// Deletes these events and raises the floors of their drivers, in one transaction. State and verdicts of the
+    /// remaining events never change. An event whose driver has a due deadline that is not stored yet may remain.
     /// Returns the number of deleted events.
     func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int
 
-    /// Returns the store's numbers of sessions opened before that time that may have no events any more: those after
-    /// `number`, ascending. Returns an empty array when no such session is left.
+    /// Returns the row numbers of sessions opened before `openedBefore` that may have no events any more. Only row
+    /// numbers above `number` are returned, in ascending order. An empty array means that no such session is left.
     func agedSessions(openedBefore: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> [Int64]
 
-    /// Deletes those of `sessions` that have no event and are not named by a driver's journey. Returns the number of
+    /// Deletes those of `sessions` that have no event and that no driver's journey refers to. Returns the number of
     /// deleted sessions.
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
-    /// Returns the sessions registered before `before` that have had no event, among the next `limit` sessions after
-    /// `number`.
+    /// Examines the next `limit` sessions with row numbers above `number`. Returns those that were registered before
+    /// `before` and have had no event.
     func unusedRegistrations(
         before: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers
 
-    /// Returns the audit entries from before `before`, except receipts of deletions, among the next `limit` entries
-    /// after `number`.
+    /// Examines the next `limit` audit entries with row numbers above `number`. Returns those from before `before`,
+    /// except receipts of deletions.
     func agedAuditLines(before: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> AgedNumbers
 
-    /// Deletes these entries in one transaction. Returns the number of deleted entries.
+    /// Deletes these audit entries in one transaction. Returns the number of deleted entries.
     func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int
 
-    /// The number of requests that wait for the writer.
+    /// The number of requests that wait for the writer. Retention slows down while there are many.
     var writesWaiting: Int { get }
 }
 
 package struct AgedEvent: Hashable, Sendable {
-    /// The store's number of the event.
+    /// The row number of the event.
     package var id: Int64
     package var driver: Int64
-    /// The event's time in the order.
+    /// The event's time in the order of its driver's events.
     package var correctedAt: Moment
 
     package init(id: Int64, driver: Int64, correctedAt: Moment) {
@@ -67,11 +67,11 @@ package struct AgedEvent: Hashable, Sendable {
 
 package struct AgedEventsRequest: Hashable, Sendable {
     package var receivedBefore: Moment
-    /// The number of the last event that needs no more forwarding. Events with higher numbers are deleted only if they
-    /// were received before `unforwardedBefore`.
+    /// The row number up to which all events are forwarded, or need no forwarding. Events above it are deleted only if
+    /// they were received before `unforwardedBefore`.
     package var forwarded: Int64
     package var unforwardedBefore: Moment
-    /// Where the previous part ended; 0 at the beginning.
+    /// The row number at which the previous part ended; 0 at the beginning.
     package var after: Int64
     package var limit: Int
 
@@ -86,7 +86,7 @@ package struct AgedEventsRequest: Hashable, Sendable {
 
 package struct AgedEvents: Hashable, Sendable {
     package var events: [AgedEvent]
-    /// Where the next part begins; nil when no event is left.
+    /// The row number after which the next part begins; nil when no event is left.
     package var next: Int64?
 
     package init(events: [AgedEvent], next: Int64?) {
@@ -95,10 +95,10 @@ package struct AgedEvents: Hashable, Sendable {
     }
 }
 
-/// Row numbers to delete, ascending, from one part of a table.
+/// The row numbers to delete from one part of a table, ascending.
 package struct AgedNumbers: Hashable, Sendable {
     package var numbers: [Int64]
-    /// The last examined row of the part; nil when no later row is old enough.
+    /// The row number of the last examined row of the part; nil when no later row is old enough.
     package var next: Int64?
 
     package init(numbers: [Int64], next: Int64?) {
@@ -108,26 +108,31 @@ package struct AgedNumbers: Hashable, Sendable {
 }
 
 package struct RetentionService: Sendable {
-    /// With fewer days, events that a phone sends after a week offline would be missing from the counts.
+    /// The minimum of EVENT_RETENTION_DAYS. With fewer days, events that a phone sends after a week offline would be
+    /// missing from the counts.
     package static let daysMin = 7
     package static let daysMax = 36_500
-    /// Audit entries are kept at least this long, because an intrusion is often found weeks later.
+    /// The minimum number of days for which audit entries are kept, because an intrusion is often found weeks later.
     package static let auditDaysMin = 30
-    /// How long a registered session waits for its first event: longer than a phone keeps unsent events.
+    /// The days for which a registered session may wait for its first event. A phone keeps unsent events for a shorter
+    /// time.
     package static let unusedRegistrationDays = 30
-    /// Events that are not forwarded yet are kept for this many additional days. An outage of the analytics service for
-    /// a week then loses no event, and a service that never responds does not fill the disk.
+    /// The number of additional days for which events are kept that are not forwarded yet. An outage of the analytics
+    /// service for a week then loses no event, and a service that never responds does not fill the disk.
     package static let unforwardedDays = 7
     static let roundPause = Duration.seconds(3600)
-    /// Rows per read: enough that a drive's events are deleted together, next to each other in the indexes.
+    /// The maximum number of rows per read. It is high enough that the events of one drive are deleted together; these
+    /// are next to each other in the indexes.
     static let partMax = 4096
-    /// Rows deleted in one step, in one transaction; measured in docs/decisions/retention.md.
+    /// The maximum number of rows deleted in one step. A step is one transaction. The number was measured
+    /// (docs/decisions/retention.md).
     package static let stepMax = 64
-    /// The pause after each step, in which events are processed.
+    /// The pause after each step. New events are processed during the pause.
     static let stepPause = Duration.milliseconds(20)
-    /// While more requests than this wait for the writer, the next step waits for another `busyPause`.
+    /// The number of requests waiting for the writer above which the next step waits for another `busyPause`.
     static let busyWrites = 32
-    /// Repeated at most `busyPausesMax` times per step, because retention must not stop under a constant load.
+    /// The additional pause under load. There are at most `busyPausesMax` of them per step, because retention must not
+    /// stop under a constant load.
     static let busyPause = Duration.milliseconds(50)
     static let busyPausesMax = 10
 
@@ -140,14 +145,15 @@ package struct RetentionService: Sendable {
     private let deletedEvents: any CounterHandler
     private let deletedSessions: any CounterHandler
     private let deletedAuditLines: any CounterHandler
-    /// Sessions up to this number were checked since the start of the process. None of them can become unused later.
+    /// The row number up to which sessions were checked since the start of the process. None of these sessions can
+    /// become unused later.
     private let registrationsChecked = Place()
 
     /// - Parameters:
-    ///   - days: how long events are kept after they were received; nil: forever.
-    ///   - auditDays: how long audit entries are kept; nil: forever.
-    ///   - forwarded: returns the number of the last event that needs no more forwarding; `Int64.max` when no event
-    ///     needs forwarding.
+    ///   - days: the days for which events are kept after they were received; nil to keep them forever.
+    ///   - auditDays: the days for which audit entries are kept; nil to keep them forever.
+    ///   - forwarded: returns the row number up to which all events are forwarded; `Int64.max` when events need no
+    ///     forwarding.
     package init(
         store: any RetentionStore, days: Int?, auditDays: Int? = nil, clock: @escaping @Sendable () -> Moment,
         logger: Logger,
@@ -289,7 +295,8 @@ package struct RetentionService: Sendable {
         }
     }
 
-    /// Waits between two steps. Returns early when the task is cancelled.
+    /// Waits between two steps, longer while many requests wait for the writer. Returns early when the task is
+    /// cancelled.
     private func pause() async {
         try? await Task.sleep(for: Self.stepPause)
         var pauses = 0
@@ -300,7 +307,7 @@ package struct RetentionService: Sendable {
     }
 }
 
-/// The progress of a walk through a table.
+/// The row number that a walk through a table has reached.
 private final class Place: Sendable {
     let number = Atomic<Int64>(0)
 }

@@ -1,10 +1,10 @@
-// The history of the settings: when each version came into force, who changed the settings and why, and which reloads
-// failed or left a variable without effect. The store keeps this history; the operator page and `dwell config history`
-// show it.
+// The history of the settings. It records when each version came into force, who changed the settings and why, and
+// which reloads failed or left a variable without effect. The operator page and `dwell config history` show it.
 
 package import JourneyModel
 
-/// `SETTINGS_CHANGED_BY` (at most 128 bytes) and `SETTINGS_CHANGE_REASON` (at most 500 bytes); free text on one line.
+/// The author and the reason of a change, as free text on one line: `SETTINGS_CHANGED_BY` (at most 128 bytes) and
+/// `SETTINGS_CHANGE_REASON` (at most 500 bytes).
 package struct SettingsChangeNote: Hashable, Sendable {
     package var changedBy: String?
     package var reason: String?
@@ -20,7 +20,7 @@ package struct SettingsChangeNote: Hashable, Sendable {
 package struct SettingsChange: Hashable, Sendable {
     package var at: Moment
     package var version: String
-    /// The body of `GET /native/config`.
+    /// The settings as JSON, as `GET /native/config` returns them.
     package var settings: String
     package var note: SettingsChangeNote
 
@@ -29,12 +29,12 @@ package struct SettingsChange: Hashable, Sendable {
     }
 }
 
-/// A reload that failed, or that left a part of the environment file without effect.
+/// A reload that failed, or that left some variables of the environment file without effect.
 package struct SettingsReloadRecord: Hashable, Sendable {
     package var at: Moment
-    /// False if the reload failed and changed nothing.
+    /// False if the reload failed, and therefore changed nothing.
     package var isGood: Bool
-    /// What failed or had no effect, one sentence each.
+    /// One sentence for each thing that failed or had no effect.
     package var details: [String]
 
     package init(at: Moment, isGood: Bool, details: [String]) {
@@ -42,9 +42,9 @@ package struct SettingsReloadRecord: Hashable, Sendable {
     }
 }
 
-/// The reload of one server.
+/// A reload, with the server that did it.
 package struct SettingsReloadOf: Hashable, Sendable {
-    /// INSTANCE_NAME of the server.
+    /// The server's `INSTANCE_NAME`.
     package var instance: String
     package var reload: SettingsReloadRecord
 
@@ -53,7 +53,7 @@ package struct SettingsReloadOf: Hashable, Sendable {
     }
 }
 
-/// Changes and reloads of the settings, each newest first.
+/// The changes and the reloads of the settings. Both lists have the newest entry first.
 package struct SettingsHistory: Hashable, Sendable {
     package var changes: [SettingsChange]
     package var reloads: [SettingsReloadOf]

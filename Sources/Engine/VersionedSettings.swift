@@ -1,9 +1,9 @@
 package import JourneyModel
 
-/// Settings, with the version that is stored with every event while they are in force.
+/// Settings and their version. While they are in force, the version is stored with every event.
 package struct VersionedSettings: Hashable, Sendable {
     package var settings: Settings
-    /// The opaque tag of the strong ETag, without its quotes. It depends only on the eight values.
+    /// The opaque tag of the strong ETag, without its quotes. It depends only on the values of the eight settings.
     package var version: String
 
     package init(settings: Settings, version: String) {

@@ -1,14 +1,14 @@
-// Truncates a WAL that has grown because of a long read transaction, once nothing has been written for a while. At
-// other times SQLite resets the WAL in place, which does not disturb an external program that follows the WAL. A WAL
-// beyond a limit is logged, because some reader keeps it from being reset.
+// Truncates a WAL that a long read transaction has made grow, once nothing has been written for a while. At other times
+// SQLite resets the WAL in place, which does not disturb an external program that follows the WAL. If the WAL is larger
+// than a limit, a warning is logged, because a reader then keeps SQLite from resetting it.
 
 package import Logging
 internal import StructuredLogging
 
 /// The port of the WAL.
 package protocol TruncatableWAL: Sendable {
-    /// Truncates the WAL if nothing was committed for that long, there was a commit since the last truncation, and no
-    /// reader uses the WAL. Otherwise does nothing.
+    /// Truncates the WAL if nothing was committed for the duration `quietFor`, there was a commit since the last
+    /// truncation, and no reader uses the WAL. Otherwise does nothing.
     func truncateLog(quietFor: Duration) async
 
     /// Returns the size of the WAL in bytes; nil when unknown.
@@ -16,20 +16,21 @@ package protocol TruncatableWAL: Sendable {
 }
 
 package struct WALTruncation: Sendable {
-    /// A truncation takes as long as several commits, which would have to wait. After this long without a commit, one
-    /// is unlikely during the truncation.
+    /// The time without a commit that must pass before a truncation. A truncation takes as long as several commits, and
+    /// new commits would have to wait for it. After this time, a commit during the truncation is unlikely.
     static let quiet = Duration.seconds(10)
-    /// A smaller WAL is not truncated: a start after a crash reads it in some milliseconds.
+    /// The size below which the WAL is not truncated. After a crash, the next start reads a WAL of this size in some
+    /// milliseconds.
     static let bytesMin: Int64 = 8 * 1024 * 1024
     static let pause = Duration.seconds(5)
-    /// The number of checks between two warnings: one hour.
+    /// The number of checks from one warning to the next, which is one hour.
     static let checksPerWarning = 720
 
     private let log: any TruncatableWAL
     private let bytesMax: Int64
     private let logger: Logger
 
-    /// - Parameter bytesMax: the size beyond which a reader must be keeping the WAL from being reset.
+    /// - Parameter bytesMax: the size that the WAL exceeds only if a reader keeps SQLite from resetting it.
     package init(log: any TruncatableWAL, bytesMax: Int64, logger: Logger) {
         self.log = log
         self.bytesMax = bytesMax

@@ -1,6 +1,6 @@
-// Calls Apple's App Store Server API (https://developer.apple.com/documentation/appstoreserverapi): reads a
-// transaction or the history of notifications, and sends consumption information. A transaction is looked up in
-// production first, then in the sandbox.
+// Calls Apple's App Store Server API (https://developer.apple.com/documentation/appstoreserverapi): reads a transaction
+// or the history of notifications, and sends consumption information. A transaction is looked up in production first,
+// then in the sandbox.
 
 package import Foundation
 package import Identity
@@ -9,19 +9,20 @@ package import Purchases
 import Secrets
 
 package struct AppStoreServer: AppStoreAPI {
-    /// Timeout of one attempt. A request of an app waits for the response.
+    /// Timeout of one attempt in milliseconds. It is short because a request of an app waits for the response.
     static let timeoutMilliseconds = 5_000
-    /// Limit for all attempts together, while the app shows a spinner.
+    /// Limit of all attempts together in milliseconds. It is short because the app shows a spinner until the response.
     static let totalMilliseconds: Int64 = 12_000
     static let attemptsMax = 3
     static let backoffMilliseconds: [Int64] = [400, 1_600]
-    /// Maximum bytes of a response; a page of the history has twenty notifications of 20 kB.
+    /// Maximum bytes of a response. A page of the history has twenty notifications of 20 kB each.
     static let answerBytesMax = 4 << 20
-    /// Apple's code for a transaction that the environment does not know.
+    /// Apple's error code when the environment does not know the transaction.
     static let transactionNotFound: Int64 = 4_040_010
 
-    /// Apple's ConsumptionRequest with its required members only. The server knows that the product was delivered. Only
-    /// the app could know whether there was a sample before, and how much was used.
+    /// The body of Apple's ConsumptionRequest, with the required members only. The server knows that the product was
+    /// delivered. Only the app could know whether the customer had a sample before, and how much of the product was
+    /// used.
     static let consumption = """
         {"customerConsented":true,"deliveryStatus":"DELIVERED","sampleContentProvided":false}
         """
@@ -32,7 +33,8 @@ package struct AppStoreServer: AppStoreAPI {
     private let urls: [(environment: AppStoreEnvironment, url: URL)]
     private let clock: @Sendable () -> Moment
 
-    /// Creates the client. `production` or `sandbox` is nil when purchases from that environment are not accepted.
+    /// Creates the client. `production` or `sandbox` is nil when this server does not accept purchases from that
+    /// environment.
     package init(
         http: OutgoingHTTP, token: AppStoreToken, bundleIDs: [String], production: URL?, sandbox: URL?,
         clock: @escaping @Sendable () -> Moment
@@ -58,14 +60,14 @@ package struct AppStoreServer: AppStoreAPI {
                         throw .unavailable(retryAfterSeconds: 60, reason: "malformed_answer")
                     }
                     return signed
-                // Production answers 401 until the app's first release.
+                // Production responds with 401 until the app's first release.
                 case (401, _): refused = true
                 case (404, _), (400, _): continue
                 default: throw .unavailable(retryAfterSeconds: 60, reason: "status_\(answer.status)")
                 }
             }
         }
-        // After a 401, it is not known whether the transaction exists in that environment.
+        // If an environment responded with 401, the transaction may still exist in that environment.
         throw refused ? .unavailable(retryAfterSeconds: 300, reason: "status_401") : .notFound
     }
 
@@ -82,7 +84,7 @@ package struct AppStoreServer: AppStoreAPI {
             \(request.onlyFailures ? ",\"onlyFailures\":true" : "")}
             """
         let answer = try await send(.post, target, as: request.bundleID, body: Array(body.utf8))
-        // Production answers 401 for an app that is not released, which has no history there.
+        // Production responds with 401 for an app that is not released. Such an app has no history in production.
         if answer.status == 401, request.environment == .production, urls.count > 1 {
             return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil)
         }
@@ -106,7 +108,7 @@ package struct AppStoreServer: AppStoreAPI {
         let answer = try await send(.put, target, as: request.bundleID, body: Array(Self.consumption.utf8))
         switch answer.status {
         case 200..<300: return
-        // Apple does not know a new key yet, or the app is not released.
+        // Apple does not accept a new key at once, and does not accept the key of an app that is not released.
         case 401: throw .unavailable(retryAfterSeconds: 300, reason: "status_401")
         default: throw .notFound
         }
@@ -114,7 +116,7 @@ package struct AppStoreServer: AppStoreAPI {
 
     // MARK: One request
 
-    /// Sends a request, and returns the response with any status but 429 and 5xx, which are retried.
+    /// Sends a request and returns the response. Responses with status 429 or 5xx are not returned but retried.
     private func send(
         _ method: OutgoingRequest.Method, _ url: URL, as bundleID: String, body: [UInt8] = []
     ) async throws(AppStoreAPIFailure) -> OutgoingResponse {
@@ -122,7 +124,7 @@ package struct AppStoreServer: AppStoreAPI {
         var reason = "busy"
         var retryAfter: Int?
         for attempt in 0..<Self.attemptsMax {
-            /// Seconds to wait before a retry, as requested by this attempt's response.
+            /// Seconds for which this attempt's response asks the client to wait before a retry.
             var asked: Int?
             do {
                 let answer = try await http.send(
@@ -139,7 +141,7 @@ package struct AppStoreServer: AppStoreAPI {
                 throw .unavailable(retryAfterSeconds: 300, reason: "no_token")
             }
             guard attempt < Self.backoffMilliseconds.count else { break }
-            // A random part of the pause keeps many requests from being retried at the same time.
+            // The random part of the pause keeps many requests from being retried at the same time.
             let pause = Self.backoffMilliseconds[attempt] + Int64.random(in: 0...200)
             if let asked, Int64(asked) * 1000 > pause { break }
             guard clock().advanced(byMilliseconds: pause) < deadline else { break }
@@ -158,8 +160,8 @@ package struct AppStoreServer: AppStoreAPI {
         return OutgoingRequest(method, url, fields: fields, body: body)
     }
 
-    /// Returns the seconds to wait. Apple's Retry-After is the time of the next attempt in milliseconds since 1970;
-    /// other servers send seconds.
+    /// Returns the seconds to wait. Apple's Retry-After contains the time of the next attempt, in milliseconds since
+    /// 1970. Other servers send seconds.
     private func seconds(_ retryAfter: Int?) -> Int? {
         guard let retryAfter else { return nil }
         guard retryAfter > 1_000_000_000 else { return min(max(retryAfter, 1), 3600) }

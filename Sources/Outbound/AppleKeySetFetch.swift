@@ -1,4 +1,4 @@
-// Fetches Apple's key set over HTTP. Parsing the keys and the schedule of fetches are elsewhere.
+// Fetches Apple's key set over HTTP. Other files parse the keys and decide when to fetch.
 
 package import Foundation
 package import Identity
@@ -6,16 +6,16 @@ package import Logging
 import StructuredLogging
 
 package struct AppleKeySetFetch: AppleKeySetSource {
-    /// Timeout of a fetch, for which a sign-in waits.
+    /// Timeout of a fetch in milliseconds. It is short because a sign-in waits for the fetch.
     static let timeoutMilliseconds = 5_000
-    /// Maximum bytes of a response; Apple's key set has about 2 KiB.
+    /// Maximum bytes of a response. Apple's key set has about 2 KiB.
     static let answerBytesMax = 262_144
 
     private let http: OutgoingHTTP
     private let url: URL
     private let logger: Logger
 
-    /// Creates the source. `url` is `APPLE_JWKS_URL`.
+    /// Creates the source. `url` is the URL in `APPLE_JWKS_URL`.
     package init(http: OutgoingHTTP, url: URL, logger: Logger) {
         self.http = http
         self.url = url
@@ -41,8 +41,8 @@ package struct AppleKeySetFetch: AppleKeySetSource {
 }
 
 enum CacheControl {
-    /// Returns the first `max-age` (RFC 9111, section 5.2.2.1) in seconds; nil when there is none or it is not a
-    /// number. Values above a century are clamped to a century.
+    /// Returns the first `max-age` (RFC 9111, section 5.2.2.1) in seconds. Returns nil when there is none or when it is
+    /// not a number. Values above a century are clamped to a century.
     static func maxAgeSeconds(_ field: String) -> Int? {
         for directive in field.split(separator: ",") {
             let parts = directive.split(separator: "=", maxSplits: 1).map { $0.filter { $0 != " " && $0 != "\t" } }

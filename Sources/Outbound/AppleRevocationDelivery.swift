@@ -1,5 +1,5 @@
-// Revokes the tokens of deleted people at Apple. The queue is in the store, and durable. Nothing is kept here between
-// two calls, so a restart needs no handling. Whose tokens they were is not known here.
+// Revokes the tokens of deleted users at Apple. The durable queue of tokens is in the store. No state is kept in memory
+// between two calls, so a restart needs no special handling. This file does not know whose tokens these were.
 
 package import Engine
 package import Identity
@@ -7,9 +7,10 @@ package import JourneyModel
 package import Logging
 
 package struct AppleRevocationDelivery: Sendable {
-    /// Poll interval of the queue in milliseconds, while nothing is due.
+    /// The pause between two reads of the queue in milliseconds, while nothing is due.
     static let pauseMilliseconds: Int64 = 1_000
-    /// Maximum seconds to wait after a failure: the wait doubles from 2 s to an hour, and retries never end.
+    /// Maximum seconds between a failure and the next attempt. The pause doubles from 2 s up to this maximum, an hour.
+    /// There is no last attempt.
     static let retrySecondsMax = 3_600
     /// Minimum milliseconds between two log lines about a persistent failure.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
@@ -20,7 +21,7 @@ package struct AppleRevocationDelivery: Sendable {
     private let logger: Logger
     private let failure: DeliveryFailure
 
-    /// `failure` records each failure.
+    /// - Parameter failure: records each failure, for the operator page.
     package init(
         queue: any AppleRevocationQueue, apple: AppleTokenEndpoint, clock: @escaping @Sendable () -> Moment,
         logger: Logger, failure: DeliveryFailure = DeliveryFailure()
@@ -48,8 +49,8 @@ package struct AppleRevocationDelivery: Sendable {
         }
     }
 
-    /// Sends the due revocations one after the other, the earliest due first. Returns a word about the last failure;
-    /// nil when there was none.
+    /// Sends the due revocations one after the other, the earliest due first. Returns a word about the last failure, or
+    /// nil when all succeeded.
     func deliverDue() async -> String? {
         var failure: String?
         do throws(AccountFailure) {
@@ -57,7 +58,8 @@ package struct AppleRevocationDelivery: Sendable {
                 failure = try await deliver(revocation) ?? failure
             }
         } catch {
-            // The revocation stays in the queue. If Apple has received it already, sending it again has no effect.
+            // The store failed, so the revocation stays in the queue. If Apple has already received it, sending it
+            // again has no effect.
             failure = "\(error)"
         }
         return failure
@@ -69,7 +71,7 @@ package struct AppleRevocationDelivery: Sendable {
             try await queue.delivered(revocation.id, at: clock())
             return nil
         case .failed(let reason):
-            // A call cancelled by the server's shutdown does not count as a failure of Apple's.
+            // A call that the server's shutdown cancelled does not count as a failed attempt.
             guard !Task.isCancelled else { return nil }
             let seconds = Self.retrySeconds(afterFailures: revocation.attemptCount + 1)
             try await queue.failed(revocation.id, tryAgainAt: clock().advanced(bySeconds: seconds))

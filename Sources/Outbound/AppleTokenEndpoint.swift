@@ -1,5 +1,5 @@
-// Apple's token and revoke endpoints: exchanges an authorization code for a sealed refresh token, and revokes a
-// refresh token. Storage of sealed tokens and retries are elsewhere.
+// Calls Apple's token and revoke endpoints: exchanges an authorization code for a sealed refresh token, and revokes a
+// refresh token. Other files store the sealed tokens and retry failed revocations.
 
 import Crypto
 package import Foundation
@@ -8,10 +8,11 @@ package import JourneyModel
 package import Secrets
 
 package struct AppleTokenEndpoint: AppleCodeExchange {
-    /// Timeout of an exchange. A sign-in waits for the exchange, and continues without a token after the timeout.
+    /// Timeout of an exchange in milliseconds. A sign-in waits for the exchange, and continues without a token after
+    /// the timeout.
     static let exchangeTimeoutMilliseconds = 5_000
     static let revokeTimeoutMilliseconds = 10_000
-    /// Maximum bytes of a response, which consists of three tokens and a number.
+    /// Maximum bytes of a response. A response consists of three tokens and a number.
     static let answerBytesMax = 32_768
 
     private let http: OutgoingHTTP
@@ -54,9 +55,9 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         }
     }
 
-    /// Seals the refresh token of a token response (RFC 6749, section 5.1) if its `id_token` is about the same person.
-    /// The code of another person must not store that person's token in this account, because the account's deletion
-    /// would then sign that person out.
+    /// Seals the refresh token of a token response (RFC 6749, section 5.1) if the response's `id_token` is about the
+    /// person who signs in. Otherwise the code belongs to another person, and that person's token must not be stored in
+    /// this account: deleting this account would revoke the token and sign the other person out.
     private func sealed(_ body: [UInt8], of identity: AppleIdentity) -> AppleCodeExchangeOutcome {
         guard let answer = AppleTokenResponse(body) else { return .failed(reason: "malformed_answer") }
         guard answer.subject == identity.subject else { return .failed(reason: "other_subject") }
@@ -66,7 +67,7 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         return .sealed(sealed)
     }
 
-    /// Returns the associated data of a seal (`AppleRevocation.subjectDigest`).
+    /// Returns the associated data with which a token is sealed (`AppleRevocation.subjectDigest`).
     private static func owner(_ subject: String) -> [UInt8] {
         Array(SHA256.hash(data: Data(subject.utf8)))
     }
@@ -75,9 +76,9 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
 
     enum Revoked: Equatable {
         case done
-        /// The token is unknown to Apple: it was revoked before, or has expired.
+        /// Apple does not know the token, because it was revoked before or has expired.
         case unknownToken
-        /// The call is to be retried; `reason` is a word for the log.
+        /// The call must be retried. `reason` is a word for the log.
         case failed(reason: String)
     }
 
@@ -91,7 +92,8 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
                 form, to: revokeURL, as: revocation.clientID, timeoutMilliseconds: Self.revokeTimeoutMilliseconds)
             switch (answer.status, AppleTokenResponse.errorCode(answer.body)) {
             case (200, _): return .done
-            // RFC 6749, section 5.2. Any other 400 is an error of ours, for example in the client secret.
+            // RFC 6749, section 5.2. A 400 with any other error is caused by this server, for example by the client
+            // secret.
             case (400, "invalid_grant"?), (400, "invalid_token"?): return .unknownToken
             case (let status, _): return .failed(reason: "status_\(status)")
             }
@@ -118,8 +120,8 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
 }
 
 enum FormBody {
-    /// application/x-www-form-urlencoded (URL Standard, section 5.2): percent-encodes all but letters, digits and
-    /// `*-._`.
+    /// Encodes the members as application/x-www-form-urlencoded (URL Standard, section 5.2): percent-encodes all
+    /// characters but letters, digits and `*-._`.
     static func text(_ members: [(name: String, value: String)]) -> String {
         members.map { "\(encoded($0.name))=\(encoded($0.value))" }.joined(separator: "&")
     }

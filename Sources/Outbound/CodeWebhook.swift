@@ -1,5 +1,5 @@
 // One call of the code webhook (contract, section 6): its body, its signature, and the meaning of the response.
-// Retries are in WebhookCodeDelivery.
+// WebhookCodeDelivery retries failed calls.
 
 import Crypto
 package import Foundation
@@ -9,13 +9,13 @@ package import Secrets
 
 package struct CodeWebhook: Sendable {
     static let timeoutMilliseconds = 10_000
-    /// Maximum bytes of a response, of which only the status is used.
+    /// Maximum bytes of a response. Only the status of the response is used.
     static let answerBytesMax = 65_536
 
     enum Outcome: Equatable {
         case delivered
-        /// Temporary: no response, 5xx, 408, 429, or a redirect, which is not followed. `reason` is a word for the
-        /// log.
+        /// The call may succeed later: there was no response, or a 5xx, 408, 429, or a redirect, which is not followed.
+        /// `reason` is a word for the log.
         case tryAgain(reason: String)
         /// The webhook rejected this call, and would reject the same call again.
         case refused(status: Int)
@@ -25,7 +25,7 @@ package struct CodeWebhook: Sendable {
     private let url: URL
     private let key: Secret<SymmetricKey>
 
-    /// Creates the webhook. `url` and `secret` are `OTP_WEBHOOK_URL` and `OTP_WEBHOOK_SECRET`.
+    /// Creates the webhook with the values of `OTP_WEBHOOK_URL` and `OTP_WEBHOOK_SECRET`.
     package init(http: OutgoingHTTP, url: URL, secret: Secret<String>) {
         self.http = http
         self.url = url
@@ -54,8 +54,8 @@ package struct CodeWebhook: Sendable {
         }
     }
 
-    /// Returns the body. `expires_in` is the whole seconds that the code has left, so that a late message does not
-    /// promise too much.
+    /// Returns the body. `expires_in` is the number of whole seconds until the code expires. It is computed at the time
+    /// of the call, so that a late message does not promise too much time.
     static func body(_ code: OutgoingCode, at now: Moment) -> [UInt8] {
         var json = JSONWriter()
         json.beginObject()
@@ -69,7 +69,8 @@ package struct CodeWebhook: Sendable {
         return json.bytes
     }
 
-    /// Returns the value of `X-Dwell-Signature`. It covers the time, so that a recorded call cannot be replayed later.
+    /// Returns the value of `X-Dwell-Signature`. The signature covers the time, so that a recorded call cannot be
+    /// replayed later.
     func signature(of body: [UInt8], atSecondsSince1970 now: Int64) -> String {
         var hmac = HMAC<SHA256>(key: key.reveal())
         hmac.update(data: Data("\(now).".utf8))

@@ -1,18 +1,18 @@
-// One HTTP exchange by libcurl, from the first option to the last byte. It blocks its thread, and is created, used and
-// released on that thread. Only `isWanted` reads what other threads change.
+// One HTTP exchange by libcurl, from the first option to the last byte. The exchange blocks its thread. The object is
+// created, used and released on that thread. Only `isWanted` reads values that other threads change.
 
 import CCurl
 import Foundation
 
-/// Not Sendable: libcurl's handle belongs to one thread at a time.
+/// The type is not Sendable, because only one thread at a time may use a libcurl handle.
 final class CurlTransfer {
-    /// Maximum bytes of all header lines together. Apple's have about 1 KiB.
+    /// Maximum bytes of all header lines together. The header lines of Apple's responses have about 1 KiB.
     static let headBytesMax = 65_536
 
     private let bytesMax: Int
     private let isWanted: () -> Bool
     private var headBytes = 0
-    /// Filled while the response arrives; the status is set at the end.
+    /// The response so far. It is filled while data arrives, and its status is set at the end.
     private var answer = OutgoingResponse(status: 0, body: [])
     private var isTooLong = false
 
@@ -21,8 +21,8 @@ final class CurlTransfer {
         self.isWanted = isWanted
     }
 
-    /// Performs the exchange. Returns after the timeout at the latest, and within about a second after `isWanted`
-    /// becomes false.
+    /// Performs the exchange. Returns after the timeout at the latest. If `isWanted` returns false, returns within
+    /// about a second.
     static func perform(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int, isWanted: @escaping () -> Bool
     ) -> Result<OutgoingResponse, OutgoingFailure> {
@@ -34,17 +34,18 @@ final class CurlTransfer {
         }
     }
 
-    /// Whether libcurl is initialised: once per process, before any handle, and never undone.
+    /// Whether libcurl is initialised. It is initialised once per process, before the first handle, and stays
+    /// initialised.
     private static let isReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
     private func run(
         _ handle: UnsafeMutableRawPointer, _ request: OutgoingRequest, timeoutMilliseconds: Int
     ) -> Result<OutgoingResponse, OutgoingFailure> {
-        // libcurl reads the list and the body until the exchange ends, within this function.
+        // libcurl reads the list and the body until the exchange ends. The exchange ends within this function.
         var fields: UnsafeMutablePointer<curl_slist>?
         defer { curl_slist_free_all(fields) }
-        // A name without a value makes libcurl omit that field. `Expect` is omitted, because our bodies need no 100
-        // Continue.
+        // A name without a value makes libcurl omit that field. `Expect` is omitted because the server does not need to
+        // wait for 100 Continue before it sends a body.
         for (name, value) in [("User-Agent", "dwell"), ("Connection", "close"), ("Expect", "")] + request.fields {
             guard let longer = curl_slist_append(fields, value.isEmpty ? "\(name):" : "\(name): \(value)") else {
                 return .failure(.unreachable)
@@ -57,7 +58,7 @@ final class CurlTransfer {
                 curl_shim_set_string(handle, CURLOPT_URL, request.url.absoluteString) == CURLE_OK,
                 curl_shim_set_list(handle, CURLOPT_HTTPHEADER, fields) == CURLE_OK,
                 request.method == .get || setBody(handle, body),
-                // With a body, libcurl sends POST unless another method is set.
+                // If there is a body, libcurl sends POST unless another method is set.
                 request.method != .put
                     || curl_shim_set_string(handle, CURLOPT_CUSTOMREQUEST, request.method.rawValue) == CURLE_OK
             else { return CURLE_FAILED_INIT }
@@ -74,14 +75,15 @@ final class CurlTransfer {
 
     // MARK: Options
 
-    /// Sets the limits and the TLS options. By libcurl's defaults, redirects are not followed, cookies and credentials
-    /// not stored, content not decompressed. The TLS defaults are set explicitly, because so much depends on them.
+    /// Sets the limits and the TLS options. By its defaults, libcurl does not follow redirects, store cookies or
+    /// credentials, or decompress content. The TLS options are set explicitly even where they equal the defaults,
+    /// because security depends on them.
     private func setBounds(_ handle: UnsafeMutableRawPointer, timeoutMilliseconds: Int) -> Bool {
         let numbers: [(CURLoption, Int)] = [
             (CURLOPT_TIMEOUT_MS, timeoutMilliseconds), (CURLOPT_CONNECTTIMEOUT_MS, timeoutMilliseconds),
             (CURLOPT_SSL_VERIFYPEER, 1), (CURLOPT_SSL_VERIFYHOST, 2), (CURLOPT_FOLLOWLOCATION, 0),
             (CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)), (CURLOPT_NOPROGRESS, 0),
-            // In a process with threads, libcurl must not use signals.
+            // libcurl must not use signals in a process with several threads.
             (CURLOPT_NOSIGNAL, 1),
         ]
         return numbers.allSatisfy { curl_shim_set_long(handle, $0, $1) == CURLE_OK }
@@ -90,7 +92,7 @@ final class CurlTransfer {
     }
 
     private func setBody(_ handle: UnsafeMutableRawPointer, _ body: UnsafeRawBufferPointer) -> Bool {
-        // An empty body is an empty text: without any pointer, libcurl would ask a callback for the body.
+        // An empty body is passed as an empty string. Without a pointer, libcurl would call a callback to get the body.
         curl_shim_set_long(handle, CURLOPT_POST, 1) == CURLE_OK
             && curl_shim_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)) == CURLE_OK
             && (body.baseAddress.map {
@@ -98,7 +100,7 @@ final class CurlTransfer {
             } ?? curl_shim_set_string(handle, CURLOPT_COPYPOSTFIELDS, "")) == CURLE_OK
     }
 
-    /// The callbacks get this object unretained: `perform` keeps it alive while libcurl may call them.
+    /// Registers the callbacks. They get this object unretained: `perform` keeps it alive while libcurl may call them.
     private func setReceivers(_ handle: UnsafeMutableRawPointer) -> Bool {
         let this = Unmanaged.passUnretained(self).toOpaque()
         return curl_shim_set_pointer(handle, CURLOPT_WRITEDATA, this) == CURLE_OK
@@ -121,7 +123,7 @@ final class CurlTransfer {
 
     // MARK: Receiving
 
-    /// Returns the number of bytes consumed; any number but `bytes.count` ends the exchange.
+    /// Returns the number of bytes consumed. Any number other than `bytes.count` makes libcurl end the exchange.
     private func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
         guard answer.body.count + bytes.count <= bytesMax else {
             isTooLong = true
@@ -138,7 +140,7 @@ final class CurlTransfer {
             return 0
         }
         let text = String(decoding: line, as: UTF8.self)
-        // Interim responses have headers of their own, so each status line begins a new response.
+        // Interim responses have header lines too, so each status line begins a new response.
         if text.hasPrefix("HTTP/") { answer = OutgoingResponse(status: 0, body: []) }
         let parts = text.split(separator: ":", maxSplits: 1)
         guard parts.count == 2 else { return line.count }

@@ -1,18 +1,18 @@
-// Content-Encoding: gzip for sent bodies (RFC 1952), by zlib.
+// Content-Encoding: gzip (RFC 1952) for the bodies of outgoing requests, by zlib.
 
 import CZlib
 
 enum GzipEncoding {
-    /// Returns the compressed bytes; nil when out of memory: the caller then sends the plain bytes.
+    /// Returns the compressed bytes, or nil when out of memory. If it is nil, the caller sends the plain bytes.
     static func deflate(_ plain: [UInt8]) -> [UInt8]? {
         var stream = z_stream()
-        // 15 bits of window, plus 16 for a gzip header and trailer instead of zlib's.
+        // A window of 15 bits, plus 16 to write a header and trailer of gzip instead of zlib.
         let code = deflateInit2_(
             &stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
             Int32(MemoryLayout<z_stream>.size))
         guard code == Z_OK else { return nil }
         defer { deflateEnd(&stream) }
-        // zlib only reads through `next_in`; its type is not const for historical reasons.
+        // zlib only reads the bytes at `next_in`. The pointer's type is not const for historical reasons.
         var input = plain
         var output = [UInt8](repeating: 0, count: Int(deflateBound(&stream, UInt(plain.count))))
         let written = input.withUnsafeMutableBufferPointer { bytes in

@@ -1,13 +1,14 @@
-// One request to an OCSP responder (RFC 6960, appendix A). It usually goes over plain http: the response is signed.
+// One request to an OCSP responder (RFC 6960, appendix A). The request usually uses plain http, because the response is
+// signed.
 
 package import Foundation
 
 package enum OCSPRequest {
     static let timeoutMilliseconds = 8_000
-    /// Maximum bytes of a response, which has about 3 kB with its certificates.
+    /// Maximum bytes of a response. A response with its certificates has about 3 kB.
     static let answerBytesMax = 65_536
 
-    /// Returns the DER response; nil when no response with status 200 arrived.
+    /// Returns the response in DER, or nil when no response with status 200 arrived.
     package static func send(_ request: [UInt8], to url: URL, _ http: OutgoingHTTP) async -> [UInt8]? {
         let answer = try? await http.send(
             OutgoingRequest(

@@ -1,5 +1,5 @@
-// One call of OutgoingHTTP in progress. It ends once, by whichever comes first: libcurl's result, cancellation by
-// its caller, or the server's shutdown.
+// One call of OutgoingHTTP in progress. The call ends once, through the first of these: libcurl's result, cancellation
+// by its caller, or the server's shutdown.
 
 import Synchronization
 
@@ -17,7 +17,7 @@ final class OutgoingCall: Sendable {
 
     var hasEnded: Bool { state.withLock { $0.result != nil } }
 
-    /// Stores the continuation, which resumes when the call ends, or now if it has ended already.
+    /// Stores the continuation. It is resumed when the call ends, or immediately if the call has already ended.
     func begin(_ continuation: CheckedContinuation<Result, Never>) {
         let result = state.withLock { state in
             if state.result == nil { state.continuation = continuation }

@@ -1,5 +1,5 @@
-// Makes all HTTP calls of the server, by libcurl with all limits set. Nothing here depends on a call's receiver or
-// purpose. Errors never contain a URL, a field or a body, because all three carry secrets.
+// Makes all HTTP calls of the server, by libcurl with all limits set. This file does not depend on the receivers and
+// purposes of the calls. Its errors never contain a URL, a field or a body, because these carry secrets.
 
 package import Foundation
 import Synchronization
@@ -29,7 +29,7 @@ package struct OutgoingRequest: Sendable {
 package struct OutgoingResponse: Hashable, Sendable {
     package var status: Int
     package var cacheControl: String?
-    /// `Retry-After` in seconds; nil when it is absent, or a date.
+    /// The value of `Retry-After` in seconds. Nil when the field is absent, or is a date.
     package var retryAfterSeconds: Int?
     package var body: [UInt8]
 }
@@ -37,12 +37,12 @@ package struct OutgoingResponse: Hashable, Sendable {
 /// The reason why a call has no response. The raw values are for logs.
 package enum OutgoingFailure: String, Error, Hashable, Sendable {
     case timedOut = "timed_out"
-    /// No connection, or a broken one.
+    /// No connection could be made, or the connection broke.
     case unreachable
-    /// The certificate is not trusted by the system for that name.
+    /// The system does not trust the server's certificate for that host name.
     case notTrusted = "not_trusted"
     case answerTooLong = "answer_too_long"
-    /// The response is a redirect, which is never followed: the request is meant for one address.
+    /// The response is a redirect. Redirects are never followed, because a request is meant for one address only.
     case redirected
     /// The maximum number of calls is already in progress.
     case busy
@@ -50,10 +50,10 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
     case cancelled
 }
 
-/// Safe to use from every thread.
+/// A client for outgoing HTTP calls. Every thread may use it.
 package final class OutgoingHTTP: Sendable {
-    /// Maximum number of calls in progress. A caller that must not be blocked by the slow server of another caller
-    /// uses a separate OutgoingHTTP.
+    /// Maximum number of calls in progress. Callers that must not wait for each other's slow servers use separate
+    /// OutgoingHTTP objects.
     static let callsMax = 64
 
     private struct State {
@@ -73,16 +73,17 @@ package final class OutgoingHTTP: Sendable {
     }
 
     /// - Parameters:
-    ///   - timeoutMilliseconds: limit of the whole call: name resolution, connecting, TLS, sending, and receiving up
-    ///     to the last byte.
-    ///   - answerBytesMax: limit of the response's content, decoded; a longer response ends the call.
+    ///   - timeoutMilliseconds: the limit of the whole call: name resolution, connecting, TLS, sending, and receiving
+    ///     up to the last byte.
+    ///   - answerBytesMax: the limit of the response's content in bytes, after decoding. A longer response ends the
+    ///     call.
     package func send(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int
     ) async throws(OutgoingFailure) -> OutgoingResponse {
         let call = OutgoingCall()
         try begin(call)
-        // Each call has its own thread, because libcurl blocks. A call's slot is freed only when its thread ends, so
-        // that there are never more threads than slots.
+        // Each call has its own thread, because libcurl blocks the thread. A call's slot is freed only when its thread
+        // ends, so there are never more threads than slots.
         let thread = Thread { [self] in
             call.end(
                 with: CurlTransfer.perform(
@@ -101,7 +102,7 @@ package final class OutgoingHTTP: Sendable {
         }.get()
     }
 
-    /// Rejects further calls, and ends those in progress as `cancelled`.
+    /// Rejects further calls, and ends the calls in progress as `cancelled`.
     package func close() {
         let calls = state.withLock { state in
             state.isClosed = true

@@ -1,5 +1,5 @@
-// `AnalyticsCapture` on PostHog's capture protocol: POST HOST/batch/ with a key and a list of events, gzip. PostHog
-// drops duplicates by uuid, timestamp, name and distinct_id, so a batch may be sent twice.
+// `AnalyticsCapture` for PostHog's capture protocol: POST HOST/batch/ with a key and a list of events, compressed with
+// gzip. PostHog drops events with equal uuid, timestamp, name and distinct_id, so a batch may be sent twice.
 
 import Crypto
 package import Engine
@@ -8,16 +8,18 @@ import JourneyModel
 package import Secrets
 
 package struct PostHogCapture: AnalyticsCapture {
-    /// Timeout of a batch of two hundred events, also when the service is slow.
+    /// Timeout of one call in milliseconds. It suffices for two hundred events, even when the service is slow.
     static let timeoutMilliseconds = 20_000
-    /// Maximum bytes of a response. The service's is a word or two; a proxy's error page may be longer.
+    /// Maximum bytes of a response. The service responds with one or two words; the error page of a proxy may be
+    /// longer.
     static let answerBytesMax = 64 * 1024
 
     private let http: OutgoingHTTP
     private let url: URL
     private let key: Secret<String>
 
-    /// Creates the client. `host` is `POSTHOG_HOST`; it may have a path, which precedes the service's own.
+    /// Creates the client. `host` is the URL in `POSTHOG_HOST`. If that URL has a path, the service's paths are
+    /// appended to it.
     package init(http: OutgoingHTTP, host: URL, key: Secret<String>) {
         self.http = http
         url = host.appending(path: "batch/", directoryHint: .isDirectory)
@@ -39,8 +41,8 @@ package struct PostHogCapture: AnalyticsCapture {
         }
     }
 
-    /// Returns what a response means. 400, 413 and 422 reject the events, and a retry cannot succeed. A rejected
-    /// credential (401, 403) is for the operator to fix, and until then the events wait.
+    /// Returns what a response means. After 400, 413 and 422 the same events would be rejected again. After 401 and 403
+    /// the operator must fix the credential, and the events wait until then.
     static func outcome(of answer: OutgoingResponse) -> CaptureOutcome {
         switch answer.status {
         case 200..<300: .taken
@@ -63,8 +65,9 @@ package struct PostHogCapture: AnalyticsCapture {
         return writer.bytes
     }
 
-    /// Returns the event_id in lower case if it is a UUID. Otherwise returns the first 16 bytes of a digest of driver
-    /// and event_id, as a UUID of version 8 (RFC 9562, section 5.8), so that an event always has the same UUID.
+    /// Returns the UUID of an event. It is the event_id in lower case, if that is a UUID. Otherwise it is made from the
+    /// first 16 bytes of a digest of driver and event_id, as a UUID of version 8 (RFC 9562, section 5.8), so that an
+    /// event always has the same UUID.
     static func uuid(of event: FeedEvent) -> String {
         if let uuid = UUID(uuidString: event.eventID) { return uuid.uuidString.lowercased() }
         var bytes = Array(
@@ -99,9 +102,10 @@ extension JSONWriter {
         member("timestamp", RFC3339.text(of: event.occurredAt))
         name("properties")
         beginObject()
-        // Some versions of the service read this property, others the event's `distinct_id`.
+        // Some versions of the service read this property. Other versions read the event's member `distinct_id`.
         member("distinct_id", event.driver.rawValue)
-        // PostHog would locate the server's address, which says nothing about the driver.
+        // Otherwise PostHog would locate the event by this server's IP address, which is unrelated to the driver's
+        // location.
         name("$geoip_disable")
         bool(true)
         member("$lib", "dwell")
@@ -114,7 +118,7 @@ extension JSONWriter {
         member("transition", event.verdict.transition.rawValue)
         member("reason", event.verdict.reason?.rawValue)
         member("ended_by", event.endedBy?.rawValue)
-        // The steps that the event proves. They are not sent as events, since no client sent them.
+        // The steps that the event proves. They are a property here and no events, because no client sent them.
         implied(event.verdict)
         if let metadata = event.metadata {
             name("metadata")

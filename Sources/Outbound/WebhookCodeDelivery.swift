@@ -1,5 +1,5 @@
-// Delivers one-time codes to the webhook, outside of requests. Each code is retried with growing pauses until it
-// expires. The HTTP call and its signature are in CodeWebhook. Log lines contain neither codes nor phone numbers.
+// Delivers one-time codes to the webhook, outside of requests. A failed call is repeated with growing pauses until its
+// code expires. CodeWebhook makes the HTTP call and signs it. Log lines contain neither codes nor phone numbers.
 
 package import Engine
 package import Identity
@@ -9,33 +9,35 @@ import Secrets
 import StructuredLogging
 import Synchronization
 
-/// Safe to use from every thread. Delivers while `run` runs.
+/// The queue of codes, and its delivery while `run` runs. Every thread may use it.
 package final class WebhookCodeDelivery: CodeDelivery {
-    /// Maximum number of codes in progress or queued: as many as the default of OTP_SENDS_TOTAL admits in an hour.
-    /// Further codes are dropped, and the phone requests another one.
+    /// Maximum number of codes in progress or queued. It equals the number of codes that the default of OTP_SENDS_TOTAL
+    /// allows in an hour. Further codes are dropped, and the phone has to request another code.
     static let codesMax = 1_000
-    /// Maximum pause. The pause doubles after each failure, up to this maximum.
+    /// Maximum pause between two attempts. The pause doubles after each failure, up to this maximum.
     static let pauseMillisecondsMax: Int64 = 15_000
-    /// Milliseconds of one sleep. A pause consists of several, so that a shutdown does not wait long.
+    /// Length of one sleep in milliseconds. A pause consists of several sleeps, so that a shutdown need not wait for
+    /// the whole pause.
     static let pieceMilliseconds: Int64 = 250
-    /// Seconds for which the server waits at shutdown for codes in progress, unless it has less time.
+    /// Seconds for which the server waits at shutdown for the codes in progress. It waits less if its own shutdown
+    /// limit is shorter.
     package static let drainSeconds = 3
-    /// Minimum milliseconds between two log lines about a persistent failure, however many codes wait.
+    /// Minimum milliseconds between two log lines about a persistent failure, for all waiting codes together.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private struct State {
         var count = 0
-        /// When each code in progress or queued was issued, by job number.
+        /// For each code in progress or queued: when it was issued. The key is the job number.
         var issuedAt: [Int: Moment] = [:]
-        /// Job number of the newest code for each phone number. Older codes are not sent: they are worthless and would
-        /// confuse.
+        /// For each phone number: the job number of its newest code. Older codes are not sent, because they are
+        /// worthless and would confuse the user.
         var newest: [String: Int] = [:]
         var lastNumber = 0
         var isDraining = false
         var lastLog: Moment?
     }
 
-    /// Failures of calls to the webhook.
+    /// The last failed call of the webhook.
     package let failure = DeliveryFailure()
 
     private struct Job: Sendable {
@@ -61,14 +63,14 @@ package final class WebhookCodeDelivery: CodeDelivery {
         self.clock = clock
         self.logger = logger
         self.drainSeconds = drainSeconds
-        // `deliver` never puts more than `codesMax` codes into the stream, so that none is dropped here.
+        // `deliver` limits the codes in the stream to `codesMax`, so the stream never drops a code.
         (jobs, feed) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.codesMax))
     }
 
     /// Number of codes in progress or queued.
     package var codesWaiting: Int { state.withLock { $0.count } }
 
-    /// When the oldest code in progress or queued was issued; nil when there is none.
+    /// When the oldest code in progress or queued was issued; nil when there is no such code.
     package var oldestWaitingSince: Moment? { state.withLock { $0.issuedAt.values.min() } }
 
     package func deliver(_ code: OutgoingCode) {
@@ -84,10 +86,10 @@ package final class WebhookCodeDelivery: CodeDelivery {
         feed.yield(Job(code: code, number: number))
     }
 
-    /// Delivers codes until the task is cancelled, and then for at most `drainSeconds`, in which each remaining code
-    /// is sent once more.
+    /// Delivers codes until the task is cancelled. Then spends at most `drainSeconds` on sending each remaining code
+    /// once more.
     package func run() async {
-        // Not a child task: cancelling this task must not cancel calls to the webhook.
+        // `work` is not a child task, because cancelling this task must not cancel calls to the webhook.
         let work = Task { await deliverAll() }
         do {
             while true { try await Task.sleep(for: .seconds(3600)) }

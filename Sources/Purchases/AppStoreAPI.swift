@@ -1,18 +1,18 @@
-// The port to Apple's App Store Server API. The signed data that it returns is verified like data from any other
-// source.
+// The port to Apple's App Store Server API. The signed data that the API returns is verified like signed data from any
+// other source.
 
 package import JourneyModel
 
 package enum AppStoreAPIFailure: Error, Hashable, Sendable {
-    /// No environment of any app has this transaction.
+    /// None of the configured apps has this transaction, in any environment.
     case notFound
-    /// Apple is unreachable, too slow, or limits requests. `reason` is one word for the log.
+    /// Apple is unreachable or too slow, or limits the number of requests. `reason` is one word for the log.
     case unavailable(retryAfterSeconds: Int, reason: String)
 }
 
 package protocol AppStoreAPI: Sendable {
-    /// Returns the `signedTransactionInfo` of a transaction id (1 to 64 digits): from production, or from the sandbox
-    /// if production does not have the transaction.
+    /// Returns the `signedTransactionInfo` of the transaction with this id (1 to 64 digits). Looks in the sandbox if
+    /// production does not have the transaction.
     func signedTransaction(_ id: String) async throws(AppStoreAPIFailure) -> String
 
     /// Returns one page of the notifications that Apple sent, oldest first.
@@ -29,9 +29,9 @@ package struct NotificationHistoryRequest: Hashable, Sendable {
     package var bundleID: String
     package var from: Moment
     package var to: Moment
-    /// Whether to return only notifications that this server did not accept.
+    /// Whether Apple returns only the notifications that it could not deliver to this server.
     package var onlyFailures: Bool
-    /// The token from the previous page.
+    /// The `nextPageToken` of the previous page; nil for the first page.
     package var pageToken: String?
 
     package init(
@@ -49,7 +49,7 @@ package struct NotificationHistoryRequest: Hashable, Sendable {
 
 package struct NotificationHistoryPage: Hashable, Sendable {
     package var signedPayloads: [String]
-    /// Nil for the last page.
+    /// The token with which to request the next page; nil for the last page.
     package var nextPageToken: String?
 
     package init(signedPayloads: [String], nextPageToken: String?) {

@@ -1,11 +1,11 @@
-// Verifies App Store data signed by Apple: form, algorithm, certificates, signature, app, environment, claims, in that
-// order. Does not know HTTP or the driver who made the purchase.
+// Verifies App Store data signed by Apple. The checks are, in this order: form, algorithm, certificates, signature,
+// app, environment, claims. This file does not depend on HTTP, or on the driver who made the purchase.
 
 package import JourneyModel
 
 package struct AppStoreVerifier: Sendable {
-    /// Maximum lead of `signedDate` over this server's clock. Without this limit, a fact dated far in the future would
-    /// override all others until that date, because the fact with the latest `signedDate` wins.
+    /// Maximum seconds by which `signedDate` may be ahead of this server's clock. The fact with the latest `signedDate`
+    /// wins. Without this limit, a fact dated far in the future would override all other facts until that date.
     package static let clockSkewSecondsMax = 600
 
     private let apps: [AppStoreApp]
@@ -13,8 +13,8 @@ package struct AppStoreVerifier: Sendable {
     private let chain: CertificateChain
     private let headers = AcceptedHeaders()
 
-    /// If `apps` is empty, all data is rejected. `.xcode` and `.localTesting` accept purchases from StoreKit testing in
-    /// Xcode, **whose signature proves nothing**; use these two only for development.
+    /// Creates the verifier. If `apps` is empty, all data is rejected. `.xcode` and `.localTesting` accept purchases
+    /// from StoreKit testing in Xcode, **whose signature proves nothing**; use these two only for development.
     package init(
         apps: [AppStoreApp], environments: Set<AppStoreEnvironment> = [.production, .sandbox],
         chain: CertificateChain = CertificateChain()
@@ -33,8 +33,8 @@ package struct AppStoreVerifier: Sendable {
         return fact
     }
 
-    /// Verifies `signedRenewalInfo`. Renewal information has no bundle id, so its subscription must be that of
-    /// `transaction`.
+    /// Verifies `signedRenewalInfo`. Renewal information has no bundle id, so it is accepted only if it is about the
+    /// subscription of `transaction`.
     package func renewal(
         _ text: String, beside transaction: TransactionFact, now: Moment
     ) async throws(PurchaseRefusal) -> RenewalFact {
@@ -46,7 +46,8 @@ package struct AppStoreVerifier: Sendable {
         return fact
     }
 
-    /// Verifies the `signedPayload` of a notification, and separately the transaction and the renewal in it.
+    /// Verifies the `signedPayload` of a notification. The transaction and the renewal inside have their own
+    /// signatures, which are verified too.
     package func notification(_ text: String, now: Moment) async throws(PurchaseRefusal) -> StoreNotification {
         let signed = try SignedPayload(text, headers: headers)
         // Xcode sends no notifications.
@@ -70,7 +71,7 @@ package struct AppStoreVerifier: Sendable {
         }
         var renewal: RenewalFact?
         if let text = envelope.signedRenewal {
-            // Without a transaction, the app of the renewal is unknown.
+            // Renewal information has no bundle id. Without a transaction, its app is unknown.
             guard let transaction else { throw .wrongClaims }
             renewal = try await self.renewal(text, beside: transaction, now: now)
         }
@@ -80,8 +81,8 @@ package struct AppStoreVerifier: Sendable {
             signedDate: signed.signedDate, payload: signed.payload)
     }
 
-    /// Accepts a payload from Xcode without verification if `allowsXcode` is true and its environment is configured.
-    /// All others must be signed by Apple.
+    /// Verifies a payload by its signature. If `allowsXcode` is true, a payload from an environment of Xcode is
+    /// accepted without a valid signature, provided that the environment is configured.
     private func verify(_ signed: SignedPayload, now: Moment, allowsXcode: Bool) async throws(PurchaseRefusal) {
         if allowsXcode, let environment = try? signed.claims.environment(), !environment.isSignedByApple,
             environments.contains(environment)

@@ -1,16 +1,17 @@
-// Apple Root CA - G3, the root that signs App Store data (https://www.apple.com/certificateauthority/). The root of a
-// chain must equal these bytes; a different certificate with the same name or key is rejected.
+// Apple Root CA - G3, the root of the certificates that sign App Store data
+// (https://www.apple.com/certificateauthority/). The root of a chain must equal these bytes. A different certificate
+// with the same name or key is rejected.
 
 import Foundation
 import SwiftASN1
 import X509
 
 package enum AppleRootCertificate {
-    /// DER, 583 bytes, valid until 2039-04-30. SHA-256
-    /// 63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179, as Apple publishes it.
+    /// The certificate in DER, 583 bytes, valid until 2039-04-30. Its SHA-256, as Apple publishes it, is
+    /// 63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179.
     package static let g3 = Array(Data(base64Encoded: base64, options: .ignoreUnknownCharacters) ?? Data())
 
-    /// Returns the DER bytes of a certificate file in PEM or DER; nil for any other file.
+    /// Returns the DER bytes of a certificate file in PEM or DER, or nil for any other file.
     package static func der(of file: [UInt8]) -> [UInt8]? {
         if (try? Certificate(derEncoded: file)) != nil { return file }
         guard let document = try? PEMDocument(pemString: String(decoding: file, as: UTF8.self)),

@@ -1,7 +1,7 @@
-// Checks whether the three certificates of an `x5c` header (RFC 7515, section 4.1.6) are Apple's, issued for
-// signing App Store data, and valid at a given time. The library builds and validates the chain; the rest is
-// checked here: the number and order of the certificates, the bytes of the root, Apple's two marker extensions, and
-// the type of the leaf's key.
+// Checks whether the three certificates of an `x5c` header (RFC 7515, section 4.1.6) are Apple's, are meant for signing
+// App Store data, and were valid at a given time. The library builds and validates the chain. This file checks the
+// rest: the number and order of the certificates, the bytes of the root, Apple's two marker extensions, and the type of
+// the leaf's key.
 
 internal import Caching
 package import Crypto
@@ -13,23 +13,23 @@ internal import Synchronization
 @_spi(FixedExpiryValidationTime) import X509
 
 package final class CertificateChain: Sendable {
-    /// Leaf, intermediate, root.
+    /// The leaf, the intermediate and the root.
     static let certificateCount = 3
-    /// Limit of each certificate, checked before parsing. Apple's have at most 1.1 KB.
+    /// Maximum bytes of each certificate, checked before parsing. Apple's certificates have at most 1.1 KB.
     static let certificateBytesMax = 4096
-    /// Maximum number of cached chains; Apple uses few leaf certificates at a time. Only valid chains are cached, so
+    /// Maximum number of cached chains. Apple uses few leaf certificates at a time. Only valid chains are cached, so
     /// clients cannot fill the cache.
     private static let cachedChainsMax = 32
 
     private struct TrustedLeaf: Sendable {
         var key: P256.Signing.PublicKey
-        /// The period in which all three certificates are valid, in seconds since 1970, both ends included.
+        /// The period in which all three certificates are valid, in seconds since 1970. Both ends are included.
         var validity: ClosedRange<Int64>
     }
 
-    /// A cache key: the whole chain is compared, but only the last 16 bytes of each certificate are hashed. They are
-    /// part of its signature, which differs between certificates. Hashing all 3 kB would take a tenth of the time of a
-    /// notification.
+    /// The key of a cached chain. Two keys are equal if all bytes of the chains are equal. The hash uses only the last
+    /// 16 bytes of each certificate. These bytes are part of the certificate's signature, which differs between
+    /// certificates. Hashing all 3 kB would take a tenth of the time in which a notification is processed.
     private struct ChainKey: Hashable, Sendable {
         var chain: [[UInt8]]
 
@@ -40,24 +40,25 @@ package final class CertificateChain: Sendable {
         }
     }
 
-    /// DER.
+    /// The accepted root certificates, in DER.
     private let roots: [[UInt8]]
-    /// Leaf certificates revoked by Apple, in DER. Few, because only the certificates of stored facts are checked.
+    /// The leaf certificates that Apple revoked, in DER. There are few, because only the certificates of stored facts
+    /// are checked for revocation.
     private let revoked = Mutex<Set<[UInt8]>>([])
     private let cache = Mutex(TwoGenerationCache<ChainKey, TrustedLeaf>(generationCountMax: cachedChainsMax / 2))
 
-    /// `roots` in DER. Only tests use a root other than Apple's.
+    /// - Parameter roots: the accepted root certificates, in DER. Only tests use a root other than Apple's.
     package init(roots: [[UInt8]] = [AppleRootCertificate.g3]) {
         self.roots = roots
     }
 
-    /// Returns the key of the leaf if the chain was valid at `time`, when the data was signed; the leaf may have
-    /// expired later. `chain`: DER, the leaf first.
+    /// Returns the public key of the leaf if the chain was valid at `time`. Callers pass the time when the data was
+    /// signed, because the leaf may have expired since. `chain` contains the certificates in DER, the leaf first.
     package func leafKey(of chain: [[UInt8]], at time: Moment) async throws(PurchaseRefusal) -> P256.Signing.PublicKey {
         guard chain.count == Self.certificateCount, chain.allSatisfy({ $0.count <= Self.certificateBytesMax }) else {
             throw .wrongChain
         }
-        // The cheapest check first.
+        // This check is the cheapest one, so it is the first.
         guard roots.contains(chain[2]) else { throw .untrustedRoot }
         guard !revoked.withLock({ $0.contains(chain[0]) }) else { throw .revokedCertificate }
         let second = time.secondsSinceEpoch
@@ -100,37 +101,39 @@ package final class CertificateChain: Sendable {
         guard
             case .validCertificate(let valid) = await verifier.validate(
                 leaf: leaf, intermediates: CertificateStore([intermediate])),
-            // The library may find a shorter path from the leaf to the root.
+            // The library may have found a shorter path from the leaf to the root, so compare the path that it
+            // validated.
             Array(valid) == certificates, let key = P256.Signing.PublicKey(leaf.publicKey)
         else { throw .wrongCertificate }
         return TrustedLeaf(key: key, validity: first...last)
     }
 }
 
-/// The extensions by which Apple marks the purpose of a certificate. Without this check, every developer
+/// The extensions by which Apple marks the purpose of a certificate. Without the check for them, every developer
 /// certificate that chains up to the same root would be accepted.
 private struct AppleMarkers: VerifierPolicy {
-    /// "Mac App Store Receipt Signing", also used for App Store server data.
+    /// The extension of the leaf: "Mac App Store Receipt Signing". Apple also uses it for App Store server data.
     static let leaf: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 11, 1]
-    /// "Apple Worldwide Developer Relations".
+    /// The extension of the intermediate: "Apple Worldwide Developer Relations".
     static let intermediate: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 1]
 
-    /// Without this list, the library rejects the certificates if Apple marks these extensions as critical.
+    /// The extensions that this policy handles. Without this list, the library would reject the certificates if Apple
+    /// marked the extensions as critical.
     let verifyingCriticalExtensions = [leaf, intermediate]
 
-    /// Accepts every chain: `CertificateChain.verify` has already checked both extensions (`missingMarker`).
+    /// Accepts every chain, because `CertificateChain.verify` has already checked both extensions (`missingMarker`).
     func chainMeetsPolicyRequirements(chain: UnverifiedCertificateChain) -> PolicyEvaluationResult { .meetsPolicy }
 }
 
 extension Moment {
-    /// Rounded down.
+    /// The time in whole seconds since 1970, rounded down.
     fileprivate var secondsSinceEpoch: Int64 {
         millisecondsSinceEpoch / 1000 - (millisecondsSinceEpoch % 1000 < 0 ? 1 : 0)
     }
 }
 
 extension Date {
-    /// X.509 times have whole seconds, and years of four digits.
+    /// The time in seconds since 1970. X.509 times have whole seconds, and years of four digits.
     fileprivate var secondsSinceEpoch: Int64 {
         Int64(timeIntervalSince1970.clamped(to: -1e12...1e12))
     }

@@ -1,5 +1,6 @@
-// Asks Apple's OCSP responder (RFC 6960) in the background, once a day per leaf, whether the certificates of stored
-// facts were revoked. Facts signed by a revoked leaf no longer count. A missing or invalid response changes nothing.
+// Asks Apple's OCSP responder (RFC 6960) whether the certificates that signed stored facts were revoked. Each leaf is
+// checked in the background, once a day. Facts signed by a revoked leaf no longer count. A missing or invalid response
+// changes nothing.
 
 package import Foundation
 package import JourneyModel
@@ -7,10 +8,10 @@ import SwiftASN1
 import Synchronization
 @_spi(FixedExpiryValidationTime) import X509
 
-/// The certificates that signed facts, as stored.
+/// The certificates that signed stored facts, as found in the JWS header.
 package struct PurchaseSigner: Hashable, Sendable {
     package var id: Int64
-    /// The JWS header, base64url.
+    /// The JWS header in base64url.
     package var header: String
     package var checkedAt: Moment?
     package var isRevoked: Bool
@@ -25,14 +26,14 @@ package struct PurchaseSigner: Hashable, Sendable {
 
 package struct CertificateStatus: Sendable {
     package static let intervalSeconds = 86_400
-    /// Interval at which each process reads the stored signers: a leaf that one process found revoked is rejected by
-    /// all within this time.
+    /// Seconds between two reads of the stored signers. When one process finds that a leaf is revoked, all other
+    /// processes reject the leaf within this time.
     static let pauseSeconds = 600
 
     package enum Finding: Hashable, Sendable {
         case good
         case revoked
-        /// The responder did not respond.
+        /// There was no response.
         case unknown
     }
 
@@ -43,7 +44,7 @@ package struct CertificateStatus: Sendable {
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Finding) -> Void
 
-    /// `query` posts a DER request to a responder, within a time limit, and returns nil if there is no response.
+    /// - Parameter query: posts a DER request to a responder. Returns nil if there is no response within a time limit.
     package init(
         signers: @escaping @Sendable () async throws -> [PurchaseSigner],
         record: @escaping @Sendable (_ signer: Int64, _ isRevoked: Bool, Moment) async throws -> Void,
@@ -66,7 +67,7 @@ package struct CertificateStatus: Sendable {
         }
     }
 
-    /// Checks all signers once.
+    /// Reads all stored signers once, and checks those that are due.
     func check() async {
         guard let signers = try? await signers() else { return }
         for signer in signers {
@@ -89,11 +90,12 @@ package struct CertificateStatus: Sendable {
         let parsed = certificates.compactMap { try? Certificate(derEncoded: $0) }
         guard parsed.count == CertificateChain.certificateCount else { return .unknown }
         let requester = Requester(query: query)
-        // A time when all three were valid, so that leaves that have expired since are checked too.
+        // The beginning of the period in which all three certificates are valid. With this time, a leaf that has
+        // expired since is checked too.
         let time = parsed.map(\.notValidBefore).max() ?? Date()
         var verifier = Verifier(rootCertificates: CertificateStore([parsed[2]])) {
             RFC5280Policy(fixedExpiryValidationTime: time)
-            // Fails only for a valid response with the status revoked.
+            // Validation fails only for a valid response with the status revoked.
             OCSPVerifierPolicy(failureMode: .soft, requester: requester)
         }
         let result = await verifier.validate(leaf: parsed[0], intermediates: CertificateStore([parsed[1]]))

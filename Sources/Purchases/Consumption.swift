@@ -1,13 +1,13 @@
-// Apple's requests for consumption information (CONSUMPTION_REQUEST), and the driver's consent, without which they are
-// not answered. Apple sends such a request when a customer asks for a refund.
+// Apple's requests for consumption information (CONSUMPTION_REQUEST), and the driver's consent to answering them. Apple
+// sends such a request when a customer asks for a refund. Without consent, the request is not answered.
 
 package import Identity
 package import JourneyModel
 
-/// A driver's last answer to whether Apple may be told how a purchase was used.
+/// A driver's consent, or refusal, to telling Apple how a purchase was used.
 package struct ConsumptionConsent: Hashable, Sendable {
     package var isGiven: Bool
-    /// When it last changed.
+    /// When `isGiven` last changed.
     package var changedAt: Moment
 
     package init(isGiven: Bool, changedAt: Moment) {
@@ -16,7 +16,7 @@ package struct ConsumptionConsent: Hashable, Sendable {
     }
 }
 
-/// A request of Apple's that has no outcome yet.
+/// A request from Apple that has no outcome yet.
 package struct ConsumptionRequest: Hashable, Sendable {
     package var id: Int64
     package var environment: AppStoreEnvironment
@@ -24,9 +24,10 @@ package struct ConsumptionRequest: Hashable, Sendable {
     package var transactionID: String
     /// When Apple signed the request.
     package var requestedAt: Moment
-    /// Failed attempts to answer.
+    /// The number of failed attempts to answer.
     package var attemptCount: Int
-    /// Whether the owner of the purchase consents now; false if consent was withdrawn, or if the purchase has no owner.
+    /// Whether the owner of the purchase consents now. False if the owner has withdrawn consent, or if the purchase has
+    /// no owner.
     package var hasConsent: Bool
 
     package init(
@@ -45,17 +46,18 @@ package struct ConsumptionRequest: Hashable, Sendable {
 
 package enum ConsumptionOutcome: String, Hashable, Sendable, CaseIterable {
     case answered
-    /// The owner of the purchase had not given consent, or has withdrawn it: no answer was sent.
+    /// No answer was sent, because the owner of the purchase had not given consent or has withdrawn it.
     case noConsent = "no_consent"
-    /// Not answered within twelve hours, because Apple was unreachable or the API is not configured.
+    /// No answer was sent within twelve hours, because Apple was unreachable or the API is not configured.
     case tooLate = "too_late"
     /// Apple did not accept the answer.
     case rejected
 }
 
-/// The durable queue of requests. Every method that changes it returns once the change is on disk.
+/// The durable queue of requests. Every method that changes the queue returns once the change is on disk.
 package protocol ConsumptionQueue: Sendable {
-    /// Returns the request whose next attempt is due first, with the current `hasConsent`; nil if none is due.
+    /// Returns the request whose next attempt is due first, with the current `hasConsent`. Returns nil if no attempt is
+    /// due.
     func nextConsumptionRequest(dueAt now: Moment) async throws(AccountFailure) -> ConsumptionRequest?
 
     func finish(_ request: Int64, _ outcome: ConsumptionOutcome, at now: Moment) async throws(AccountFailure)

@@ -1,16 +1,17 @@
-// Answers Apple's requests for consumption information, only with the consent of the purchase's owner. Runs separately
-// from the notification route, whose response does not wait for the answer. After a restart, an answer may be sent
-// twice, which changes nothing at Apple; the only state is the durable queue.
+// Answers Apple's requests for consumption information, only with the consent of the purchase's owner. The answers are
+// sent by a separate task; the notification route responds without waiting for it. The only state is the durable queue.
+// After a restart, an answer may be sent twice, which has no effect at Apple.
 
 import Identity
 package import JourneyModel
 
 package struct ConsumptionAnswers: Sendable {
-    /// How long after its request Apple accepts an answer.
+    /// Seconds after its request within which Apple accepts an answer.
     package static let answerSecondsMax = 12 * 3_600
-    /// Poll interval of the queue while nothing is due.
+    /// The pause between two reads of the queue in milliseconds, while nothing is due.
     static let pauseMilliseconds = 1_000
-    /// Maximum delay after a failure. Delays double from 8 s up to this, half an hour.
+    /// Maximum seconds between a failure and the next attempt. The pause doubles from 8 s up to this maximum, half an
+    /// hour.
     static let retrySecondsMax = 1_800
 
     package enum Report: Sendable, Hashable {
@@ -24,8 +25,8 @@ package struct ConsumptionAnswers: Sendable {
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Report) -> Void
 
-    /// `api` is nil if it is not configured. Requests with consent then wait for a restart with a configured API, at
-    /// most until their deadline.
+    /// - Parameter api: nil if the API is not configured. Requests with consent then wait until the server is restarted
+    ///   with a configured API, or until Apple accepts no answer any more.
     package init(
         queue: any ConsumptionQueue, api: (any AppStoreAPI)?, clock: @escaping @Sendable () -> Moment,
         report: @escaping @Sendable (Report) -> Void
@@ -51,7 +52,7 @@ package struct ConsumptionAnswers: Sendable {
                 try await handle(request)
             }
         } catch {
-            // The database is unavailable, which is reported elsewhere; the queue is unchanged.
+            // The database is unavailable, which other code reports. The queue is unchanged.
         }
     }
 
@@ -66,7 +67,7 @@ package struct ConsumptionAnswers: Sendable {
             switch error {
             case .notFound: return try await finish(request, .rejected)
             case .unavailable(_, let reason):
-                // The call was cancelled by the server's shutdown: not counted as a failed attempt.
+                // The server's shutdown cancelled the call. This does not count as a failed attempt.
                 guard !Task.isCancelled else { return }
                 return try await postpone(request, deadline, reason)
             }

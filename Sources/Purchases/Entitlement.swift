@@ -1,26 +1,26 @@
-// What a driver may use, and why; computed by `PurchaseFacts.entitlements(at:)`.
+// What a driver may use, and why. Computed by `PurchaseFacts.entitlements(at:)`.
 
 package import JourneyModel
 
 package struct Entitlement: Hashable, Sendable {
     package enum Status: String, Hashable, Sendable, CaseIterable {
-        /// Paid. Access.
+        /// The product is paid for. It gives access.
         case active
-        /// The renewal failed, and Apple grants a billing grace period. Access.
+        /// The renewal failed, and Apple grants a billing grace period. The product gives access.
         case grace
-        /// The renewal failed, and Apple retries billing for up to 60 days. No access.
+        /// The renewal failed, and Apple retries the payment for up to 60 days. The product gives no access.
         case billingRetry = "billing_retry"
-        /// Expired, or replaced by another product of the subscription group. No access.
+        /// The product expired, or another product of the subscription group replaced it. It gives no access.
         case expired
-        /// No longer available through Family Sharing. No access.
+        /// The product is no longer available through Family Sharing. It gives no access.
         case revoked
-        /// Refunded by Apple. No access.
+        /// Apple refunded the product. It gives no access.
         case refunded
 
         package var givesAccess: Bool { self == .active || self == .grace }
 
-        /// Preference among subscriptions to the same product: the status with the lowest rank, the best for the
-        /// driver, counts.
+        /// The rank among several subscriptions to the same product. The one with the lowest rank counts, which is the
+        /// best for the driver.
         var rank: Int {
             switch self {
             case .active: 0
@@ -35,26 +35,26 @@ package struct Entitlement: Hashable, Sendable {
 
     package var environment: AppStoreEnvironment
     package var bundleID: String
-    /// Nil for anything but an auto-renewable subscription.
+    /// The group of an auto-renewable subscription; nil for all other products.
     package var subscriptionGroupID: String?
     package var productID: String
     package var kind: TransactionFact.Kind
     package var status: Status
     /// When access ends, or ended, according to the known facts. Nil for consumables and non-consumables, whose access
-    /// does not end, and for a non-renewing subscription without an end signed by Apple: the app decides when that
-    /// ends.
+    /// does not end. Also nil for a non-renewing subscription if Apple did not sign an end; the app then decides when
+    /// access ends.
     package var accessEnds: Moment?
-    /// Start of the current, or last, period.
+    /// When the current period, or the last one, started.
     package var purchaseDate: Moment
-    /// Whether the subscription renews automatically. Nil when unknown, and for products that do not renew.
+    /// Whether the subscription renews automatically. Nil when that is unknown, and for products that do not renew.
     package var autoRenews: Bool?
-    /// The product of the next period if that differs from `productID` (a downgrade); nil otherwise.
+    /// The product of the next period after a downgrade. Nil if the next period has the same product as this one.
     package var renewsToProductID: String?
     package var ownership: TransactionFact.Ownership
     package var offer: TransactionFact.Offer?
-    /// For a consumable, the number bought and not refunded; 1 for all other products.
+    /// For a consumable: the number of units that were bought and not refunded. For all other products: 1.
     package var quantity: Int64
-    /// The transaction that determines this entitlement, for support.
+    /// The id of the transaction that determines this entitlement, for support.
     package var transactionID: String
     package var originalTransactionID: String
 }

@@ -1,15 +1,17 @@
-// Entitlements as a pure function of facts and time. A subscription is the set of transactions with the same original
-// transaction id: at most one of its products gives access at any time. All other products are evaluated one by one.
+// Entitlements, computed as a pure function of facts and time. A subscription is the set of transactions with the same
+// original transaction id. At most one product of a subscription gives access at any time. All other products are
+// evaluated one by one.
 
 package import JourneyModel
 
 extension PurchaseFacts {
-    /// Length of Apple's billing retry period, in days. A subscription that is in billing retry for longer counts as
-    /// expired.
+    /// Length of Apple's billing retry period in days. A subscription counts as expired once it has been in billing
+    /// retry for longer.
     package static let billingRetryDays = 60
 
-    /// Returns one entitlement per environment, app, group and product, sorted in that order. If there are several
-    /// subscriptions to one product (the driver's own and a family member's), returns the one with the best status.
+    /// Returns one entitlement per environment, app, group and product, sorted in that order. A driver may have several
+    /// subscriptions to one product, for example an own one and one shared by a family member. In that case only the
+    /// entitlement with the best status is returned.
     package func entitlements(at now: Moment) -> [Entitlement] {
         var best: [EntitlementKey: Entitlement] = [:]
         for entitlement in subscriptionEntitlements(at: now) + productEntitlements(at: now) {
@@ -36,8 +38,8 @@ extension PurchaseFacts {
         return products.values.compactMap { Self.product($0, at: now) }
     }
 
-    /// Evaluates a non-consumable, a consumable or a non-renewing subscription: valid while at least one purchase of it
-    /// is not revoked.
+    /// Evaluates a non-consumable, a consumable or a non-renewing subscription. The product is valid while at least one
+    /// purchase of it is not revoked.
     private static func product(_ facts: [TransactionFact], at now: Moment) -> Entitlement? {
         let valid = facts.filter { $0.revocation(at: now) == nil }
         guard let last = (valid.isEmpty ? facts : valid).max(by: { $0.isBefore($1) }), let kind = last.kind else {
@@ -57,16 +59,16 @@ extension PurchaseFacts {
     }
 }
 
-/// The transactions with one original transaction id, evaluated at `now`.
+/// The transactions with one original transaction id, evaluated at the time `now`.
 private struct Subscription {
     let transactions: [TransactionFact]
     let renewal: RenewalFact?
     let now: Moment
 
-    /// One entitlement for each product whose period has started; if no period has, one for each product.
+    /// One entitlement for each product with a period that has started. If no period has started, one for each product.
     var entitlements: [Entitlement] {
         let current = current
-        // If no transaction gives access, the last one that started determines the reason.
+        // If no transaction gives access, the reason is determined by the transaction that started last.
         let last = current ?? begun.max { $0.isBefore($1) }
         let early = transactions.filter { !$0.hasBegun(at: now) && (begun.isEmpty || $0.key == current?.key) }
         return Dictionary(grouping: begun + early, by: \.productID).values.compactMap { facts in
@@ -78,8 +80,8 @@ private struct Subscription {
                 return entitlement(of: latest, revocation.status, until: min(revocation.date, expires))
             }
             guard current == nil, let last, last.key == latest.key, !latest.isUpgraded else {
-                // Another product of the group replaced this one. If the replacing transaction is not known yet, it was
-                // bought by `signedDate` at the latest.
+                // Another product of the group replaced this one. If the transaction of that product is not known yet,
+                // it was bought by this transaction's `signedDate` at the latest.
                 let replaced = begun.filter { latest.isBefore($0) }.map(\.purchaseDate).min() ?? latest.signedDate
                 return entitlement(of: latest, .expired, until: min(replaced, expires))
             }
@@ -89,8 +91,8 @@ private struct Subscription {
 
     private var begun: [TransactionFact] { transactions.filter { $0.hasBegun(at: now) } }
 
-    /// The transaction that gives access now: the latest one that is not expired, upgraded or revoked. A renewal may be
-    /// charged and signed up to a day before its period starts; until the start, the previous transaction counts, if
+    /// The transaction that gives access now: the latest one that is not expired, upgraded or revoked. Apple may charge
+    /// and sign a renewal up to a day before its period starts. Until that start, the previous transaction counts, if
     /// there is one.
     private var current: TransactionFact? {
         let valid = transactions.filter { fact in
@@ -101,14 +103,14 @@ private struct Subscription {
         return (begun.isEmpty ? valid : begun).max { $0.isBefore($1) }
     }
 
-    /// Returns the end of the paid time, including a renewal of the same product that is already charged.
+    /// Returns the end of the paid time. A renewal of the same product that is already paid extends it.
     private func paidUntil(_ current: TransactionFact) -> Moment? {
         transactions.filter { fact in
             fact.productID == current.productID && !fact.isUpgraded && fact.revocation(at: now) == nil
         }.compactMap(\.expiresDate).max()
     }
 
-    /// Returns the entitlement after the last period, which has expired and was neither revoked nor replaced.
+    /// Returns the entitlement after the last period has expired. The period was neither revoked nor replaced.
     private func afterExpiry(_ latest: TransactionFact, expired: Moment) -> Entitlement {
         guard let renewal = renewal(after: latest), renewal.isInBillingRetry else {
             return entitlement(of: latest, .expired, until: expired)
@@ -121,9 +123,9 @@ private struct Subscription {
         return entitlement(of: latest, now < retryEnds ? .billingRetry : .expired, until: accessEnded)
     }
 
-    /// Returns the renewal information, or nil if it is about a previous period. A renewal may be charged up to a day
-    /// before its period starts; renewal information signed with such a charge is older than the period, but is about
-    /// it.
+    /// Returns the renewal information, or nil if it is about a previous period. Apple may charge a renewal up to a day
+    /// before its period starts. Renewal information signed at such a charge is about the new period, although it is
+    /// dated before its start.
     private func renewal(after fact: TransactionFact) -> RenewalFact? {
         guard let renewal else { return nil }
         if renewal.signedDate >= fact.purchaseDate { return renewal }
@@ -137,7 +139,7 @@ private struct Subscription {
         of fact: TransactionFact, _ status: Entitlement.Status, until accessEnds: Moment?
     ) -> Entitlement {
         var entitlement = Entitlement(fact, kind: .autoRenewable, status: status, accessEnds: accessEnds)
-        // A subscription that is expired, revoked or refunded does not renew.
+        // An expired, revoked or refunded subscription does not renew.
         if [.active, .grace, .billingRetry].contains(status), let renewal = renewal(after: fact) {
             entitlement.autoRenews = renewal.autoRenews
             if renewal.autoRenews, renewal.autoRenewProductID != fact.productID {
@@ -149,18 +151,18 @@ private struct Subscription {
 }
 
 extension TransactionFact {
-    /// Orders transactions by purchase date, then by expiry. The transaction id makes the order total.
+    /// Orders transactions by purchase date, then by expiry date, then by transaction id. The id makes the order total.
     fileprivate func isBefore(_ other: TransactionFact) -> Bool {
         if purchaseDate != other.purchaseDate { return purchaseDate < other.purchaseDate }
         let (mine, others) = (expiresDate ?? purchaseDate, other.expiresDate ?? other.purchaseDate)
         return mine != others ? mine < others : transactionID < other.transactionID
     }
 
-    /// Returns whether the period had started by `now` or by `signedDate`: this server's clock may be a little behind
-    /// Apple's.
+    /// Returns whether the period had started by the later of `now` and `signedDate`. `signedDate` counts because this
+    /// server's clock may be a little behind Apple's.
     fileprivate func hasBegun(at now: Moment) -> Bool { purchaseDate <= max(now, signedDate) }
 
-    /// Returns the revocation, unless its date is later than both `now` and `signedDate`.
+    /// Returns the revocation, or nil if its date is after both `now` and `signedDate`.
     fileprivate func revocation(at now: Moment) -> Revocation? {
         revocation.flatMap { $0.date <= max(now, signedDate) ? $0 : nil }
     }
@@ -180,8 +182,8 @@ extension Entitlement {
             originalTransactionID: fact.originalTransactionID)
     }
 
-    /// Returns whether this entitlement is better for the driver. The order is total, so the result does not depend on
-    /// the order of iteration.
+    /// Returns whether this entitlement is better for the driver than `other`. The order is total, so the result does
+    /// not depend on the order of iteration.
     fileprivate func isBetter(than other: Entitlement) -> Bool {
         if status.rank != other.status.rank { return status.rank < other.status.rank }
         let (mine, others) = (
@@ -211,7 +213,7 @@ private struct EntitlementKey: Hashable, Comparable {
 }
 
 extension Int64 {
-    /// Returns the sum, at most `Int64.max`.
+    /// Returns the sum. A sum that does not fit becomes `Int64.max`.
     fileprivate func addingWithoutOverflow(_ other: Int64) -> Int64 {
         let (sum, overflow) = addingReportingOverflow(other)
         return overflow ? .max : sum

@@ -1,18 +1,20 @@
-// Fetches the notifications that this server missed, at the start and daily. Each is processed as if Apple had just
-// sent it, so a notification that is already stored has no second effect.
+// Fetches the notifications that this server missed, when it starts and then daily. Each is processed as if Apple had
+// just sent it, so a notification that is already stored has no second effect.
 
 package import JourneyModel
 
 package struct NotificationHistory: Sendable {
-    /// Maximum age of the notifications requested, in days. Apple keeps 180 days.
+    /// Maximum age in days of the requested notifications. Apple keeps notifications for 180 days.
     static let daysMax = 179
-    /// Maximum age, in days, of the undelivered notifications requested. Apple retries for three days.
+    /// Maximum age in days of the requested notifications that Apple could not deliver. Apple retries a delivery for
+    /// three days.
     static let failureDays = 4
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
-    /// The first pass begins this long before the newest stored notification: earlier notifications may be missing too.
+    /// Seconds by which the period of the first pass begins before the newest stored notification. Notifications from
+    /// shortly before the newest one may be missing too.
     static let overlapSeconds = 3_600
-    /// Limit of pages per request, in case Apple's paging never ends.
+    /// Maximum number of pages per request. It ends the loop in case Apple's paging never ends.
     static let pagesMax = 100_000
 
     /// The result of one pass, for the log.
@@ -29,8 +31,9 @@ package struct NotificationHistory: Sendable {
     private let report: @Sendable (Report) -> Void
     private let sleep: @Sendable (Duration) async throws -> Void
 
-    /// `newest` returns the time at which the newest stored notification was received. `sleep` waits between two
-    /// passes, and throws when cancelled.
+    /// - Parameters:
+    ///   - newest: returns the time at which the newest stored notification was received.
+    ///   - sleep: waits between two passes, and throws when the task is cancelled.
     package init(
         api: any AppStoreAPI, purchases: any PurchaseService, newest: @escaping @Sendable () async throws -> Moment?,
         apps: [AppStoreApp], environments: Set<AppStoreEnvironment>, clock: @escaping @Sendable () -> Moment,
@@ -68,8 +71,8 @@ package struct NotificationHistory: Sendable {
         return max(oldest, newest.advanced(bySeconds: -Self.overlapSeconds))
     }
 
-    /// Makes one pass: all notifications since `from`, if given, then those of the last `failureDays` that Apple could
-    /// not deliver.
+    /// Makes one pass. If `from` is given, first fetches all notifications since then. Then fetches the notifications
+    /// of the last `failureDays` days that Apple could not deliver.
     func fill(from: Moment?) async -> Report {
         var counts = (stored: 0, known: 0, refused: 0)
         let now = clock()

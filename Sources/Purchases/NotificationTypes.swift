@@ -1,6 +1,6 @@
 // Every type and subtype of App Store Server Notifications V2 that Apple documents
 // (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026). Each
-// row names the object of the payload that has the details, and describes the type for operators. Access does not
+// row describes the type for operators, and names the object of the payload that has the details. Access does not
 // depend on this table, but on the signed transaction and renewal in a notification. Notifications of unknown types are
 // stored too.
 
@@ -14,11 +14,11 @@ package struct NotificationTypes: Sendable {
         package var type: String
         package var subtype: String?
         package var object: Object
-        /// What happened, as a sentence for operators.
+        /// What the notification means, as a sentence for operators.
         package var meaning: String
     }
 
-    /// Returns nil for a type and subtype that Apple did not document in November 2026.
+    /// Returns the row of a type and subtype, or nil if Apple did not document them in November 2026.
     package static func row(type: String, subtype: String?) -> Row? {
         rows.first { $0.type == type && $0.subtype == subtype }
     }

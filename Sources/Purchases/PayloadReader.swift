@@ -1,10 +1,10 @@
-// Reads members of an App Store payload by name and type. Unused members are not read, but remain in the stored
-// payload. A member that is `null` counts as absent.
+// Reads members of an App Store payload by name and type. The reader ignores all other members; they remain in the
+// stored payload. A member that is `null` counts as absent.
 
 package import JourneyModel
 
 package struct PayloadReader: Hashable, Sendable {
-    /// Apple's identifiers have at most 64 characters, product and bundle ids at most 255.
+    /// Maximum bytes of a text. Apple's identifiers have at most 64 characters, product ids and bundle ids at most 255.
     static let textBytesMax = 255
 
     private let json: JSONValue
@@ -24,7 +24,8 @@ package struct PayloadReader: Hashable, Sendable {
         return value
     }
 
-    /// Returns a member of 1 to 255 printable ASCII characters without spaces.
+    /// Returns the text of a member, which must have 1 to 255 printable ASCII characters and no spaces. Returns nil if
+    /// absent.
     package func optionalText(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let value = self[name] else { return nil }
         guard case .string(let text) = value, (1...Self.textBytesMax).contains(text.utf8.count),
@@ -38,15 +39,15 @@ package struct PayloadReader: Hashable, Sendable {
         return text
     }
 
-    /// Returns any string, such as a nested JWS. `SignedPayload.bytesMax` limits its length.
+    /// Returns a string with any characters, such as a nested JWS. `SignedPayload.bytesMax` limits its length.
     package func optionalToken(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let value = self[name] else { return nil }
         guard case .string(let text) = value else { throw .wrongClaims }
         return text
     }
 
-    /// Returns a string of 1 to 255 bytes, which may have spaces: product types have, "Auto-Renewable Subscription" for
-    /// example.
+    /// Returns a string of 1 to 255 bytes that may contain spaces. Product types do, for example "Auto-Renewable
+    /// Subscription".
     package func phrase(_ name: String) throws(PurchaseRefusal) -> String {
         guard case .string(let text) = self[name], (1...Self.textBytesMax).contains(text.utf8.count) else {
             throw .wrongClaims
@@ -60,7 +61,7 @@ package struct PayloadReader: Hashable, Sendable {
         return number
     }
 
-    /// Reads milliseconds since 1970, up to the end of the year 9999.
+    /// Returns a time that is given in milliseconds since 1970, up to the end of the year 9999.
     package func optionalMoment(_ name: String) throws(PurchaseRefusal) -> Moment? {
         guard let number = try optionalInteger(name) else { return nil }
         guard (0...253_402_300_799_999).contains(number) else { throw .wrongClaims }
@@ -72,7 +73,7 @@ package struct PayloadReader: Hashable, Sendable {
         return moment
     }
 
-    /// Returns a Boolean; false if absent.
+    /// Returns a Boolean; false if the member is absent.
     package func flag(_ name: String) throws(PurchaseRefusal) -> Bool {
         guard let value = self[name] else { return false }
         guard case .bool(let flag) = value else { throw .wrongClaims }
@@ -90,7 +91,7 @@ package struct PayloadReader: Hashable, Sendable {
         return PayloadReader(value)
     }
 
-    /// Returns a UUID, converted to lower case because Apple sends both cases.
+    /// Returns a UUID in lower case. Apple sends UUIDs in both cases.
     package func optionalUUID(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let text = try optionalText(name)?.lowercased() else { return nil }
         let bytes = Array(text.utf8)

@@ -1,6 +1,6 @@
-// Counts entitlements by status, each environment separately, for the operator page and the metrics. The counts come
-// from repeated passes over the facts of all drivers. A pass works for at most a twentieth of the time and pauses for
-// the rest, however many drivers there are.
+// Counts entitlements by status, for each environment separately. The operator page and the metrics show the counts.
+// They come from repeated passes over the facts of all drivers. A pass works for at most a twentieth of the time and
+// pauses for the rest, for any number of drivers.
 
 package import JourneyModel
 import Synchronization
@@ -8,9 +8,9 @@ import Synchronization
 package struct PurchaseTotals: Hashable, Sendable {
     /// The counts of one environment.
     package struct Counts: Hashable, Sendable {
-        /// Valid consumables and non-consumables count as active.
+        /// The number of entitlements by status. Valid consumables and non-consumables count as active.
         package var entitlements: [Entitlement.Status: Int] = [:]
-        /// Refunds since midnight, UTC.
+        /// The number of refunds since the last midnight in UTC.
         package var refundsToday = 0
 
         package init() {}
@@ -42,7 +42,7 @@ package struct PurchaseTotals: Hashable, Sendable {
     }
 }
 
-/// The facts of some drivers. `next` is the start of the next page; nil on the last page.
+/// The facts of some drivers.
 package struct PurchasePage: Sendable {
     package var facts: [PurchaseFacts]
     package var next: Int64?
@@ -68,7 +68,7 @@ package final class PurchaseCounts: Sendable {
         self.clock = clock
     }
 
-    /// The result of the last complete pass; nil before the first.
+    /// The result of the last complete pass; nil before the first pass is complete.
     package var totals: PurchaseTotals? { last.withLock { $0 } }
 
     /// Runs until the task is cancelled.
@@ -80,13 +80,13 @@ package final class PurchaseCounts: Sendable {
             } catch is CancellationError {
                 return
             } catch {
-                // The database is unavailable, which is reported elsewhere. The totals of the last pass are kept.
+                // The database is unavailable, which other code reports. The totals of the last complete pass are kept.
             }
             do { try await Task.sleep(for: .seconds(Self.pauseSeconds)) } catch { return }
         }
     }
 
-    /// Makes one pass. Calls `pause` after each page, with the time that the page took.
+    /// Makes one pass. After each page, calls `pause` with the time that the page took.
     func count(_ pause: (Duration) async throws -> Void) async throws -> PurchaseTotals {
         var totals = PurchaseTotals()
         var after: Int64 = 0

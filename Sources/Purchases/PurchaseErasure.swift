@@ -1,21 +1,21 @@
-// What remains of a signed payload after its driver was deleted: only the members that determine an entitlement or a
-// refund. `appAccountToken` and `appTransactionId`, which identify a person to Apple and the app, are among those
-// removed.
+// The part of a signed payload that is kept after its driver was deleted: only the members that determine an
+// entitlement or a refund. `appAccountToken` and `appTransactionId` are removed, because they identify a person to
+// Apple and to the app.
 
 import JourneyModel
 
 package enum PurchaseErasure {
     private static let kept: Set<String> = [
-        // Of a transaction.
+        // Members of a transaction.
         "transactionId", "originalTransactionId", "bundleId", "productId", "subscriptionGroupIdentifier",
         "purchaseDate", "expiresDate", "quantity", "type", "inAppOwnershipType", "isUpgraded", "revocationDate",
         "revocationReason", "revocationType", "offerType", "price", "currency", "storefront", "signedDate",
         "environment",
-        // Of a renewal.
+        // Members of a renewal.
         "autoRenewProductId", "autoRenewStatus", "isInBillingRetryPeriod", "gracePeriodExpiresDate", "expirationIntent",
     ]
 
-    /// Returns JSON with only the kept members; `{}` if the payload is not a JSON object.
+    /// Returns JSON with only these members, or `{}` if the payload is not a JSON object.
     package static func anonymous(_ payload: [UInt8]) -> [UInt8] {
         guard let json = try? JSONValue.parse(payload), case .object(let members) = json else {
             return Array("{}".utf8)

@@ -1,6 +1,6 @@
 // All facts signed by Apple about one driver's purchases: the newest fact about each transaction, and the newest
-// renewal information of each subscription. Adding facts is commutative, associative and idempotent, so facts may
-// arrive in any order, late or repeatedly, with the same result.
+// renewal information of each subscription. Adding facts is commutative, associative and idempotent. The result is
+// therefore the same when facts arrive in any order, late or repeatedly.
 
 /// The identity of a transaction. Apple's transaction ids are unique only within an environment.
 package struct TransactionKey: Hashable, Sendable, Comparable {
@@ -12,7 +12,8 @@ package struct TransactionKey: Hashable, Sendable, Comparable {
     }
 }
 
-/// The identity of one customer's subscription in one group, the same through all renewals, upgrades and downgrades.
+/// The identity of one customer's subscription in one group. It stays the same through all renewals, upgrades and
+/// downgrades.
 package struct SubscriptionKey: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var originalTransactionID: String
@@ -30,8 +31,8 @@ extension TransactionFact {
         SubscriptionKey(environment: environment, originalTransactionID: originalTransactionID)
     }
 
-    /// Returns whether this fact replaces `other`, a fact with the same key. Two different facts with the same
-    /// `signedDate` are ordered by their bytes: an arbitrary order, but the same in every process.
+    /// Returns whether this fact replaces `other`, a fact with the same key. Facts with the same `signedDate` are
+    /// ordered by their bytes. That order is arbitrary, but it is the same in every process.
     package func isNewer(than other: TransactionFact) -> Bool {
         if signedDate != other.signedDate { return signedDate > other.signedDate }
         if payload != other.payload { return other.payload.lexicographicallyPrecedes(payload) }
@@ -58,7 +59,8 @@ package struct PurchaseFacts: Hashable, Sendable {
 
     package init() {}
 
-    /// Adds a fact. Returns false if nothing changed: the fact is a repeated one, or older than the stored one.
+    /// Adds a fact. Returns false if that changed nothing, because the fact is a repeated one or older than the stored
+    /// one.
     @discardableResult
     package mutating func add(_ fact: TransactionFact) -> Bool {
         if let known = transactions[fact.key], !fact.isNewer(than: known) { return false }

@@ -1,39 +1,39 @@
-/// Why signed App Store data is not accepted. The reason is for logs and operators. A client learns only that its data
-/// was rejected, because the reason would help only a forger.
+/// The reason why signed App Store data is not accepted. The reason is for logs and operators. A client learns only
+/// that its data was rejected, because the reason would help only a forger.
 package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
-    /// Not a compact JWS, longer than the limit, or a payload that is not a JSON object.
+    /// The data is not a compact JWS or is longer than the limit, or its payload is not a JSON object.
     case malformed
-    /// `alg` is not ES256, or the header has `crit`: extensions that must be understood.
+    /// `alg` is not ES256, or the header has `crit`. `crit` lists extensions that a verifier must understand.
     case wrongAlgorithm = "wrong_algorithm"
-    /// `x5c` is not exactly three DER certificates.
+    /// `x5c` does not contain exactly three DER certificates.
     case wrongChain = "wrong_chain"
-    /// The third certificate is not byte for byte equal to a pinned root.
+    /// The third certificate is not byte for byte equal to an accepted root.
     case untrustedRoot = "untrusted_root"
     /// The leaf or the intermediate lacks the extension by which Apple marks certificates for the App Store.
     case missingMarker = "missing_marker"
-    /// A certificate is not signed by its issuer, the issuer may not sign it, or the leaf's key is not P-256.
+    /// A certificate is not signed by its issuer, or the issuer may not sign it, or the leaf's key is not P-256.
     case wrongCertificate = "wrong_certificate"
     /// A certificate was not valid at `signedDate`.
     case expiredCertificate = "expired_certificate"
     /// Apple revoked the leaf certificate.
     case revokedCertificate = "revoked_certificate"
     case wrongSignature = "wrong_signature"
-    /// `signedDate` is further ahead of this server's clock than `AppStoreVerifier.clockSkewSecondsMax`. Temporary:
-    /// either Apple's clock or this server's is wrong.
+    /// `signedDate` is further ahead of this server's clock than `AppStoreVerifier.clockSkewSecondsMax`. The condition
+    /// is temporary: either Apple's clock or this server's is wrong.
     case signedInFuture = "signed_in_future"
     /// A payload member is missing, or has a type or value that Apple does not document.
     case wrongClaims = "wrong_claims"
     case wrongBundle = "wrong_bundle"
-    /// A production notification whose `appAppleId` differs from the configured one, or none is configured for the app.
+    /// The `appAppleId` of a production notification differs from the configured one, or the app has no configured one.
     case wrongApp = "wrong_app"
-    /// The environment is not accepted by this server, or differs from that of the enclosing notification or of the
-    /// transaction.
+    /// This server does not accept the environment, or the environment differs from that of the enclosing notification
+    /// or of the transaction.
     case wrongEnvironment = "wrong_environment"
-    /// Renewal information about a subscription other than the transaction's.
+    /// The renewal information is about a subscription other than the transaction's.
     case otherSubscription = "other_subscription"
 
-    /// True if the data has no valid signature by Apple. False if Apple signed it, but for another app, environment or
-    /// time.
+    /// Whether the data lacks a valid signature by Apple. False if Apple signed the data, but for another app,
+    /// environment or time.
     package var isForgery: Bool {
         switch self {
         case .malformed, .wrongAlgorithm, .wrongChain, .untrustedRoot, .missingMarker, .wrongCertificate,

@@ -1,4 +1,4 @@
-// The storage port of purchases. Each method that changes data is one transaction and returns once the change is on
+// The storage port of purchases. Each method that changes data uses one transaction, and returns once the change is on
 // disk.
 
 package import Identity
@@ -16,28 +16,29 @@ package struct ShownPurchase: Hashable, Sendable {
 }
 
 package enum PurchaseOutcome: Hashable, Sendable {
-    /// The purchase is stored, now or earlier. The value contains all facts about the driver's purchases.
+    /// The purchase was stored, now or earlier. The associated value contains all facts about the driver's purchases.
     case stored(PurchaseFacts)
-    /// The purchase belongs to another driver: it has the `appAccountToken` of that driver, or the app of that driver
+    /// The purchase belongs to another driver. Either it has the `appAccountToken` of that driver, or that driver's app
     /// sent it first. Its facts are stored for the owner.
     case ownedByAnother
 }
 
 package enum NotificationOutcome: Hashable, Sendable {
-    /// Received for the first time. `owner` is nil if the purchase has no owner yet, or the notification has no
-    /// purchase.
+    /// The notification was received for the first time. `owner` is nil if its purchase has no owner yet, or if it is
+    /// not about a purchase.
     case taken(owner: DriverID?)
-    /// This `notificationUUID` is already stored: nothing changed.
+    /// A notification with this `notificationUUID` was already stored. Nothing changed.
     case repeated
 }
 
 package protocol PurchaseStore: Sendable {
-    /// Returns the driver's UUID for StoreKit's `appAccountToken`. Stores `new` first if the driver has none yet.
+    /// Returns the driver's UUID for StoreKit's `appAccountToken`. If the driver has none yet, stores and returns
+    /// `new`.
     func appAccountToken(of caller: Caller, new: String, at now: Moment) async throws(AccountFailure) -> String
 
-    /// Stores a purchase for its owner. Of the purchase's transactions with an `appAccountToken` issued by this server,
-    /// the newest determines the owner. Without such a token, the owner is the first driver whose app sends the
-    /// purchase.
+    /// Stores a purchase for its owner. The owner is determined by an `appAccountToken` that this server issued; if
+    /// several transactions of the purchase have one, the newest transaction counts. Without such a token, the owner is
+    /// the first driver whose app sends the purchase.
     func add(_ purchase: ShownPurchase, of caller: Caller, at now: Moment) async throws(AccountFailure)
         -> PurchaseOutcome
 
@@ -46,11 +47,11 @@ package protocol PurchaseStore: Sendable {
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome
 
-    /// Stores the driver's consent. `changedAt` changes only if `isGiven` does.
+    /// Stores the driver's consent. `changedAt` changes only when `isGiven` changes.
     func setConsumptionConsent(
         _ isGiven: Bool, of caller: Caller, at now: Moment
     ) async throws(AccountFailure) -> ConsumptionConsent
 
-    /// Returns the driver's facts; none for a driver without purchases.
+    /// Returns the driver's facts, which are empty for a driver without purchases.
     func facts(of driver: DriverID) async throws(AccountFailure) -> PurchaseFacts
 }

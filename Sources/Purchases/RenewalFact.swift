@@ -1,37 +1,37 @@
 // Apple's signed data about the next renewal of a subscription (JWSRenewalInfoDecodedPayload). The data has no bundle
-// id: accept it only together with a transaction of the same subscription.
+// id, so it must be accepted only together with a transaction of the same subscription.
 
 package import JourneyModel
 
 package struct RenewalFact: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var originalTransactionID: String
-    /// The product of the current, or last, period.
+    /// The product of the current period, or of the last one.
     package var productID: String
     /// The product of the next period. Differs from `productID` after a downgrade.
     package var autoRenewProductID: String
     package var autoRenews: Bool
-    /// Whether Apple is retrying the failed payment, for up to 60 days.
+    /// Whether the payment failed and Apple is retrying it. Apple retries for up to 60 days.
     package var isInBillingRetry: Bool
-    /// End of the billing grace period: access continues until then although the renewal failed.
+    /// The end of the billing grace period. Access continues until then although the renewal failed.
     package var gracePeriodExpiresDate: Moment?
-    /// Why the subscription expired: 1 cancelled, 2 billing error, 3 price increase not accepted, 4 product not for
-    /// sale, 5 other.
+    /// The reason why the subscription expired: 1 cancelled, 2 billing error, 3 price increase not accepted, 4 product
+    /// not for sale, 5 other.
     package var expirationIntent: Int64?
     package var signedDate: Moment
-    /// JSON, as signed.
+    /// The JSON that Apple signed.
     package var payload: [UInt8]
-    /// Nil after the driver was deleted, as in `TransactionFact.proof`.
+    /// The proof of Apple's signature. Nil after the driver was deleted, as in `TransactionFact.proof`.
     package var proof: SignatureProof?
 }
 
 extension RenewalFact {
-    /// Throws `wrongClaims`, or `wrongEnvironment` for an unknown environment.
+    /// Reads a verified payload. Throws `wrongClaims`, or `wrongEnvironment` for an unknown environment.
     package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
         try self.init(signed.claims, payload: signed.payload, proof: SignatureProof(signed.jws))
     }
 
-    /// Reads a stored fact, which was verified before it was stored.
+    /// Reads a stored fact. It was verified before it was stored.
     package init(payload: [UInt8], proof: SignatureProof?) throws(PurchaseRefusal) {
         try self.init(try PayloadReader(payload: payload), payload: payload, proof: proof)
     }

@@ -1,10 +1,10 @@
-// The header and signature of a JWS, stored with the payload so that a fact can be verified again:
+// The header and signature of a JWS. They are stored with the payload so that a fact can be verified again:
 // `header.base64url(payload).base64url(signature)` is the JWS that Apple signed.
 
 import Identity
 
 package struct SignatureProof: Hashable, Sendable {
-    /// The JWS header with the algorithm and three certificates, in base64url as sent.
+    /// The JWS header with the algorithm and the three certificates, in base64url as sent.
     package var header: String
     package var signature: [UInt8]
 
@@ -18,8 +18,8 @@ package struct SignatureProof: Hashable, Sendable {
         signature = jws.signature
     }
 
-    /// Returns whether `one` comes before `other` in a total order; nil comes first. Two proofs of the same payload can
-    /// differ, because ECDSA signatures are randomized.
+    /// Returns whether `one` comes before `other` in a total order, in which nil comes first. Two proofs of the same
+    /// payload can differ, because ECDSA signatures are randomized.
     static func isBefore(_ one: SignatureProof?, _ other: SignatureProof?) -> Bool {
         guard let one, let other else { return one == nil && other != nil }
         return one.header != other.header

@@ -1,5 +1,5 @@
-// A JWS of the App Store with its header and payload parsed: the `signedPayload` of a notification, a
-// `signedTransactionInfo` or a `signedRenewalInfo`. Parsed only; `AppStoreVerifier` verifies it.
+// A JWS of the App Store: the `signedPayload` of a notification, a `signedTransactionInfo` or a `signedRenewalInfo`.
+// Its header and payload are parsed but not verified; `AppStoreVerifier` verifies it.
 
 internal import Caching
 package import Crypto
@@ -9,14 +9,14 @@ package import JourneyModel
 internal import Synchronization
 
 package struct SignedPayload: Sendable {
-    /// Maximum length of a JWS, checked before any parsing. A notification with transaction and renewal has about 20
-    /// kB, most of it three copies of the certificates, base64 in base64.
+    /// Maximum length of a JWS in bytes, checked before any parsing. A notification with transaction and renewal has
+    /// about 20 kB. Most of these bytes are three copies of the certificates, each encoded in base64 twice.
     package static let bytesMax = 65_536
 
     package let jws: CompactJWS
-    /// The certificates of the header if the same header was accepted before; nil otherwise.
+    /// The certificates of the header if the same header was accepted before; otherwise nil.
     private let knownCertificates: [[UInt8]]?
-    /// A JSON object.
+    /// The claims, as a JSON object.
     package let claims: PayloadReader
     /// The time when Apple signed the payload, by Apple's clock.
     package let signedDate: Moment
@@ -26,8 +26,8 @@ package struct SignedPayload: Sendable {
     /// The claims as the bytes that Apple signed.
     package var payload: [UInt8] { jws.payload }
 
-    /// Parses the JWS and its payload. Throws `wrongClaims` without a valid `signedDate`, `malformed` for any other
-    /// error.
+    /// Parses the JWS and its payload. Throws `wrongClaims` if `signedDate` is missing or invalid, and `malformed` for
+    /// any other error.
     package init(_ text: String, headers: AcceptedHeaders? = nil) throws(PurchaseRefusal) {
         var known: AcceptedHeaders.Header?
         let jws = CompactJWS(text, bytesMax: Self.bytesMax) { header in
@@ -41,17 +41,19 @@ package struct SignedPayload: Sendable {
         signedDate = try claims.moment("signedDate")
     }
 
-    /// Returns `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm` for any `alg` but ES256 and for
-    /// `crit`, and `wrongChain` unless there are exactly three certificates, each in canonical base64.
+    /// Returns the certificates in `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm` if `alg` is not
+    /// ES256 or if the header has `crit`. Throws `wrongChain` unless there are exactly three certificates, each in
+    /// canonical base64.
     package func certificates() throws(PurchaseRefusal) -> [[UInt8]] {
         if let knownCertificates { return knownCertificates }
-        // Checked before the key is known: the key must not determine the algorithm (RFC 8725, section 3.1).
+        // The algorithm is checked before the key is known, because the key must not determine the algorithm (RFC 8725,
+        // section 3.1).
         guard jws.header["alg"] == .string("ES256"), jws.header["crit"] == nil else { throw .wrongAlgorithm }
         guard let certificates = Self.certificates(in: jws.header) else { throw .wrongChain }
         return certificates
     }
 
-    /// Returns the certificates of a stored header in base64url; nil if the header is not valid.
+    /// Returns the certificates of a stored header, which is in base64url. Returns nil if the header is not valid.
     static func certificates(inHeader header: String) -> [[UInt8]]? {
         guard let bytes = Base64URL.bytes(of: header), let json = try? JSONValue.parse(bytes) else { return nil }
         return certificates(in: json)
@@ -70,7 +72,7 @@ package struct SignedPayload: Sendable {
         return certificates.count == elements.count ? certificates : nil
     }
 
-    /// Returns whether `key` made the signature: 64 bytes, `r` and `s` (RFC 7518, section 3.4).
+    /// Returns whether `key` made the signature. The signature must have 64 bytes, `r` and `s` (RFC 7518, section 3.4).
     package func isSigned(by key: P256.Signing.PublicKey) -> Bool {
         guard jws.signature.count == 64,
             let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature)
@@ -79,17 +81,17 @@ package struct SignedPayload: Sendable {
     }
 }
 
-/// A cache of accepted headers: those with ES256 and a valid chain. Apple uses few different ones. Each has 5 kB of
-/// base64 in base64, and a notification has three of them, so parsing would cost as much as verifying the signatures.
-/// Whether the certificates are valid is still checked every time.
+/// A cache of accepted headers: those with ES256 and a valid chain. Apple uses few different headers. Each has 5 kB, in
+/// which the certificates are encoded in base64 twice, and a notification has three headers. Parsing them would cost as
+/// much as verifying the signatures. Whether the certificates are valid is still checked every time.
 package final class AcceptedHeaders: Sendable {
     struct Header: Sendable {
         var json: JSONValue
         var certificates: [[UInt8]]
     }
 
-    /// Maximum number of cached headers, as many as `CertificateChain` caches chains. One chain may have several
-    /// headers.
+    /// Maximum number of cached headers. It equals the number of chains that `CertificateChain` caches, although one
+    /// chain may have several headers.
     private static let countMax = 32
 
     private let cache = Mutex(TwoGenerationCache<String, Header>(generationCountMax: countMax / 2))
@@ -100,7 +102,7 @@ package final class AcceptedHeaders: Sendable {
         cache.withLock { $0.find(text) }
     }
 
-    /// Adds a header. Called only after the signature was verified, so that clients cannot fill the cache.
+    /// Adds a header. Callers must have verified the signature, so that clients cannot fill the cache.
     func add(_ signed: SignedPayload, _ certificates: [[UInt8]]) {
         let header = Header(json: signed.jws.header, certificates: certificates)
         cache.withLock { cache in

@@ -1,10 +1,10 @@
-// A verified App Store Server Notification, version 2 (responseBodyV2DecodedPayload). The entitlement depends only on
-// the signed transaction and renewal inside. Type and subtype name the event that caused the notification.
+// A verified App Store Server Notification, version 2 (responseBodyV2DecodedPayload). Type and subtype name the event
+// that caused the notification. The entitlement depends only on the signed transaction and renewal inside.
 
 package import JourneyModel
 
 package struct StoreNotification: Hashable, Sendable {
-    /// A UUID in lower case. Apple's retries of a notification have the same UUID.
+    /// The notification's id, a UUID in lower case. When Apple sends a notification again, it has the same UUID.
     package var notificationUUID: String
     /// The type as sent, even if `NotificationTypes` does not list it.
     package var type: String
@@ -14,7 +14,7 @@ package struct StoreNotification: Hashable, Sendable {
     package var transaction: TransactionFact?
     package var renewal: RenewalFact?
     package var signedDate: Moment
-    /// JSON, as signed.
+    /// The JSON that Apple signed.
     package var payload: [UInt8]
 
     package init(
@@ -33,7 +33,7 @@ package struct StoreNotification: Hashable, Sendable {
     }
 }
 
-/// The members of a notification itself. Its transaction and renewal are still in signed form.
+/// The members of the notification itself. The transaction and the renewal in it are still in their signed form.
 package struct NotificationEnvelope: Sendable {
     package var notificationUUID: String
     var type: String
@@ -44,7 +44,8 @@ package struct NotificationEnvelope: Sendable {
     var signedTransaction: String?
     var signedRenewal: String?
 
-    /// Reads the app from `data`, `externalPurchaseToken`, `summary` or `appData`; exactly one of them must be present.
+    /// Reads the app from the one object that contains it: `data`, `externalPurchaseToken`, `summary` or `appData`.
+    /// Exactly one of them must be present.
     package init(_ claims: PayloadReader) throws(PurchaseRefusal) {
         guard let uuid = try claims.optionalUUID("notificationUUID") else { throw .wrongClaims }
         notificationUUID = uuid
@@ -60,7 +61,8 @@ package struct NotificationEnvelope: Sendable {
         bundleID = try object.text("bundleId")
         appAppleID = try object.optionalInteger("appAppleId")
         if token != nil {
-            // The only object without `environment`; Apple's own library uses this prefix.
+            // `externalPurchaseToken` is the only object without `environment`. Apple's own library derives the
+            // environment from this prefix too.
             environment = try object.text("externalPurchaseId").hasPrefix("SANDBOX") ? .sandbox : .production
         } else {
             environment = try object.environment()

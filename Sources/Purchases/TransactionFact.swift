@@ -1,5 +1,5 @@
-// Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes; a later fact about
-// the same transaction replaces it.
+// Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes. A fact with a later
+// date about the same transaction replaces it.
 
 package import JourneyModel
 
@@ -18,9 +18,9 @@ package struct TransactionFact: Hashable, Sendable {
 
     package struct Revocation: Hashable, Sendable {
         package enum Kind: Hashable, Sendable {
-            /// Refunded by Apple, fully or partly.
+            /// Apple refunded the purchase, fully or partly.
             case refund
-            /// No longer available through Family Sharing.
+            /// The product is no longer available through Family Sharing.
             case familySharing
         }
 
@@ -30,7 +30,7 @@ package struct TransactionFact: Hashable, Sendable {
 
     /// The offer that determined the price of this transaction.
     package struct Offer: Hashable, Sendable {
-        /// 1 introductory, 2 promotional, 3 offer code, 4 win-back. Apple may add others.
+        /// The kind of offer: 1 introductory, 2 promotional, 3 offer code, 4 win-back. Apple may add others.
         package var type: Int64
         package var identifier: String?
     }
@@ -38,39 +38,41 @@ package struct TransactionFact: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var bundleID: String
     package var transactionID: String
-    /// Apple's id that all transactions of a subscription share, and that a restored purchase shares with the original.
+    /// The id that Apple gives all transactions of a subscription. A restored purchase has the id of the original
+    /// purchase.
     package var originalTransactionID: String
     package var productID: String
-    /// Nil for a type unknown to this release: the fact is stored, but gives no entitlement.
+    /// Nil for a type that this release does not know. The fact is then stored, but gives no entitlement.
     package var kind: Kind?
-    /// Always set for an auto-renewable subscription; nil for other kinds.
+    /// The group of an auto-renewable subscription, which always has one; nil for other kinds.
     package var subscriptionGroupID: String?
     package var purchaseDate: Moment
-    /// Never nil for auto-renewable subscriptions.
+    /// The end of the period. Never nil for auto-renewable subscriptions.
     package var expiresDate: Moment?
-    /// 1 or more.
+    /// The number of units, at least 1.
     package var quantity: Int64
     package var ownership: Ownership
-    /// Whether the driver upgraded to another product of the group before this one expired.
+    /// Whether the customer upgraded to another product of the group before this period ended.
     package var isUpgraded: Bool
     package var revocation: Revocation?
     package var offer: Offer?
-    /// A UUID in lower case that identifies the customer, if the app set it.
+    /// A UUID in lower case that identifies the customer. Nil if the app did not set it.
     package var appAccountToken: String?
     package var signedDate: Moment
-    /// JSON, as signed.
+    /// The JSON that Apple signed.
     package var payload: [UInt8]
-    /// Nil after the driver was deleted: the payload is then reduced, and the signature no longer matches it.
+    /// The proof of Apple's signature. Nil after the driver was deleted: the payload then has fewer members, and the
+    /// signature no longer matches it.
     package var proof: SignatureProof?
 }
 
 extension TransactionFact {
-    /// Throws `wrongClaims`, or `wrongEnvironment` for an unknown environment.
+    /// Reads a verified payload. Throws `wrongClaims`, or `wrongEnvironment` for an unknown environment.
     package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
         try self.init(signed.claims, payload: signed.payload, proof: SignatureProof(signed.jws))
     }
 
-    /// Reads a stored fact, which was verified before it was stored.
+    /// Reads a stored fact. It was verified before it was stored.
     package init(payload: [UInt8], proof: SignatureProof?) throws(PurchaseRefusal) {
         try self.init(try PayloadReader(payload: payload), payload: payload, proof: proof)
     }
@@ -86,7 +88,7 @@ extension TransactionFact {
         purchaseDate = try claims.moment("purchaseDate")
         expiresDate = try claims.optionalMoment("expiresDate")
         quantity = try claims.optionalInteger("quantity") ?? 1
-        // `inAppOwnershipType` is absent in transactions older than Family Sharing.
+        // Transactions from the time before Family Sharing have no `inAppOwnershipType`.
         let ownership = try claims.optionalText("inAppOwnershipType") ?? Ownership.purchased.rawValue
         guard let ownership = Ownership(rawValue: ownership), (1...1_000_000).contains(quantity) else {
             throw .wrongClaims
@@ -112,14 +114,15 @@ extension TransactionFact {
     ) throws(PurchaseRefusal) -> Revocation? {
         let type = try claims.optionalText("revocationType")
         guard let date = try claims.optionalMoment("revocationDate") else { return nil }
-        // Apple added `revocationType` in 2025. Without it, the ownership shows the end of Family Sharing.
+        // Apple added `revocationType` in 2025. Where it is absent, a revoked transaction of ownership `familyShared`
+        // was revoked because Family Sharing ended.
         let isFamily = type.map { $0 == "FAMILY_REVOKE" } ?? (ownership == .familyShared)
         return Revocation(date: date, kind: isFamily ? .familySharing : .refund)
     }
 }
 
 extension PayloadReader {
-    /// Returns an offer identifier, which is the developer's free text; nil unless it has 1 to 255 bytes.
+    /// Returns the identifier of an offer, or nil unless it has 1 to 255 bytes. The developer may choose any text.
     func optionalIdentifier(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let text = try optionalToken(name), (1...Self.textBytesMax).contains(text.utf8.count) else { return nil }
         return text

@@ -1,5 +1,5 @@
-// Renders /openapi.json (OpenAPI 3.1). Supports only the constructs that our description uses. Its texts are inserted
-// as text, never as HTML.
+// Renders /openapi.json (OpenAPI 3.1). Supports only the constructs that this file contains. Its descriptions are
+// inserted as text, never as HTML.
 "use strict";
 
 const methods = ["get", "put", "post", "patch", "delete"];
@@ -11,7 +11,7 @@ function element(name, attributes = {}, ...children) {
     return made;
 }
 
-// Returns an element with the text, in which words between backquotes are code elements.
+// Returns an element with the text. Words between backquotes become code elements.
 function prose(name, text, attributes = {}) {
     const parts = text.split("`");
     return element(name, attributes, ...parts.map((part, index) => (index % 2 === 1 ? element("code", {}, part) : part)));
@@ -172,7 +172,7 @@ function filter(text) {
         item.hidden = !isShown;
         document.getElementById(item.querySelector("a").hash.slice(1)).hidden = !isShown;
     }
-    // A heading is shown only above visible items.
+    // A heading without visible items below it is hidden.
     for (const heading of document.querySelectorAll("nav h2")) {
         heading.hidden = heading.nextElementSibling.querySelector("li:not([hidden])") === null;
     }

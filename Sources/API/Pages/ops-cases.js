@@ -1,8 +1,8 @@
-// The entries behind a count ("cases"): drivers, sessions, events, rejected requests, and search results. Each view
-// opens in the dialog, on top of the previous view.
+// The entries behind a count ("cases"), which are drivers, sessions, events or rejected requests; and search results.
+// Each view opens in the dialog, on top of the previous view.
 "use strict";
 
-// Titles and loaders of the open views. The last view is shown.
+// The open views, each with its title and the function that loads it. The last one is shown.
 let opened = [];
 
 function openCases(title, load) {
@@ -46,7 +46,7 @@ function query(values) {
     return new URLSearchParams(Object.entries(values).filter(([, value]) => value !== undefined && value !== "")).toString().replaceAll("+", "%20");
 }
 
-// Draws a list, with a button for the next page while there may be one.
+// Draws a list. As long as there may be a next page, the list has a button that loads it.
 async function pages(path, values, name, rowsOf, headings, empty) {
     const place = element("div", { class: "scroll" });
     const more = element("p");
@@ -86,7 +86,7 @@ const eventRow = (one) => [dayAndTime(one.occurred_at), driverName(one.driver_id
 const refusalHeadings = ["Count", "Driver", "Route", "Status", "Last at", "Last request id"];
 const refusalRow = (one) => [one.count, driverName(one.driver_id), one.route, `${one.status} ${statusNames[one.status] || ""}`, dayAndTime(one.last_at), one.request_id];
 
-// Removes the column of the driver, the second column in all three tables.
+// Removes the column with the driver. It is the second column in all three tables.
 const withoutDriver = (columns) => columns.filter((_, index) => index !== 1);
 
 function openDriversIn(state) {
@@ -106,7 +106,7 @@ function openRefusals(status) {
     });
 }
 
-// Opens the rejected requests whose status `matches` accepts.
+// Opens the list of the rejected requests for whose status `matches` returns true.
 function openRefusalsWhere(words, matches) {
     openCases(`Requests ${words}, since the server started`, async () => {
         const { refusals } = await read(`/ops/refusals?${query({ limit: 200 })}`);

@@ -20,31 +20,31 @@ function shape(name, attributes, text) {
     return made;
 }
 
-// Returns a count or a name as a button that opens its entries.
+// Returns a button with a count or a name. The button opens the entries behind it.
 function opener(text, label, open) {
     const button = element("button", { type: "button", class: "link", ...(label ? { "aria-label": label } : {}) }, ...breakable(text));
     button.open = open;
     return button;
 }
 
-// One listener for all buttons, because each update (every two seconds) replaces them.
+// All buttons share one listener, because each update replaces the buttons, every two seconds.
 document.addEventListener("click", (event) => {
     const button = event.target.closest("button.link");
     if (button?.open) button.open();
 });
 
-// Replaces the content of an element only if it differs, so that an update keeps the user's selection.
+// Replaces the content of an element only if the new content differs, so that an update keeps the user's selection.
 function put(id, ...made) {
     const place = byID(id);
     const next = place.cloneNode(false);
     next.append(...made);
     if (!next.isEqualNode(place)) {
-        // Keeps the focus when the buttons are recreated.
+        // The focus moves from the focused button to the button that replaces it.
         const focused = [...place.querySelectorAll("button")].indexOf(document.activeElement);
         place.replaceChildren(...next.childNodes);
         if (focused >= 0) place.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
     }
-    // Horizontally scrollable content is reachable with the keyboard; other content is not a tab stop.
+    // Only content that can be scrolled horizontally becomes a tab stop, so that the keyboard can scroll it.
     if (place.classList.contains("scroll")) place.tabIndex = place.scrollWidth > place.clientWidth ? 0 : -1;
 }
 
@@ -69,7 +69,7 @@ function cell(value) {
     return value.tagName === "TD" ? value : element("td", {}, value);
 }
 
-// Returns a name in camel case or with underscores, with places where the line may wrap between two words.
+// Returns a name in camel case or with underscores, in which a line may wrap between two words of the name.
 function breakable(name) {
     return name.split(/(?<=[a-z])(?=[A-Z])|(?<=_)/).flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word]));
 }
@@ -85,7 +85,7 @@ function milliseconds(microseconds) {
     return microseconds === undefined ? "none" : `${(microseconds / 1000).toFixed(microseconds < 10_000 ? 1 : 0)} ms`;
 }
 
-// Returns the age of a past time: 40 s, 12 min, 3 h, 2 d.
+// Returns how long ago a time was, for example 40 s, 12 min, 3 h or 2 d.
 function age(text) {
     const seconds = Math.max(0, (Date.now() - new Date(text)) / 1000);
     if (seconds < 120) return `${Math.round(seconds)} s`;
@@ -97,7 +97,7 @@ function clockTime(text) {
     return new Date(text).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
-// Returns a time as 2026-11-23 09:05:01, in the time zone of the browser but in the same form for every language.
+// Returns a time as 2026-11-23 09:05:01, in the time zone of the browser. The form is the same for every language.
 function dayAndTime(time) {
     if (time === undefined) return "";
     const local = new Date(time);

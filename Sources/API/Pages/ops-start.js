@@ -1,4 +1,4 @@
-// Runs last, when every part of the page is loaded: continues with the token and the time range stored in this tab.
+// Runs last, when every part of the page is loaded. Restores the token and the time range that this tab has stored.
 "use strict";
 
 const keptRange = sessionStorage.getItem(rangeKey);

@@ -1,4 +1,4 @@
-// The operator page: signs in with a token, reads /ops/stream and draws each update (a "picture").
+// The operator page. It signs in with a token, reads /ops/stream and draws each message of the stream (a "picture").
 "use strict";
 
 const storageKey = "dwell-operator-token";
@@ -8,7 +8,7 @@ const statusNames = { 400: "invalid request", 401: "invalid credential", 403: "n
 let token = sessionStorage.getItem(storageKey);
 let lastPicture = null;
 let reading = null;
-// The server sends a picture every two seconds; after this long without one the connection counts as lost.
+// The time without a picture after which the connection counts as lost. The server sends a picture every two seconds.
 const silenceMilliseconds = 15_000;
 
 // --- drawing ---
@@ -40,7 +40,7 @@ function drawRequests({ requests }) {
         opener(grouped.format(count), `${count} rejected with ${status}: show the drivers`, () => openRefusals(status)), status, statusNames[status] || ""]), "None."));
 }
 
-// The database check of /readyz, requested with every picture.
+// The result of the database check of /readyz, which is requested with every picture.
 let ready = null;
 const disk = { ok: ["accepts writes", false], refuses_writes: ["rejects writes: events get 503", true], no_answer: ["does not respond", true] };
 
@@ -93,8 +93,8 @@ function drawSettings(picture) {
     readSettingsHistory(picture);
 }
 
-// Interval for reading the history of the settings, which other servers may change. After a change or a reload it is
-// read with each picture, until the response contains the change.
+// The interval between two reads of the history of the settings. The history is read repeatedly, because other servers
+// may change the settings. After a change or a reload, it is read with each picture until it contains the change.
 const settingsHistoryMilliseconds = 60_000;
 let shownSettings = null;
 
@@ -124,7 +124,7 @@ function drawSettingsHistory({ settings_version: inForce, in_force_since: since,
         dayAndTime(one.at), one.instance, one.is_good ? "partly applied" : element("td", { class: "rejected" }, "failed"), one.details.join("; ")]), "None."));
 }
 
-// The result of the last reload of the settings.
+// Draws the result of the last reload of the settings.
 function drawReload(reload) {
     if (!reload) return put("reload");
     const { loaded_at: loadedAt, last_attempt_at: attempt, is_good: isGood, problems, needs_restart: needsRestart, unknown } = reload;
@@ -163,8 +163,8 @@ function draw(picture) {
     say("Live", false);
 }
 
-// Shows the state of the connection. The time of each update is a separate element, so that a screen reader reads the
-// state aloud only when it changes.
+// Shows the state of the connection. A screen reader reads the state aloud when it changes. The time of the last update
+// is in a separate element, because it changes with each picture.
 function say(text, isStale) {
     if (byID("standing").textContent !== text) byID("standing").textContent = text;
     byID("standing").classList.toggle("stale", isStale);
@@ -180,8 +180,8 @@ async function ask(path, options = {}) {
     return answer;
 }
 
-// Yields the messages of a stream of server-sent events. Supports only the form that the server sends: one data line
-// per message.
+// Yields the messages of a stream of server-sent events. Supports only messages with one data line, because the server
+// sends no others.
 async function* messages(answer) {
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
@@ -232,7 +232,7 @@ function show(isIn) {
     byID("skip").hidden = !isIn;
     byID("enter").hidden = isIn;
     byID("leave").hidden = !isIn;
-    // The field that had the focus is hidden now, so the focus moves to the top of the page.
+    // The field that had the focus is hidden now, so the focus is moved to the top of the page.
     if (comesIn) {
         byID("content").focus({ preventScroll: true });
         window.scrollTo(0, 0);

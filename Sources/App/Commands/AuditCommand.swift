@@ -1,4 +1,4 @@
-// `dwell audit`: the audit records of a driver: what, when, from where, and with what outcome.
+// `dwell audit`: shows the audit records of a driver, each with the action, the time, the origin and the outcome.
 
 import ArgumentParser
 import Identity
@@ -52,7 +52,7 @@ struct AuditCommand: AsyncParsableCommand {
     }
 }
 
-/// Entries as text: a table, or JSON. Pure.
+/// Formats audit records as a table or as JSON. Its functions are pure.
 enum AuditText {
     static func table(_ entries: [AuditEntry]) -> String {
         let rows =

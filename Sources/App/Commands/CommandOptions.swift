@@ -1,11 +1,11 @@
-// The options that several subcommands share. Each option sets a variable from the command line: the value is validated
-// by the variable's declaration and overrides the environment.
+// The options that several subcommands share. Each option sets a variable from the command line. Its value overrides
+// the environment, and is validated by the variable's declaration.
 
 import ArgumentParser
 import Foundation
 import Identity
 
-/// The sources of settings, for every subcommand that reads settings.
+/// The options that say where settings come from, for every subcommand that reads settings.
 struct SettingsOptions: ParsableArguments {
     @Option(
         name: .customLong("env-file"), help: "The environment file to read instead of ENV_FILE.", completion: .file())
@@ -21,7 +21,7 @@ struct SettingsOptions: ParsableArguments {
         return overrides
     }
 
-    /// Returns the configuration if it is valid; otherwise prints its errors and ends the command.
+    /// Returns the configuration. If it is invalid, prints its errors and ends the command.
     func configuration() throws -> Configuration {
         try Configuration.report(from: ConfigurationInput(overrides: overrides)).required()
     }
@@ -44,12 +44,12 @@ struct ListenOptions: ParsableArguments {
 }
 
 extension ExitCode {
-    /// EX_CONFIG of sysexits.h: starting again with the same settings would fail the same way.
+    /// EX_CONFIG of sysexits.h: another start with the same settings would fail in the same way.
     static let badConfiguration = ExitCode(78)
 }
 
 extension ConfigurationReport {
-    /// Returns the configuration; if there is none, prints every problem to standard error and ends the command.
+    /// Returns the configuration. If there is none, prints every problem to standard error and ends the command.
     func required() throws -> Configuration {
         for warning in warnings { writeToStandardError("warning: \(warning)\n") }
         if let configuration { return configuration }
@@ -59,7 +59,7 @@ extension ConfigurationReport {
 }
 
 extension TokenConfiguration {
-    /// Returns the existing signing key. Commands never create one; only a server does.
+    /// Returns the existing signing key. Only a server creates one; commands do not.
     ///
     /// - Throws: `ExitCode`, after printing to standard error where the key was looked for.
     func requiredKey() throws -> SigningKey {

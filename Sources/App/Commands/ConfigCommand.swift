@@ -1,4 +1,4 @@
-// `dwell config history`: which settings took effect when, and what changed.
+// `dwell config history`: shows which settings took effect when, and what changed.
 
 import ArgumentParser
 import Engine
@@ -45,10 +45,12 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // The partial configuration is enough: the history is most useful when the environment file is invalid.
+        // The partial configuration suffices, because only the path of the database is needed. The command must also
+        // work when the environment file is invalid: the history is most useful then.
         let path = Configuration.report(from: input).partial.databasePath
         let (changes, reloads) = try reading(path) { (records: SettingsRecords) throws(RecordsUnreadable) in
-            // One change more than `limit`: the last shown change is compared with the one before it.
+            // Read one change more than `limit`, because the oldest change that is shown is compared with the one
+            // before it.
             (try records.changes(limit: limit + 1), try records.reloads(limit: limit))
         }
         print(
@@ -58,7 +60,7 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
     }
 }
 
-/// The history as text or JSON. Pure.
+/// Formats the history as text or as JSON. Its functions are pure.
 enum SettingsHistoryText {
     static func text(_ changes: [SettingsChange], _ reloads: [SettingsReloadOf], limit: Int) -> String {
         guard !changes.isEmpty || !reloads.isEmpty else {
@@ -83,7 +85,7 @@ enum SettingsHistoryText {
         }
     }
 
-    /// Returns text such as `by Ann: why`; nil when neither author nor reason is set.
+    /// Returns text such as `by Ann: why`, or nil when neither the author nor the reason is known.
     private static func text(_ note: SettingsChangeNote) -> String? {
         let changedBy = note.changedBy.map { "by \($0)" }
         let parts = [changedBy, note.reason].compactMap(\.self)
@@ -144,7 +146,7 @@ enum SettingsHistoryText {
         }
     }
 
-    /// Returns the values as written, by name of setting.
+    /// Returns the values as they were written, by name of setting.
     private static func values(_ change: SettingsChange) -> [String: String] {
         guard case .object(let members)? = try? JSONValue.parse(Array(change.settings.utf8)) else { return [:] }
         return members.reduce(into: [:]) { values, member in

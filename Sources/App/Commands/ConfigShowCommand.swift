@@ -1,4 +1,4 @@
-// `dwell config show`: the settings in force in the running server.
+// `dwell config show`: shows the settings in force in the running server.
 
 import ArgumentParser
 import Foundation
@@ -26,13 +26,14 @@ struct ConfigShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // The partial configuration is enough: when the file is invalid, the server still runs with the old settings.
+        // The partial configuration suffices to find the server. When the file has become invalid, the server still
+        // runs with the old settings.
         let configuration = Configuration.report(from: input).partial
         let body: [UInt8]
         do {
             body = try await RunningServer(configuration).get("/ops/config")
         } catch let exit as ExitCode {
-            // The reason was already printed.
+            // `exit` is thrown only after its reason was printed.
             throw exit
         } catch {
             writeToStandardError("\(error)\n")

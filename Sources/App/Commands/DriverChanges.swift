@@ -1,5 +1,6 @@
-// The changes that the commands of `dwell driver` make. There are two ways with the same outcome: the running server
-// makes the change and updates its memory at once, or, without a running server, the command changes the database file.
+// The changes that the commands of `dwell driver` make. If a server can be reached over the database's control socket,
+// it makes the change and updates its memory at once. Otherwise the command changes the database file. The outcome is
+// the same.
 
 import API
 import ArgumentParser
@@ -10,17 +11,17 @@ import Sockets
 
 struct DriverErasure: Sendable {
     var receipt: ErasureReceipt
-    /// Whether deleted bytes are still in the WAL, because a reader still uses an older snapshot.
+    /// Whether the WAL still contains deleted bytes, because a reader still uses an older snapshot.
     var isInWAL: Bool
 }
 
 protocol DriverChanges: Sendable {
-    /// Returns the number of sign-in sessions that ended; nil for an unknown driver.
+    /// Ends all sign-in sessions of the driver. Returns the number of ended sessions, or nil for an unknown driver.
     func signOut(_ driver: DriverID) async throws -> Int?
-    /// Deletes the driver; returns nil for an unknown driver.
+    /// Deletes the driver. Returns nil for an unknown driver.
     func erase(_ driver: DriverID) async throws -> DriverErasure?
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures
-    /// Returns whether deleted bytes are still in the WAL.
+    /// Repeats the deletions. Returns whether the WAL still contains deleted bytes.
     func repeatErasures(_ missing: MissingErasures) async throws -> Bool
 }
 
@@ -28,8 +29,9 @@ extension MissingErasures {
     var all: [RecordedErasure] { drivers.map(\.erasure) + withoutDriver }
 }
 
-/// Runs `body` with the changes of the server that has this database open or, if there is none, of the database file.
-/// Prints errors to standard error and fails the command.
+/// Runs `body` with the changes that the running server makes or, if no server can be reached over the database's
+/// control socket, with those that this process makes in the database file. Prints errors to standard error and fails
+/// the command.
 func changingDrivers<Outcome>(
     _ options: SettingsOptions, _ body: (any DriverChanges) async throws -> Outcome
 ) async throws -> Outcome {
@@ -45,20 +47,21 @@ func changingDrivers<Outcome>(
     }
 }
 
-/// A driver's account, changed by the running server over its control socket.
+/// Changes to a driver's account, made by the running server on request over its control socket.
 struct ServerChanges: DriverChanges {
     struct Failure: Error, CustomStringConvertible {
         var description: String
     }
 
-    /// Timeout of a request. Deleting a driver with a million events takes half a minute, or minutes if the server is
-    /// busy.
+    /// Timeout of a request in seconds. Deleting a driver with a million events takes half a minute, or several minutes
+    /// if the server is busy.
     private static let seconds = 900
 
     private let socket: LocalExchange
     private let database: String
 
-    /// Returns nil when no server has the database open, which includes a socket left behind by a killed server.
+    /// Returns nil when no server listens on the database's control socket. The socket file may then still exist,
+    /// because its server was killed.
     ///
     /// - Throws: `Failure`
     init?(database path: String) async throws {
@@ -104,8 +107,8 @@ struct ServerChanges: DriverChanges {
 
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures {
         var missing = MissingErasures()
-        // A list joined from several files may name a driver twice, and the server answers each part of the list
-        // separately. So only the latest deletion of each driver is sent.
+        // A list that was joined from several files may contain a driver twice, and the server handles each part of the
+        // list separately. So only the latest deletion of each driver is sent.
         let latest = Dictionary(erasures.map { ($0.digest, $0) }) { $0.at >= $1.at ? $0 : $1 }
         try await inParts(Array(latest.values), isDryRun: true) { reply in
             for driver in reply.drivers {
@@ -149,7 +152,7 @@ struct ServerChanges: DriverChanges {
         }
     }
 
-    /// Sends a request and returns its reply; nil for a 404 response.
+    /// Sends a request and returns its reply. Returns nil if the response is a 404.
     private func post<Reply: Decodable>(_ path: String, _ members: [String: JSONValue]) async throws -> Reply? {
         var writer = JSONWriter()
         writer.beginObject()

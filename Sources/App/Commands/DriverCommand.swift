@@ -1,5 +1,6 @@
-// `dwell driver`: operations on a driver's account at the driver's request, and for deletions after a restore. Changes
-// are made by the running server or, when there is none, in the database file. Commands that only read use the file.
+// `dwell driver`: operations on a driver's account, at the driver's request or to repeat deletions after a restore. The
+// running server makes the changes. If no server can be reached, the command makes them in the database file. Commands
+// that only read use the file.
 
 import ArgumentParser
 import Identity

@@ -1,4 +1,4 @@
-// A driver as text or JSON. Pure.
+// Formats a driver as text or as JSON. Its functions are pure.
 
 import JourneyModel
 import SQLiteStore

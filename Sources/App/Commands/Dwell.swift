@@ -28,9 +28,10 @@ struct Dwell: AsyncParsableCommand {
             VerifyErasedCommand.self, DriverCommand.self, PurchasesCommand.self,
         ])
 
-    /// Runs the command. Reports an unknown subcommand with the list of known subcommands.
+    /// Runs the command. If the subcommand is unknown, prints the list of known subcommands.
     static func main() async {
-        // Before anything else: a signal that arrives during the start is held until the server is ready for it.
+        // The first statement of the process: a signal that arrives during the start is held until the server can
+        // handle it.
         SignalSource.hold()
         FileModes.keepToOwner()
         let names = configuration.subcommands.compactMap { $0.configuration.commandName }

@@ -1,5 +1,5 @@
-// `dwell driver erasures` and `dwell driver repeat-erasures`: a restore brings deleted drivers back, so their
-// deletions must be repeated.
+// `dwell driver erasures` and `dwell driver repeat-erasures`. A restore brings deleted drivers back, so their deletions
+// must be repeated.
 
 import ArgumentParser
 import Identity
@@ -88,7 +88,7 @@ struct DriverRepeatErasuresCommand: AsyncParsableCommand {
     }
 }
 
-/// `1 driver`, `2 drivers`.
+/// Formats a number of drivers: `1 driver`, `2 drivers`.
 enum DriverCount {
     static func text(_ count: Int) -> String { "\(count) driver\(count == 1 ? "" : "s")" }
 }

@@ -1,5 +1,5 @@
-// Values derived from a recorded event, for both output formats. The verdict is the stored one; nothing is decided
-// again here.
+// Values that both output formats derive from a recorded event. The verdict is the stored one and is not computed
+// again.
 
 import JourneyModel
 import SQLiteStore
@@ -11,18 +11,18 @@ struct DeadlineChange: Hashable {
         case cleared
         /// The deadline passed and ended the session.
         case passed
-        /// The session ended for another reason than this deadline.
+        /// The session ended for a reason other than this deadline.
         case ended
     }
 
-    /// The deadline's name: `grace period` or `hard timeout`.
+    /// The name of the deadline: `grace period` or `hard timeout`.
     var deadline: String
     var kind: Kind
     var at: Moment
 }
 
 extension RecordedEvent {
-    /// Milliseconds added to `occurred_at` to correct it to the server's clock.
+    /// The milliseconds that were added to `occurred_at` to correct it to the server's clock.
     var correctionMilliseconds: Int64 { times.corrected.milliseconds(since: times.occurredAt) }
 
     var deadlineChanges: [DeadlineChange] {
@@ -40,7 +40,7 @@ extension RecordedEvent {
         ].compactMap(\.self)
     }
 
-    /// Why the event left the state unchanged; nil when it changed the state, or when its kind never does.
+    /// The reason why the event left the state unchanged. Nil when it changed the state, or when its kind never does.
     var why: String? {
         if isBelowFloor, verdict.reason == nil {
             return "earlier events were deleted (EVENT_RETENTION_DAYS), and the fold starts after it"
@@ -61,12 +61,12 @@ extension RecordedEvent {
         }
     }
 
-    /// Which unreported steps are implied, and what proves them.
+    /// The implied steps, and what proves them. Nil when there are none.
     var whyImplied: String? {
         guard !verdict.implied.isEmpty else { return nil }
         let steps = verdict.implied.names.joined(separator: ", ")
         let evidence = previousState.flatMap { $0 == before.state ? nil : $0 }
-        // A verification also proves the steps that follow the state reported by the phone.
+        // A verification of a visit also proves the steps between the state that the phone reported and AT_MERCHANT.
         let isAtMerchant = (previousState ?? before.state) == .atMerchant
         let reasons = [
             evidence.map { "the phone was in \($0.rawValue)" },
@@ -75,7 +75,7 @@ extension RecordedEvent {
         return "\(steps): " + (reasons.isEmpty ? "the event proves it" : reasons.joined(separator: ", and "))
     }
 
-    /// The session in progress that ended because this event began another journey.
+    /// The session that was in progress and that this event ended, because the event began another journey.
     var closedSession: (id: String, ending: Journey.Ending)? {
         guard let id = before.sessionID, let ending = before.closing(by: after) else { return nil }
         return (id, ending)
@@ -90,7 +90,7 @@ extension RecordedEvent {
 }
 
 extension ClockRule {
-    /// Why `corrected` has its value.
+    /// The reason why `corrected` has its value.
     var explanation: String {
         switch self {
         case .noSendTime: "send time unknown, so occurred_at is not corrected"

@@ -1,11 +1,11 @@
-// Recorded events as JSON. Members are named as in GET /native/sessions/{session_id}: `occurred_at` is the
-// corrected time, `occurred_at_sent` the text as sent. A member without a value is omitted.
+// Formats recorded events as JSON. Members are named as in GET /native/sessions/{session_id}: `occurred_at` is the
+// corrected time, and `occurred_at_sent` is the text as sent. A member without a value is omitted.
 
 import JourneyModel
 import SQLiteStore
 
 struct ExplanationJSON {
-    /// Whether metadata is shown. It can contain coordinates.
+    /// Whether the output contains the metadata of events, which may contain coordinates.
     var showsMetadata: Bool
 
     func text(of events: RecordedEvents, session: String?) -> String {

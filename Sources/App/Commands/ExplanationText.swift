@@ -1,11 +1,11 @@
-// Recorded events for a terminal: a headline and aligned lines for each, within 100 columns.
+// Formats recorded events for a terminal, within 100 columns. Each event has a headline and aligned lines.
 
 import JourneyModel
 import SQLiteStore
 
 struct ExplanationText {
     var isColored: Bool
-    /// Whether metadata is shown. It can contain coordinates.
+    /// Whether the output contains the metadata of events, which may contain coordinates.
     var showsMetadata: Bool
 
     static let columnsMax = 100
@@ -32,8 +32,8 @@ struct ExplanationText {
         return lines
     }
 
-    /// Returns the summary of the explained session when the last event closed it, otherwise of the state after that
-    /// event.
+    /// Returns the summary of the final state. If the last event closed the explained session, this is the session's
+    /// end. Otherwise it is the state after that event.
     private func summary(after event: RecordedEvent, session: String?) -> String {
         guard let closed = event.closedSession, let session, closed.id.utf8.elementsEqual(session.utf8) else {
             return summary(event.after)
@@ -162,7 +162,8 @@ struct ExplanationText {
         }
     }
 
-    /// Returns lines of at most `columnsMax` columns, broken at spaces if possible, without control characters.
+    /// Returns lines of at most `columnsMax` columns, without control characters. Lines are broken at spaces where
+    /// possible.
     private func wrapped(_ text: String, indent: Int) -> [String] {
         let width = Self.columnsMax - indent
         var lines: [String] = []
@@ -182,8 +183,8 @@ struct ExplanationText {
         return (lines + [line]).map { String(repeating: " ", count: indent) + $0 }
     }
 
-    /// Returns client text made safe for a terminal, without control characters and characters that change the writing
-    /// direction.
+    /// Returns a client's text made safe for a terminal: without control characters, and without characters that change
+    /// the writing direction.
     private static func printable(_ text: String) -> String {
         var shown = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {

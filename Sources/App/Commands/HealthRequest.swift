@@ -1,5 +1,5 @@
-// One GET over a socket, and the status code of the response. Supports only this part of HTTP (RFC 9112, sections 3 and
-// 4).
+// One GET request over a socket. Its result is the status code of the response. Supports only the part of HTTP that
+// this needs (RFC 9112, sections 3 and 4).
 
 import Foundation
 import Sockets
@@ -8,8 +8,8 @@ struct HealthRequest: Sendable {
     let address: SocketAddress
     let path: String
 
-    /// Addresses the server with these settings on this machine, at the first of its addresses. A wildcard address is
-    /// replaced by loopback, because a client cannot connect to a wildcard address.
+    /// Addresses the server that has these settings and runs on this machine, at the first of its addresses. A wildcard
+    /// address is replaced by loopback, because a client cannot connect to a wildcard address.
     init(http: Configuration.HTTP, path: String = "/healthz") {
         self.path = path
         switch http.hosts.first {
@@ -32,7 +32,7 @@ struct HealthRequest: Sendable {
         path = target + (components.percentEncodedQuery.map { "?" + $0 } ?? "")
     }
 
-    /// Returns the status code of the response; nil when it is not an HTTP/1.1 response. The deadline covers
+    /// Returns the status code of the response, or nil when it is not an HTTP/1.1 response. The deadline covers
     /// connecting, sending and receiving.
     func ask(within deadline: Deadline) async throws -> Int? {
         let loops = try EventLoopGroup(count: 1)
@@ -46,7 +46,8 @@ struct HealthRequest: Sendable {
         return Self.statusCode(of: try outcome.get())
     }
 
-    /// Returns enough bytes of the response to contain its status line; fewer when the server closes earlier.
+    /// Returns the beginning of the response, long enough to contain its status line. It is shorter if the server
+    /// closes earlier.
     private func exchange(on loop: EventLoop, until deadline: Deadline) async throws(TransportError) -> [UInt8] {
         let connection = try await Connection.connect(to: address, on: loop, until: deadline)
         defer { connection.close() }
@@ -68,7 +69,7 @@ struct HealthRequest: Sendable {
 
     private static let statusLineStart = Array("HTTP/1.1 ".utf8)
 
-    /// Returns the three digits of a status line such as `HTTP/1.1 200 OK`; a space must follow them.
+    /// Returns the three digits of a status line such as `HTTP/1.1 200 OK`. A space must follow the digits.
     static func statusCode(of answer: [UInt8]) -> Int? {
         guard answer.starts(with: statusLineStart), answer.count >= statusLineStart.count + 4 else { return nil }
         let digits = answer[statusLineStart.count...].prefix(3)

@@ -1,4 +1,4 @@
-// `dwell healthcheck`: for a container's HEALTHCHECK, so that the image needs no curl.
+// `dwell healthcheck`: the check for a container's HEALTHCHECK. With it the image needs no curl.
 
 import ArgumentParser
 import Sockets

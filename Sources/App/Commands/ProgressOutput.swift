@@ -1,5 +1,5 @@
-// Shows the progress of a run on standard error: at a terminal a bar that is redrawn, elsewhere one line per tenth of
-// the run.
+// Shows the progress of a run on standard error: at a terminal as a bar that is redrawn, elsewhere as one line per
+// tenth of the run.
 
 import Foundation
 import Simulation
@@ -16,7 +16,8 @@ final class ProgressOutput: Sendable {
 
     func show(_ progress: DeliveryProgress) {
         if isTerminal {
-            // `\r` returns to the first column; `ESC[K` clears what remains of a longer previous line.
+            // `\r` returns to the first column. `ESC[K` clears the rest of the previous line, which may have been
+            // longer.
             writeToStandardError("\r\(ProgressDisplay.bar(progress, unit: unit))\u{1B}[K")
             return
         }
@@ -28,7 +29,7 @@ final class ProgressOutput: Sendable {
         if isNew { writeToStandardError("\(ProgressDisplay.line(progress, unit: unit))\n") }
     }
 
-    /// Ends the line, so that later output begins a new one.
+    /// Ends the line with the bar, so that later output begins on a new line.
     func end() {
         if isTerminal { writeToStandardError("\n") }
     }

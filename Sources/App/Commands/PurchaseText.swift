@@ -1,4 +1,5 @@
-// A driver's purchases as text or JSON: the entitlements, the reason for each, and what Apple signed. Pure.
+// Formats a driver's purchases as text or as JSON: the entitlements, the reason for each, and what Apple signed. Its
+// functions are pure.
 
 import JourneyModel
 import Purchases
@@ -8,7 +9,7 @@ struct PurchaseText {
     var driver: DriverID
     var records: [PurchaseRecord]
     var facts: PurchaseFacts
-    /// Nil: the driver was never asked for consent.
+    /// The driver's consent; nil if the driver was never asked.
     var consent: ConsumptionConsent?
     var now: Moment
 
@@ -32,7 +33,7 @@ struct PurchaseText {
         return "consumption information: consent \(word) \(RFC3339.text(of: consent.changedAt))"
     }
 
-    /// Returns the outcome of Apple's request for consumption information.
+    /// Returns how Apple's request for consumption information was answered.
     private static func answer(_ notification: PurchaseRecord.Notification) -> String {
         guard let consumption = notification.consumption else { return "" }
         switch consumption.outcome {
@@ -43,7 +44,7 @@ struct PurchaseText {
         }
     }
 
-    /// Returns one sentence that names the facts that decided the entitlement's status.
+    /// Returns one sentence with the facts that determine the entitlement's status.
     static func why(_ entitlement: Entitlement, _ facts: PurchaseFacts) -> String {
         let transaction = "transaction \(escaped(entitlement.transactionID))"
         let end = entitlement.accessEnds.map(RFC3339.text(of:)) ?? "an unknown time"

@@ -1,5 +1,5 @@
 // `dwell purchases`: shows what Apple signed about a driver's purchases, and makes the changes that support may make.
-// Works on the database file, with or without a running server.
+// The commands use the database file, with or without a running server.
 
 import ArgumentParser
 import Foundation

@@ -3,7 +3,7 @@
 import ArgumentParser
 import SQLiteStore
 
-/// Opens the records of the file, reads, and closes them.
+/// Opens the records in the file, calls `body` to read them, and closes them.
 ///
 /// - Throws: the command's failure, after printing to standard error why the file cannot be read.
 func reading<Records: RecordsReader, Value>(

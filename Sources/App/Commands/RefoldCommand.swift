@@ -45,7 +45,8 @@ struct RefoldCommand: AsyncParsableCommand {
     func run() async throws {
         let path = try settingsOptions.configuration().databasePath
         do {
-            // A dry run does not migrate the database: a server of the previous version may still use the old columns.
+            // A dry run does not migrate the database, because a server of the previous version may still use the old
+            // columns.
             if dryRun, FileManager.default.fileExists(atPath: path) { try DatabaseOpening.requireCurrent(path: path) }
             let store = try Wiring.openStore(existing: path)
             let (counts, failures) = try await refold(store)
@@ -63,7 +64,8 @@ struct RefoldCommand: AsyncParsableCommand {
         }
     }
 
-    /// Pauses after each part for as long as it took, at most 100 ms, so that a running server is not blocked.
+    /// Refolds all drivers in parts. After each part, pauses for as long as the part took, but at most 100 ms, so that
+    /// a running server is not blocked.
     private func refold(_ store: SQLiteEventStore) async throws -> (RefoldCounts, failures: [StoreFailure]) {
         var counts = RefoldCounts()
         var failures: [StoreFailure] = []

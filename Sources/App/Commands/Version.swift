@@ -1,2 +1,3 @@
-/// The version of Dwell, defined only here: `dwell --version`, the log's first line.
+/// The version of Dwell. `dwell --version` prints it, and the first line of the log contains it. It is defined only
+/// here.
 let version = "0.1.0"

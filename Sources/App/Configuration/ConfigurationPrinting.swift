@@ -1,4 +1,5 @@
-// A ConfigurationReport as text: a table, or JSON. Pure. Secrets are already removed (ReadVariable.shown).
+// Formats a ConfigurationReport as a table or as JSON. The functions are pure. Secrets were already removed
+// (ReadVariable.shown).
 
 import Foundation
 

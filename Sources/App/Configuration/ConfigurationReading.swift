@@ -1,6 +1,6 @@
-// Reads every declared variable once, in order of precedence: command line, environment, environment file, default.
-// swift-configuration's ConfigReader does the lookup and the precedence. This file adds ranges, NAME_FILE, the source
-// of each value and the error texts.
+// Reads every declared variable once. The sources in order of precedence are the command line, the environment, the
+// environment file, and the default. swift-configuration's ConfigReader looks the values up by this precedence. This
+// file adds ranges, NAME_FILE, the source of each value and the error texts.
 
 import Configuration
 import Foundation
@@ -8,12 +8,12 @@ import JourneyModel
 import Secrets
 import Synchronization
 
-/// Where the value of a variable came from.
+/// The source of a variable's value.
 enum ValueSource: Hashable, Sendable, CustomStringConvertible {
     case commandLine
     case environment
     case environmentFile(path: String, line: Int)
-    /// The file of one secret, named by its `_FILE` variable.
+    /// The file that contains a secret. The secret's `_FILE` variable names it.
     case file(path: String, variable: String)
     case standard
 
@@ -31,14 +31,15 @@ enum ValueSource: Hashable, Sendable, CustomStringConvertible {
 /// One variable with its value and source.
 struct ReadVariable: Sendable {
     var declaration: any Declaration
-    /// The value as it may be printed: without any part of a secret, control characters escaped.
+    /// The value in a form that may be printed: without any part of a secret, and with control characters escaped.
     var shown: String
     var source: ValueSource
-    /// The text as written, or the text of the default. It is compared to detect changes.
+    /// The text as written, or the text of the default. Two texts are compared to detect a change.
     var text: Secret<String>
 }
 
-/// One line for the operator: the variable, its value, what is allowed. Never the value of a secret.
+/// A problem with one variable, as one line for the operator: the variable, its value, and the allowed values. It never
+/// contains the value of a secret.
 struct ConfigurationProblem: Error, Hashable, Sendable, CustomStringConvertible {
     var variable: String
     var detail: String
@@ -58,7 +59,7 @@ struct ConfigurationReading {
     private(set) var variables: [ReadVariable] = []
     private(set) var problems: [ConfigurationProblem] = []
 
-    /// The keys of `overrides` are names of variables.
+    /// - Parameter overrides: the values that command-line options set, by name of variable.
     init(overrides: [String: String], environment: [String: String], file: EnvironmentFile?) {
         self.file = file
         let overrides = overrides.map { name, text in
@@ -76,7 +77,7 @@ struct ConfigurationReading {
         problems.append(ConfigurationProblem(variable: variable, detail: detail))
     }
 
-    /// Returns the variable's value, or its default when the variable is not set or invalid. Records an invalid value
+    /// Returns the variable's value, or its default if the variable is not set or is invalid. Records an invalid value
     /// as a problem.
     mutating func value<Value>(of variable: Variable<Value>) -> Value {
         guard let found = found(variable), !(found.text.isEmpty && variable.isOptional) else {
@@ -101,8 +102,8 @@ struct ConfigurationReading {
         return value
     }
 
-    /// Returns the eight settings of the session engine. JourneyModel reads and validates them, also against each
-    /// other.
+    /// Returns the eight settings of the session engine. JourneyModel reads and validates them. Some of them are
+    /// validated against each other.
     mutating func engineSettings() -> Settings {
         var found: [String: Found] = [:]
         for declaration in Settings.declarations {
@@ -125,8 +126,7 @@ struct ConfigurationReading {
         }
     }
 
-    /// Returns the value that the variable itself sets or, for a secret, the content of the file that `NAME_FILE`
-    /// names.
+    /// Returns the variable's own value or, for a secret, the content of the file that `NAME_FILE` names.
     private mutating func found(_ variable: some Declaration) -> Found? {
         let own = text(of: variable.name, isSecret: variable.isSecret)
         guard variable.isSecret, let named = text(of: variable.fileVariableName, isSecret: false), !named.text.isEmpty
@@ -138,7 +138,7 @@ struct ConfigurationReading {
         do {
             let text = try readTextFile(named.text, bytesMax: Self.secretBytesMax)
             let source = ValueSource.file(path: escaped(named.text), variable: variable.fileVariableName)
-            // A final newline, which editors add, is not part of the secret.
+            // Editors add a final newline to a file. The newline is not part of the secret.
             return Found(
                 text: text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text, source: source)
         } catch {
@@ -159,12 +159,12 @@ struct ConfigurationReading {
         }
     }
 
-    /// More bytes than any key or URL has.
+    /// The maximum bytes of a file with a secret. All keys and URLs are shorter.
     private static let secretBytesMax = 65_536
 }
 
-/// Records which provider had the value. ConfigReader queries the providers in order, stops at the first one that has
-/// the value, and reports the queried providers before the lookup returns.
+/// Records which provider had the value. ConfigReader queries the providers in order and stops at the first one that
+/// has the value. Before the lookup returns, it reports the providers that it queried.
 private final class LastAnswer: AccessReporter {
     private let index = Mutex(0)
 
@@ -175,8 +175,8 @@ private final class LastAnswer: AccessReporter {
     var providerIndex: Int { index.withLock { $0 } }
 }
 
-/// Returns the first 200 characters of the text as one line, with control characters escaped, so that no value can
-/// break the table or control the terminal.
+/// Returns the first 200 characters of the text as one line, with control characters escaped. So no value can break the
+/// table or control the terminal.
 func escaped(_ text: String) -> String {
     let charactersMax = 200
     let shown = text.unicodeScalars.prefix(charactersMax).map { scalar in

@@ -1,7 +1,7 @@
-// The required content of ENV.example, generated from the declarations. Pure.
+// Generates the required content of ENV.example from the declarations. Pure.
 
 enum EnvironmentExample {
-    /// An environment file with every variable at its default, each with its description and range, in sections.
+    /// An environment file in which every variable has its default, with description and range, divided into sections.
     static var text: String {
         let head = """
             # Every variable of this version of dwell, at its default. Copy this file to .env and change what you need.
@@ -16,7 +16,7 @@ enum EnvironmentExample {
     }
 
     private static func entry(_ variable: any Declaration) -> String {
-        // Commented out: ENV_FILE names the environment file, and has no effect inside that file.
+        // ENV_FILE is commented out: it names the environment file, and has no effect inside that file.
         let mark = variable.name == Variables.environmentFile.name ? "# " : ""
         let range = variable.isOptional ? "Not set, or: \(variable.allowed)." : "Allowed: \(variable.allowed)."
         return "# \(variable.sentence)\n# \(range)\n\(mark)\(variable.name)=\(variable.defaultText)\n"

@@ -1,8 +1,9 @@
-// The environment file (`.env`): lines of NAME=value. Pure: parses text into names and values.
+// The environment file (`.env`) with lines of NAME=value. The parser is pure: it turns text into names and values.
 //
-// The values go to swift-configuration's EnvironmentVariablesProvider. The text is parsed here, because that provider's
-// own parser (`environmentFilePath`) silently skips a line that it cannot read (`HTTP_PORT 8080`), cannot list the
-// names, so that a mistyped name could not be reported, and treats quotes as part of the value.
+// The values are passed to swift-configuration's EnvironmentVariablesProvider. That provider has its own parser
+// (`environmentFilePath`), which is not used for three reasons. It silently skips a line that it cannot read
+// (`HTTP_PORT 8080`). It cannot list the names, so a mistyped name could not be reported. It treats quotes as part of
+// the value.
 //
 // A line is `NAME=value`, `export NAME=value`, a comment that begins with `#`, or blank. Single or double quotes around
 // a value are removed. Escapes, `$NAME` and `#` have no special meaning in a value. If two lines have the same name,
@@ -22,7 +23,8 @@ struct EnvironmentFile: Sendable {
     /// may be a secret.
     private(set) var unreadableLines: [Int] = []
 
-    /// More bytes than any environment file has. The limit protects memory when the path leads to another, large file.
+    /// The maximum bytes of an environment file. Real files are far shorter. The limit protects memory when the path
+    /// leads to a different, large file.
     static let fileBytesMax = 1 << 20
 
     /// Parses the text. A line that sets `ignoredName` is allowed and has no effect.
@@ -48,7 +50,7 @@ struct EnvironmentFile: Sendable {
         entries[name] = Entry(value: value, line: number)
     }
 
-    /// Returns whether the text is a name by POSIX.1-2017, section 8.1, except that lowercase letters are allowed too.
+    /// Returns whether the text is a name as defined in POSIX.1-2017, section 8.1. Lowercase letters are allowed too.
     private static func isName(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, first == "_" || (first.isASCII && first.properties.isAlphabetic)
         else { return false }

@@ -1,5 +1,5 @@
-// The validated values of the declarations in Configuration.swift: one immutable value with typed members. Wiring
-// passes each module the members it needs.
+// The validated values of the variables declared in Configuration.swift, as one immutable value with typed members.
+// Wiring passes to each module the members that it needs.
 
 import Engine
 import Foundation
@@ -14,25 +14,25 @@ import StructuredLogging
 
 struct Configuration: Sendable {
     struct HTTP: Hashable, Sendable {
-        /// Addresses or host names to listen on, all with the same port. Empty: no TCP listener.
+        /// The addresses or host names to listen on, all with the same port. If empty, there is no TCP listener.
         var hosts: [String]
-        /// Port of the hosts. 0: any free port.
+        /// The port for all `hosts`. 0 means any free port.
         var port: Int
-        /// A Unix socket to listen on in addition to the hosts.
+        /// The path of a Unix socket to listen on in addition to `hosts`.
         var unixSocketPath: String?
-        /// Nil: one event loop per core.
+        /// The number of event loops. Nil means one per core.
         var eventLoops: Int?
         var connectionsMax: Int
-        /// 0: no limit but `connectionsMax`.
+        /// The maximum number of connections per client address. 0 means that only `connectionsMax` limits them.
         var connectionsPerAddressMax: Int
         var trustedProxies: TrustedProxies
-        /// Nil: web pages of other origins are not allowed.
+        /// The access for web pages of other origins; nil if it is not allowed.
         var crossOrigin: CrossOrigin?
         var timeouts: Timeouts
         var outputBufferBytes: Int
         var bufferedBytesMax: Int
 
-        /// How long the server waits for a client.
+        /// The limits of the time that the server waits for a client.
         struct Timeouts: Hashable, Sendable {
             var headerTimeoutSeconds: Int
             var bodyTimeoutSeconds: Int
@@ -47,7 +47,7 @@ struct Configuration: Sendable {
 
     struct Log: Hashable, Sendable {
         var level: Logger.Level
-        /// Nil: text at a terminal, otherwise JSON.
+        /// The format of the log. Nil means text at a terminal, and otherwise JSON.
         var format: LogFormat?
         var refusals: RefusalLineLimiter.Limits
 
@@ -62,15 +62,15 @@ struct Configuration: Sendable {
     }
 
     struct Redis: Hashable, Sendable {
-        /// Nil: each process counts rate limits in its own memory.
+        /// The address of Redis. If nil, each process counts for the rate limits in its own memory.
         var endpoint: RedisEndpoint?
         var timeoutMilliseconds: Int
     }
 
-    /// Monitoring of the server.
+    /// The settings for monitoring the server.
     struct Operation: Sendable {
         var metricsToken: Secret<String>?
-        /// The address of the separate listener of /metrics; nil: none.
+        /// The address of the separate listener of /metrics; nil if there is none.
         var metricsAddress: (host: String, port: Int)?
     }
 
@@ -80,36 +80,36 @@ struct Configuration: Sendable {
     var shutdownTimeoutSeconds: Int
     var log: Log
     var http: HTTP
-    /// Path of a file; relative to the working folder unless it begins with a slash.
+    /// The path of the database file. It is relative to the working directory unless it begins with a slash.
     var databasePath: String
-    /// Nil: events are kept forever.
+    /// The days for which events are kept; nil to keep them forever.
     var eventRetentionDays: Int?
-    /// Nil: audit entries are kept forever, except for the high-volume kinds.
+    /// The days for which audit entries are kept. Nil to keep them forever, except those of the high-volume kinds.
     var auditRetentionDays: Int?
     var redis: Redis
     var tokens: TokenConfiguration
     var apple: AppleConfiguration
     var codes: CodeConfiguration
-    /// Nil: purchases are not accepted.
+    /// The settings of purchases; nil if purchases are not accepted.
     var purchases: PurchaseConfiguration?
     var rateLimits: RateLimits
     var sessionRegistration: SessionRegistrationRule
     var operatorToken: Secret<String>?
-    /// Nil: nothing is forwarded.
+    /// The analytics service; nil if events are not forwarded.
     var analytics: AnalyticsConfiguration?
     var operation: Operation
-    /// The response of GET /native/config.
+    /// The settings of the session engine, which GET /native/config returns.
     var settings: Settings
     /// The author of the last change of the settings, and the reason.
     var settingsNote: SettingsChangeNote
 }
 
-/// How access tokens are signed, and which claims they need.
+/// How access tokens are signed, which claims they need, and how long issued tokens are valid.
 struct TokenConfiguration: Sendable {
     enum Key: Sendable {
         /// `JWT_SECRET` or `JWT_PRIVATE_KEY_FILE`.
         case configured(SigningKey)
-        /// The key that the server creates itself, next to its database.
+        /// The key file that the server creates next to its database.
         case generated(LocalKeyFile)
     }
 
@@ -117,14 +117,14 @@ struct TokenConfiguration: Sendable {
     var scope: TokenScope
     var trustsExternal: Bool
     var timeToLiveSeconds: Int
-    /// Lifetime of the tokens that the v1 sign-in routes issue.
+    /// The lifetime in seconds of the access tokens that the v1 sign-in routes issue.
     var v1TimeToLiveSeconds: Int
     var refreshTimeToLiveDays: Int
     var legacyTimeToLiveDays: Int
-    /// `DATA_KEY`, 32 bytes.
+    /// The value of `DATA_KEY`, 32 bytes.
     var dataKey: Secret<[UInt8]>?
 
-    /// Returns the key; nil when the server creates its own key and has not done so yet.
+    /// Returns the key, or nil when the server creates its own key and has not created it yet.
     func existingKey() throws(SigningKeyError) -> SigningKey? {
         switch key {
         case .configured(let key): key
@@ -132,7 +132,7 @@ struct TokenConfiguration: Sendable {
         }
     }
 
-    /// Returns the key; creates the server's own key on first use. For `serve` only.
+    /// Returns the key. Creates the server's own key on first use, so only `serve` may call it.
     func signingKey() throws(SigningKeyError) -> SigningKey {
         switch key {
         case .configured(let key): key
@@ -143,24 +143,25 @@ struct TokenConfiguration: Sendable {
 
 /// Which identity tokens are accepted, and how Apple is called.
 struct AppleConfiguration: Sendable {
-    /// The values of the three variables that must be set together; the last of them names the key's file.
+    /// The values of the three variables that must be set together. The last of them names the file with the key.
     struct CodeExchange: Sendable {
         var teamID: String
         var keyID: String
-        /// The P-256 key for ES256 signatures.
+        /// The P-256 key that makes ES256 signatures.
         var key: SigningKey
     }
 
-    /// Empty: no identity token is accepted.
+    /// The accepted client ids. If empty, no identity token is accepted.
     var clientIDs: [String]
     var keySetURL: OutgoingURL
     var tokenURL: OutgoingURL
     var revokeURL: OutgoingURL
-    /// Nil: authorization codes are not exchanged, so there are no tokens to revoke.
+    /// The settings for exchanging authorization codes. If nil, codes are not exchanged, so there are no tokens to
+    /// revoke.
     var codeExchange: CodeExchange?
 }
 
-/// How one-time codes reach phones.
+/// The settings for delivering one-time codes to phones.
 struct CodeConfiguration: Sendable {
     enum Delivery: Sendable {
         case none

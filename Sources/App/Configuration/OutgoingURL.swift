@@ -1,9 +1,9 @@
-// The URLs that the server may call, and the key that encrypts stored values: two environment texts with a required
-// form. Pure.
+// Two kinds of values with a required form: the URLs that the server may call, and the key that encrypts stored values.
+// The parsers are pure.
 
 import Foundation
 
-/// An https URL; http only to this machine, where traffic cannot be intercepted.
+/// An https URL. An http URL is allowed only to this machine, where traffic cannot be intercepted.
 struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
     static let allowed = "an https URL, or an http URL of localhost, 127.0.0.0/8 or [::1], without user and fragment"
 
@@ -26,7 +26,7 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
         self.url = url
     }
 
-    /// Makes a default of the table of variables. A test parses every default like an operator's text.
+    /// Makes the default of a variable. A test parses every default in the same way as an operator's text.
     init(stringLiteral text: StaticString) {
         url = Self.init("\(text)")?.url ?? URL(filePath: "/")
     }
@@ -42,7 +42,8 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
 enum DataKey {
     static let byteCount = 32
 
-    /// Decodes 32 bytes from 64 hexadecimal digits or from base64. No text is valid in both forms.
+    /// Returns the 32 bytes that the text encodes, in 64 hexadecimal digits or in base64. No text is valid in both
+    /// forms.
     static func bytes(_ text: String) -> [UInt8]? {
         let bytes = text.utf8.count == 2 * byteCount ? hexadecimal(text) : base64(text)
         return bytes?.count == byteCount ? bytes : nil
@@ -54,7 +55,7 @@ enum DataKey {
         return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
     }
 
-    /// Decodes base64 or base64url (RFC 4648, sections 4 and 5), with or without padding.
+    /// Decodes base64 or base64url (RFC 4648, sections 4 and 5). Padding may be present or absent.
     private static func base64(_ text: String) -> [UInt8]? {
         let plain = text.replacing("-", with: "+").replacing("_", with: "/").prefix { $0 != "=" }
         let padding = String(repeating: "=", count: (4 - plain.utf8.count % 4) % 4)

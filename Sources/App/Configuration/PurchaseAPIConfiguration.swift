@@ -1,16 +1,16 @@
-// How Apple's App Store Server API is called.
+// The settings for calling Apple's App Store Server API.
 
 import Identity
 
 struct PurchaseAPIConfiguration: Sendable {
     var issuerID: String
     var keyID: String
-    /// The P-256 key for ES256 signatures.
+    /// The P-256 key that makes ES256 signatures.
     var key: SigningKey
     var url: OutgoingURL
     var sandboxURL: OutgoingURL
 
-    /// Returns nil unless all three variables are set; records a problem when only some of them are.
+    /// Returns nil unless all three variables are set. Records a problem when only some of them are set.
     init?(_ reading: inout ConfigurationReading) {
         let issuerID = reading.value(of: Variables.purchaseIssuerID)
         let keyID = reading.value(of: Variables.purchaseKeyID)

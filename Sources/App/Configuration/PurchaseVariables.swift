@@ -1,4 +1,4 @@
-// The variables of purchases in the App Store (contract, sections 8 and 9). Part of the table in Configuration.swift.
+// The variables of App Store purchases (contract, sections 8 and 9). They are part of the table in Configuration.swift.
 
 import Foundation
 import Purchases
@@ -99,13 +99,13 @@ extension Variables {
     }
 }
 
-/// Which purchases are accepted.
+/// The settings that determine which purchases are accepted.
 struct PurchaseConfiguration: Sendable {
     var apps: [AppStoreApp]
     var environments: Set<AppStoreEnvironment>
     /// The root certificate in DER.
     var root: [UInt8]
-    /// Nil: Apple's App Store Server API is not called.
+    /// The settings for Apple's App Store Server API; nil if the API is not called.
     var api: PurchaseAPIConfiguration?
 
     /// Returns nil when no app is configured.

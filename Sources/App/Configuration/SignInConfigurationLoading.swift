@@ -1,4 +1,4 @@
-// The rules between the sign-in variables: which of them must be set together, and what production rejects.
+// The rules that involve several sign-in variables: which of them must be set together, and what production rejects.
 
 import Identity
 import Secrets
@@ -12,8 +12,8 @@ extension AppleConfiguration {
         codeExchange = Self.codeExchange(&reading, hasDataKey: hasDataKey)
     }
 
-    /// Returns nil unless all three variables are set; records a problem when only some of them are. DATA_KEY is
-    /// required too, because the tokens obtained from Apple are stored encrypted.
+    /// Returns nil unless all three variables are set. Records a problem when only some of them are set. DATA_KEY is
+    /// required too, because the tokens that Apple issues are stored encrypted.
     private static func codeExchange(_ reading: inout ConfigurationReading, hasDataKey: Bool) -> CodeExchange? {
         let teamID = reading.value(of: Variables.appleTeamID)
         let keyID = reading.value(of: Variables.appleKeyID)
@@ -39,7 +39,7 @@ extension AppleConfiguration {
 }
 
 extension ConfigurationReading {
-    /// Returns the P-256 key in the file that `variable` names. If the file has no such key, records a problem and
+    /// Returns the P-256 key in the file that `variable` names. If the file contains no such key, records a problem and
     /// returns nil.
     mutating func privateKey(_ variable: Variable<String?>, _ path: String) -> SigningKey? {
         do {

@@ -1,5 +1,5 @@
-// The variables of sign-in (contract, sections 6 and 8): Sign in with Apple, and one-time codes. Part of the table
-// in Configuration.swift.
+// The variables of sign-in (contract, sections 6 and 8): Sign in with Apple, and one-time codes. They are part of the
+// table in Configuration.swift.
 
 import Secrets
 
@@ -98,7 +98,7 @@ extension Variables {
     }
 }
 
-/// The raw values are those of `OTP_DELIVERY`.
+/// The values of `OTP_DELIVERY`, as raw values.
 enum OTPDelivery: String, CaseIterable, Sendable {
     case log, webhook
 }

@@ -2,13 +2,13 @@
 
 import Foundation
 
-/// Why a file cannot be used. The text is for the operator and contains nothing of the file's content.
+/// The reason why a file cannot be used. The text is for the operator, and contains nothing of the file's content.
 struct TextFileError: Error {
     var reason: String
     var isMissing = false
 }
 
-/// Returns the file's text; throws unless the file is UTF-8 of at most `bytesMax` bytes.
+/// Returns the file's text. Throws unless the file is UTF-8 and has at most `bytesMax` bytes.
 func readTextFile(_ path: String, bytesMax: Int) throws(TextFileError) -> String {
     guard let descriptor = FileHandle(forReadingAtPath: path) else {
         let reason = String(cString: strerror(errno))

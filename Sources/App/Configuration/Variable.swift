@@ -1,16 +1,16 @@
-// The declaration of one environment variable: its name, the allowed values, its default, and how its text becomes a
-// value. Pure: takes a text, returns a value or nil.
+// The declaration of one environment variable: its name, the allowed values, its default, and how its text is converted
+// to a value. The conversion is pure: it takes a text and returns a value or nil.
 
-/// The part of a declaration that does not depend on the type of its value. The table of `check-config`, ENV.example
+/// The part of a declaration that does not depend on the type of the value. The table of `check-config`, ENV.example
 /// and the tests generated from the declarations need only this part.
 protocol Declaration: Sendable {
     var name: String { get }
     var section: VariableSection { get }
-    /// The default as written in ENV.example; empty when the variable is not set by default.
+    /// The default as written in ENV.example. It is empty when the variable has no default.
     var defaultText: String { get }
     var allowed: Allowed { get }
     var sentence: String { get }
-    /// Whether the value is a secret: it is never printed, and `NAME_FILE` may name a file that contains it.
+    /// Whether the value is a secret. A secret is never printed, and `NAME_FILE` may name a file that contains it.
     var isSecret: Bool { get }
     /// Returns whether the text is a valid value.
     func accepts(_ text: String) -> Bool
@@ -18,11 +18,12 @@ protocol Declaration: Sendable {
 
 extension Declaration {
     var fileVariableName: String { name + "_FILE" }
-    /// Whether the variable may be unset. An empty text then counts as unset; for other variables it is invalid.
+    /// Whether the variable may be unset. If it may, an empty text counts as unset. For other variables an empty text
+    /// is invalid.
     var isOptional: Bool { defaultText.isEmpty }
 }
 
-/// The headings of ENV.example, in its order.
+/// The headings of the sections of ENV.example, in order.
 enum VariableSection: String, CaseIterable, Sendable {
     case process = "The process"
     case http = "HTTP"
@@ -36,7 +37,7 @@ enum VariableSection: String, CaseIterable, Sendable {
     case engine = "The session engine on the phone: GET /native/config returns exactly these"
 }
 
-/// The values that a variable may have, as data.
+/// A description of the values that a variable may have.
 enum Allowed: Sendable {
     case integers(ClosedRange<Int>)
     case words([String])
@@ -54,7 +55,7 @@ extension Allowed: CustomStringConvertible {
     }
 }
 
-/// A declared variable with values of type `Value`, which is an optional type if the variable may be unset.
+/// A declared variable with values of type `Value`. If the variable may be unset, that type is an optional.
 struct Variable<Value: Sendable>: Declaration {
     let name: String
     let section: VariableSection
@@ -63,9 +64,9 @@ struct Variable<Value: Sendable>: Declaration {
     let allowed: Allowed
     let isSecret: Bool
     let sentence: String
-    /// Converts a text to a value; returns nil for an invalid text.
+    /// Converts a text to a value. Returns nil for an invalid text.
     let parse: @Sendable (String) -> Value?
-    /// The value as shown to the operator; for a secret, the part that may be shown.
+    /// Returns the value in the form that the operator may see. For a secret, this is the part that may be shown.
     let show: @Sendable (Value) -> String
 
     func accepts(_ text: String) -> Bool {

@@ -1,9 +1,9 @@
-// Distinguishes mistyped names in an environment file from names that belong to other programs. Pure.
+// Distinguishes the mistyped names in an environment file from the names that belong to other programs. Pure.
 
 enum VariableNames {
-    /// Returns the end of the warning about an undeclared name, empty without a suggestion; nil when the name is
-    /// declared or does not resemble a declared name. A name resembles a declared name when both have the same first
-    /// word or differ by at most two letters.
+    /// Returns the end of the warning about an undeclared name: a suggestion, or an empty text if there is none.
+    /// Returns nil when the name is declared or does not resemble a declared name. Two names resemble each other when
+    /// they have the same first word or differ by at most two letters.
     static func hint(for name: String) -> String? {
         finding(for: name).map { $0.nearest.map { "; did you mean \($0)?" } ?? "" }
     }
@@ -14,7 +14,7 @@ enum VariableNames {
         var nearest: String?
     }
 
-    /// Returns nil when the name is declared or does not resemble a declared name.
+    /// Returns a finding if the name is undeclared and resembles a declared name, otherwise nil.
     static func finding(for name: String) -> Finding? {
         let known = Variables.all.flatMap { $0.isSecret ? [$0.name, $0.fileVariableName] : [$0.name] }
         guard !known.contains(name), name.utf8.count <= nameBytesMax else { return nil }
@@ -32,7 +32,7 @@ enum VariableNames {
 
     private static let nameBytesMax = 128
 
-    /// Returns the Levenshtein distance: the number of characters to insert, delete or change.
+    /// Returns the Levenshtein distance of two names: the number of characters to insert, delete or replace.
     static func distance(_ one: String, _ other: String) -> Int {
         let other = Array(other.utf8)
         var row = Array(0...other.count)
@@ -53,7 +53,7 @@ enum VariableNames {
 struct UnknownVariable: Hashable, Sendable, CustomStringConvertible {
     var name: String
     var nearest: String?
-    /// File and line.
+    /// The path of the file and the number of the line.
     var location: String
 
     var description: String {

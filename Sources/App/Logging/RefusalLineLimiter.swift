@@ -1,29 +1,31 @@
-// Limits the log lines about rejected requests: per second for one client, and per second in total. Otherwise requests,
-// which cost nothing to send, could fill the log. Omitted lines are counted. Pure: the current second is passed in.
+// Limits the log lines about rejected requests, per second for each client and per second in total. Otherwise a client
+// could fill the log, because rejected requests cost nothing to send. The number of omitted lines is counted. The
+// functions are pure: callers pass the current second.
 
 struct RefusalLineLimiter: Sendable {
     struct Limits: Hashable, Sendable {
-        /// Lines about one client per second; at least 1.
+        /// The maximum number of lines about one client per second; at least 1.
         var perClient: Int
-        /// Lines per second for each kind of rejection; at least 1.
+        /// The maximum number of lines per second for each kind of rejection; at least 1.
         var total: Int
     }
 
-    /// Each kind has its own `Limits.total`, so that lines of one kind cannot displace those of another.
+    /// The kinds of rejection. Each kind has its own `Limits.total`, so that lines of one kind cannot displace those of
+    /// another.
     enum Kind: Int, CaseIterable {
-        /// 4xx for an unauthenticated client.
+        /// A 4xx for a client without a valid token.
         case anonymous
-        /// 4xx for a signed-in driver.
+        /// A 4xx for a signed-in driver.
         case signedIn
-        /// 5xx.
+        /// A 5xx.
         case failure
     }
 
-    /// The lines omitted in one second.
+    /// The lines that were omitted in one second.
     struct Omitted: Hashable, Sendable {
         var count: Int
-        /// The client with the most omitted lines among the clients with a written line; nil when none of them has
-        /// omitted lines.
+        /// The client with the most omitted lines. Only clients with at least one written line are considered. Nil when
+        /// none of them has omitted lines.
         var busiestClient: String?
         var busiestCount: Int
     }
@@ -34,13 +36,13 @@ struct RefusalLineLimiter: Sendable {
     }
 
     private struct Window {
-        /// The clients with a written line, so at most `Limits.total` of them.
+        /// The clients with at least one written line. There are at most `Limits.total` of them.
         var clients: [String: Client] = [:]
         var lines = 0
     }
 
     let limits: Limits
-    /// The second for which the windows hold counts, in whole seconds.
+    /// The second that `windows` counts, in whole seconds.
     private var second: Int64 = .min
     private var windows = [Window](repeating: Window(), count: Kind.allCases.count)
     private var omitted = 0
@@ -49,7 +51,7 @@ struct RefusalLineLimiter: Sendable {
         self.limits = limits
     }
 
-    /// Returns whether to write the line, and counts it as written or omitted. Call `end(before:)` first.
+    /// Returns whether to write the line, and counts the line as written or omitted. Call `end(before:)` first.
     mutating func admits(_ client: String, _ kind: Kind, at second: Int64) -> Bool {
         if second > self.second { self.second = second }
         let index = kind.rawValue
@@ -68,13 +70,13 @@ struct RefusalLineLimiter: Sendable {
         return true
     }
 
-    /// Returns empty counts for a new client; nil when the kind has no line left in this second.
+    /// Returns empty counts for a new client, or nil when no more lines of this kind may be written in this second.
     private func newClient(_ index: Int) -> Client? {
         windows[index].lines < limits.total ? Client() : nil
     }
 
-    /// Ends the counted second if it lies before `second`. Returns the lines omitted in the ended second; nil when
-    /// there were none.
+    /// Ends the counted second if `second` is later. Returns the lines omitted in the ended second, or nil when there
+    /// were none.
     mutating func end(before second: Int64) -> Omitted? {
         guard second > self.second else { return nil }
         let busiest = windows.flatMap(\.clients).max { ($0.value.omitted, $1.key) < ($1.value.omitted, $0.key) }
@@ -85,6 +87,6 @@ struct RefusalLineLimiter: Sendable {
         return report.count > 0 ? report : nil
     }
 
-    /// The number of tracked clients, for the test of the bound.
+    /// The number of clients that are counted. A test checks that it is bounded.
     var clientCount: Int { windows.reduce(0) { $0 + $1.clients.count } }
 }

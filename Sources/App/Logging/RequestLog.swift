@@ -1,6 +1,7 @@
-// The access log: one line per completed request. Successful requests are at debug level, rejected ones at info, server
-// errors are warnings. A rejected request can be found by the request id that its client received. Path and query are
-// never logged, so the log cannot leak them. Lines about rejections are limited: see RefusalLineLimiter.
+// The access log, with one line per completed request. Successful requests are logged at debug level, rejected requests
+// at info, and server errors as warnings. A rejected request can be found by the request id that its client received.
+// Path and query are never logged, so the log cannot leak them. The number of lines about rejections is limited: see
+// RefusalLineLimiter.
 
 import HTTP1
 import HTTPServer
@@ -10,17 +11,20 @@ import StructuredLogging
 import Synchronization
 
 final class RequestLog: RequestObserver {
-    /// The message of every line of the access log.
+    /// The message of all lines of the access log.
     static let message = "request"
 
     private let logger: Logger
-    /// The logger's level, read once: reading it for every request would cost more than the rest of this type's work.
+    /// The logger's level. It is read only once, because reading it for every request would take longer than the rest
+    /// of this type's work.
     private let leastLevel: Logger.Level
     private let limiter: Mutex<RefusalLineLimiter>
     private let driverName: @Sendable (String) -> String
     private let clock: @Sendable () -> Int64
 
-    /// `driverName`: returns the name that replaces a driver's id in the log. `clock`: milliseconds since 1970.
+    /// - Parameters:
+    ///   - driverName: returns the name that stands for a driver's id in the log.
+    ///   - clock: returns milliseconds since 1970.
     init(
         logger: Logger, limits: RefusalLineLimiter.Limits, driverName: @escaping @Sendable (String) -> String,
         clock: @escaping @Sendable () -> Int64 = millisecondsSince1970
@@ -34,23 +38,24 @@ final class RequestLog: RequestObserver {
 
     func answered(_ request: CompletedRequest) {
         let level = Self.level(of: request.status)
-        // Checked first, so that nothing is built for a line that is not written.
+        // This check is the first, so that nothing is built for a line that is not written.
         guard level >= leastLevel, request.status.code < 400 || admits(request) else { return }
         logger.log(level: level, "\(Self.message)", metadata: metadata(of: request))
     }
 
-    /// Reports omitted lines every second, because there may be no later rejection whose line reports them.
+    /// Once a second, logs the number of omitted lines if there are any. Otherwise their number would be logged only
+    /// with the next rejection, which may never come.
     func run() async {
         while (try? await Task.sleep(for: .seconds(1))) != nil { reportOmitted() }
     }
 
-    /// Logs one line with the number of lines omitted in a completed second.
+    /// If the second that is being counted has ended, logs one line with the number of lines omitted in it.
     func reportOmitted() {
         let second = clock() / 1000
         report(limiter.withLock { $0.end(before: second) })
     }
 
-    /// Logs one line with the number of lines omitted in the current second. Call it after the last response.
+    /// Logs one line with the number of lines omitted in the last second. Call it after the last response.
     func reportLastOmitted() {
         report(limiter.withLock { $0.end(before: .max) })
     }
@@ -76,16 +81,16 @@ final class RequestLog: RequestObserver {
         logger.warning("rejected requests omitted from the log", metadata: metadata)
     }
 
-    /// Returns the key by which lines are limited, and the kind of rejection. The key for a 4xx of a signed-in driver
-    /// is the driver's log name, so that a flood from the same address does not displace the driver's lines. Every
-    /// other key is the client's address, for IPv6 its /64.
+    /// Returns the key by which lines are limited, and the kind of rejection. For a 4xx of a signed-in driver, the key
+    /// is the driver's log name, so that a flood from the same address does not displace the driver's lines. Otherwise
+    /// the key is the client's address, or its /64 for IPv6.
     private func client(of request: CompletedRequest) -> (String, RefusalLineLimiter.Kind) {
         if request.status.code >= 500 { return (AddressGroup.name(of: request.remoteAddress), .failure) }
         if let principal = request.principal { return (driverName(principal), .signedIn) }
         return (AddressGroup.name(of: request.remoteAddress), .anonymous)
     }
 
-    /// The methods that are logged by name; any other method is text chosen by a client.
+    /// The methods whose names are logged. The name of any other method is text that a client chose.
     private static let methods: Set<Method> = [.get, .head, .post, .put, .patch, .delete, .options]
 
     private func metadata(of request: CompletedRequest) -> Logger.Metadata {
@@ -116,7 +121,7 @@ final class RequestLog: RequestObserver {
     }
 }
 
-/// Notifies each observer of every request, in order.
+/// Passes every request to several observers, in order.
 final class RequestObservers: RequestObserver {
     private let observers: [any RequestObserver]
 

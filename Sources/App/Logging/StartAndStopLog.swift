@@ -1,5 +1,5 @@
-// The first and the last line of a server's log. The first one says what started and on which addresses, the last one
-// why and how it ended.
+// The first and the last line of a server's log. The first line says what started, and on which addresses. The last
+// line says why and how the server ended.
 
 import Engine
 import Foundation
@@ -28,8 +28,12 @@ struct StartAndStopLog: Sendable {
             ])
     }
 
-    /// Logs the last line. `signal`: the signal that requested the shutdown. `cutConnections`: the number of
-    /// connections still open when `SHUTDOWN_TIMEOUT_SECONDS` had passed; nil when the server never listened.
+    /// Logs the last line.
+    ///
+    /// - Parameters:
+    ///   - signal: the signal that requested the shutdown.
+    ///   - cutConnections: the number of connections still open when `SHUTDOWN_TIMEOUT_SECONDS` had passed; nil when
+    ///     the server never listened.
     func ended(by signal: Int32?, cutConnections: Int?) {
         let uptime = max(0, millisecondsSince1970() - startedAtMilliseconds)
         var metadata: Logger.Metadata = [
@@ -44,7 +48,7 @@ struct StartAndStopLog: Sendable {
     }
 }
 
-/// The result of a server's drain.
+/// The number of connections that a server's drain had to cut.
 final class DrainOutcome: Sendable {
     private let cut = Mutex(0)
 

@@ -1,5 +1,5 @@
-// Sign-in metrics, counted from the audit. The audit contains every committed action of every handler, so no handler
-// has to count. Entries from before the start of the process are not counted.
+// Sign-in metrics, computed from the audit. The audit contains the committed actions of all handlers, so the handlers
+// need not count. Entries from before the start of the process are not counted.
 
 import CoreMetrics
 import Identity
@@ -29,7 +29,7 @@ actor AuditSampling {
         }
     }
 
-    /// Counts the new entries. If the database cannot be read, the counts do not change.
+    /// Counts the new audit entries. If the database cannot be read, the counts do not change.
     func sample() async {
         guard let since = lastID else {
             lastID = try? await store.newestAuditID()

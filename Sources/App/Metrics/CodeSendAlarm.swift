@@ -1,5 +1,6 @@
-// Logs a line when a limit on one-time codes is nearly used up. An attacker may be requesting codes: each one costs
-// money, and new users get none once the limit is used up. The numbers are in /metrics (dwell_code_sends_used_ratio).
+// Logs a line when a limit of one-time codes is nearly used up. An attacker may be requesting codes. Each code costs
+// money, and new users get no codes once the limit is used up. The numbers are in /metrics
+// (dwell_code_sends_used_ratio).
 
 import Identity
 import JourneyModel
@@ -8,7 +9,7 @@ import StructuredLogging
 import Synchronization
 
 final class CodeSendAlarm: Sendable {
-    /// Minimum interval between two lines about one limit.
+    /// Minimum milliseconds between two lines about the same limit.
     static let pauseMilliseconds: Int64 = 600_000
 
     private let logger: Logger

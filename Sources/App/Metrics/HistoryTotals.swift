@@ -1,5 +1,5 @@
-// The totals for the history on the operator page, read from existing metrics: events by outcome, responses by
-// status, and durations of all routes except streams, whose duration is how long the client listened.
+// The totals for the history on the operator page, read from existing metrics: events by outcome, responses by status,
+// and durations. Streams are left out of the durations, because their duration is how long the client listened.
 
 import Engine
 import HTTPServer

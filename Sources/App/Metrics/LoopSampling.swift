@@ -1,4 +1,4 @@
-// The delay of each event loop, measured when metrics are read.
+// The delay of each event loop. It is measured when a client reads the metrics.
 
 import CoreMetrics
 import MetricInstruments
@@ -24,8 +24,9 @@ enum LoopSampling {
     }
 }
 
-/// The time that a loop takes to start a new call: each sample enqueues a call, and the next sample reports how long
-/// the call waited, or has been waiting so far if it has not started.
+/// The time that a loop takes to start a new call. A sample enqueues a call and returns how long the call of the
+/// previous sample waited. If that call has not started yet, the sample enqueues none and returns how long the call has
+/// waited so far.
 private final class LoopDelay: Sendable {
     private struct State {
         var enqueuedAt: Deadline?

@@ -1,5 +1,5 @@
-// Metrics that are read rather than counted: connections and buffers, the loops, the writer's queue, Redis, the
-// files of the database. Sampled when /metrics is read.
+// Metrics that are read when needed instead of counted: connections and buffers, the loops, the writer's queue, Redis,
+// the files of the database. They are sampled when a client reads /metrics.
 
 import API
 import CoreMetrics
@@ -23,7 +23,7 @@ struct OperationSampling: Sendable {
         sampling.add { outbox.set(delivery.codesWaiting, oldest: delivery.oldestWaitingSince, at: clock()) }
     }
 
-    /// Adds the numbers of open streams of drivers and of operators.
+    /// Adds the number of open streams of drivers, and that of operators.
     func add(_ streams: JourneyStreams, operators: @escaping @Sendable () -> Int) {
         let drivers = factory.gauge(.streams, [("kind", "driver")])
         let watching = factory.gauge(.streams, [("kind", "operator")])
@@ -33,7 +33,7 @@ struct OperationSampling: Sendable {
         }
     }
 
-    /// Adds the settings version in force as the label of a single series, which is replaced after a reload.
+    /// Adds the settings version in force. It is the label of a single series, which is replaced after a reload.
     func add(_ settings: CurrentSettings) {
         let info = SettingsInfoGauge(factory: factory)
         sampling.add { info.set(settings.read().version) }
@@ -73,7 +73,7 @@ private final class SettingsInfoGauge: Sendable {
     }
 }
 
-/// Samples the servers on the same database.
+/// Samples the servers that use the same database.
 struct InstanceSampling: Sendable {
     private let instance: InstanceService
     private let alive: any MeterHandler

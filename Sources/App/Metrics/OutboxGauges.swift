@@ -9,7 +9,7 @@ extension MetricFamily {
         "dwell_outbox_age_seconds", "Age of the oldest pending delivery in the queue; 0: none pending.")
 }
 
-/// The number of entries that wait in one delivery queue, and the age of the oldest.
+/// The metrics of one delivery queue: the number of waiting entries, and the age of the oldest one.
 struct OutboxGauges: Sendable {
     private let waiting: any MeterHandler
     private let age: any MeterHandler
@@ -19,7 +19,9 @@ struct OutboxGauges: Sendable {
         age = factory.gauge(.outboxAgeSeconds, [("queue", queue)])
     }
 
-    /// Sets both gauges. `oldest`: the time since which the oldest entry has waited; nil when the queue is empty.
+    /// Sets both gauges.
+    ///
+    /// - Parameter oldest: when the oldest waiting entry was queued; nil when the queue is empty.
     func set(_ count: Int, oldest: Moment?, at now: Moment) {
         waiting.set(Int64(count))
         age.set(Double(max(0, oldest.map { now.milliseconds(since: $0) } ?? 0)) / 1000)

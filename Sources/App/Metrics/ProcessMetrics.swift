@@ -1,5 +1,5 @@
-// The operating system's data on this process, under the names of Prometheus's own client libraries. Linux provides
-// it in /proc; elsewhere only processor time and limits are known.
+// The operating system's data about this process, under the names that Prometheus's own client libraries use. Linux
+// provides the data in /proc. On other systems only processor time and limits are known.
 
 import CoreMetrics
 import MetricInstruments
@@ -38,7 +38,7 @@ final class ProcessMetrics: Sendable {
     private let cpu: any FloatingPointCounterHandler
     private let cpuReported = Mutex(0.0)
 
-    /// `startedAtMilliseconds`: start of the process, in milliseconds since 1970.
+    /// - Parameter startedAtMilliseconds: when the process started, in milliseconds since 1970.
     init(_ factory: any MetricsFactory, version: String, startedAtMilliseconds: Int64) {
         resident = factory.gauge(.residentBytes)
         virtual = factory.gauge(.virtualBytes)
@@ -89,13 +89,13 @@ final class ProcessMetrics: Sendable {
         return numbers.count == 2 ? (numbers[0], numbers[1]) : nil
     }
 
-    /// Returns the number of open descriptors, without the one that is opened for counting.
+    /// Returns the number of open descriptors. The descriptor that counting needs is not included.
     private static func openDescriptors() -> Int? {
         guard let folder = opendir("/proc/self/fd") else { return nil }
         defer { closedir(folder) }
         var count = 0
         while readdir(folder) != nil { count += 1 }
-        // Subtract ".", ".." and the descriptor of the folder itself.
+        // Three entries do not count: ".", ".." and the descriptor of the directory itself.
         return max(0, count - 3)
     }
 }

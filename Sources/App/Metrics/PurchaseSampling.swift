@@ -1,5 +1,5 @@
-// Metrics of entitlements by status, which are counted in the background. The metrics are absent before the first
-// count.
+// Metrics of entitlements by status. A background task counts the entitlements. The metrics are absent before its first
+// pass is complete.
 
 import CoreMetrics
 import MetricInstruments

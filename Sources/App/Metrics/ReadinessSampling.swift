@@ -1,4 +1,4 @@
-// The checks of /readyz, as metrics.
+// The results of the checks of /readyz, as metrics.
 
 import API
 import CoreMetrics
@@ -31,7 +31,7 @@ struct ReadinessSampling: Sendable {
         ready.set(Int64(report.isReady ? 1 : 0))
         database.set(Int64(report.database == .takesWrites ? 1 : 0))
         drain.set(Int64(report.isDraining ? 0 : 1))
-        // Without Redis in the settings there is no Redis check.
+        // If the settings contain no Redis, there is no check of it.
         guard report.redis != .notConfigured else { return }
         factory.gauge(.readyChecks, [("check", "redis")]).set(Int64(report.redis == .serves ? 1 : 0))
     }

@@ -1,5 +1,5 @@
-// The metrics that need a query: drivers by state, due deadlines, waiting deliveries, the age of the oldest event,
-// the last backup. Queried when /metrics is read.
+// The metrics that need a query of the database: drivers by state, due deadlines, waiting deliveries, the age of the
+// oldest event, the last backup. The queries run when a client reads /metrics.
 
 import CoreMetrics
 import Engine
@@ -18,7 +18,8 @@ struct StoreSampling: Sendable {
     private let revocations: OutboxGauges
     private let codeLimits: CodeSendLimits
     private let codeSends: [CodeSendUse.Limit: any MeterHandler]
-    /// Nil without forwarding: then no event waits for delivery, even if an earlier configuration forwarded events.
+    /// The metrics of analytics forwarding. Nil without forwarding: no event waits then, even if an earlier
+    /// configuration forwarded events.
     private let analytics: (waiting: OutboxGauges, lost: SampledCounter)?
 
     init(

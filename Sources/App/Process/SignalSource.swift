@@ -1,12 +1,13 @@
-// SIGHUP, SIGINT and SIGTERM from process start on. They are caught before anything else (CSignals) and handled on a
-// dedicated thread, so that no signal is lost during the start or ends the process halfway through it.
+// SIGHUP, SIGINT and SIGTERM, from the start of the process on. CSignals catches them before anything else happens, and
+// a dedicated thread handles them. So no signal is lost during the start, and no signal ends the process in the middle
+// of it.
 
 import CSignals
 import Foundation
 import Logging
 import Synchronization
 
-/// The signals of this process. One instance per process.
+/// The signals that this process received. There is one instance per process.
 final class SignalSource: Sendable {
     enum Request: Hashable, Sendable {
         case reload
@@ -26,17 +27,18 @@ final class SignalSource: Sendable {
     private let wakes: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 
-    /// Holds signals until `start`. Call it in the first line of `main`: before it, signals have their default action.
+    /// Holds signals until `start` is called. Call it in the first line of `main`, because signals that arrive earlier
+    /// have their default action.
     static func hold() { dwell_hold_signals() }
 
-    /// Restores the default actions, for a command that is not a server.
+    /// Restores the default actions of the signals. For commands that are not a server.
     static func release() { dwell_release_signals() }
 
     init() {
         (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// Handles signals from now on, including those received before.
+    /// Begins to handle signals, including those that arrived before.
     func start() {
         let thread = Thread { [self] in
             while true { take(dwell_next_signal()) }
@@ -48,7 +50,7 @@ final class SignalSource: Sendable {
     /// Sets the logger that reports a second SIGTERM or SIGINT.
     func log(to logger: Logger) { state.withLock { $0.logger = logger } }
 
-    /// Handles one signal. A second SIGTERM or SIGINT ends the process at once, whatever the process is doing.
+    /// Handles one signal. A second SIGTERM or SIGINT ends the process at once, whatever it is doing.
     func take(_ number: Int32) {
         let (isSecond, logger) = state.withLock { state in
             if number == SIGHUP {
@@ -66,10 +68,11 @@ final class SignalSource: Sendable {
         wake.yield()
     }
 
-    /// The signal that requested the shutdown; nil while there is none.
+    /// The signal that requested the shutdown; nil before there is one.
     var endSignal: Int32? { state.withLock { $0.endSignal } }
 
-    /// Calls `body` for each request, in order. Returns when the task is cancelled.
+    /// Calls `body` for each request (a reload or the shutdown) that a signal makes, in order. Returns when the task is
+    /// cancelled.
     func forEachRequest(_ body: @Sendable (Request) async -> Void) async {
         wake.yield()
         for await _ in wakes {

@@ -1,5 +1,5 @@
-// The Unix socket on which a running server accepts the operator's commands. It is beside the database file, as
-// `dwell.sqlite3.sock`, so that a command reaches only the server of its own database.
+// The Unix socket on which a running server accepts the operator's commands. Its path is that of the database with
+// `.sock` added, for example `dwell.sqlite3.sock`, so that a command reaches only the server of its own database.
 
 import Foundation
 import HTTPServer
@@ -9,13 +9,14 @@ import ServiceLifecycle
 import Sockets
 
 enum ControlSocket {
-    /// Returns the socket's path. Symbolic links are resolved, so that all spellings of the database's path lead to one
+    /// Returns the socket's path. Symbolic links are resolved, so that all paths to one database lead to the same
     /// socket.
     static func path(ofDatabase path: String) -> String {
         URL(fileURLWithPath: path).resolvingSymlinksInPath().path + ".sock"
     }
 
-    /// Returns device and inode, which identify the file independently of its path; nil for a missing file.
+    /// Returns the device and inode of the file, which identify it independently of its path. Returns nil for a missing
+    /// file.
     static func identity(ofDatabase path: String) -> String? {
         let resolved = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
         guard let attributes = try? FileManager.default.attributesOfItem(atPath: resolved),
@@ -29,8 +30,8 @@ enum ControlSocket {
 /// Serves the control socket for as long as the group runs. A server without a control socket works too: commands then
 /// change the database file themselves.
 struct ControlService: Service {
-    /// Pause before the next attempt to listen. Another server on the same file may hold the socket until that server
-    /// ends, for example during a deploy.
+    /// The pause before the next attempt to listen. Another server on the same file may hold the socket until it ends,
+    /// for example during a deploy.
     static let retryPause = Duration.seconds(5)
 
     let makeServer: @Sendable () -> Server
@@ -42,7 +43,7 @@ struct ControlService: Service {
         await server?.drain(withinSeconds: 1)
     }
 
-    /// Returns the listening server; nil when the group shuts down before it could listen.
+    /// Returns the server once it listens, or nil when the group shuts down first.
     private func start() async -> Server? {
         var isFirst = true
         while !Task.isCancelled {

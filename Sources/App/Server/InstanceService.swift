@@ -1,5 +1,5 @@
-// Several servers on one database: each writes its row with a heartbeat and compares its settings with the others'. No
-// server decides which settings are right.
+// Several servers on one database. Each server writes a row about itself with a heartbeat, and compares its settings
+// with those of the others. It only reports differences, because no server decides which settings are right.
 
 import API
 import Engine
@@ -20,12 +20,13 @@ extension MetricFamily {
 }
 
 struct InstanceService: Sendable {
-    /// Pause between heartbeats. Longer than the 10 s without a write after which a large WAL is truncated.
+    /// The pause between two heartbeats. It is longer than the 10 s without a write after which a large WAL is
+    /// truncated.
     static let pause = Duration.seconds(30)
 
     let store: SQLiteEventStore
     let name: String
-    /// The settings that all servers on one file should share.
+    /// The settings that should be the same in all servers on one file.
     let sharedSettings: [String: String]
     let startedAt: Moment
     let settings: CurrentSettings
@@ -33,11 +34,11 @@ struct InstanceService: Sendable {
     let logger: Logger
     private let reported = ReportedDifferences()
 
-    /// The differences logged last, so that each is logged once.
+    /// The differences that were logged last. They are kept so that each difference is logged only once.
     private final class ReportedDifferences: Sendable {
         private let lines = Mutex<Set<String>>([])
 
-        /// Replaces the stored differences by `now`, and returns the new ones among them.
+        /// Replaces the stored differences by `now`. Returns those that were not stored before.
         func replace(with now: Set<String>) -> Set<String> {
             lines.withLock { lines in
                 defer { lines = now }
@@ -89,8 +90,8 @@ struct InstanceService: Sendable {
             startedAt: startedAt, heartbeatAt: clock())
     }
 
-    /// Returns the other live servers, each with the names of the settings that differ from this server's, and with
-    /// `the version` if that differs.
+    /// Returns the other live servers. Each has the names of the settings that differ from this server's, and the text
+    /// `the version` if the version of Dwell differs.
     func differences(_ instances: [Instance]) -> [(instance: Instance, names: [String])] {
         let own = own
         return instances.filter { $0.name != name && $0.isAlive(at: own.heartbeatAt) }.map { other in
@@ -101,14 +102,14 @@ struct InstanceService: Sendable {
         }
     }
 
-    /// Returns the servers for /ops; none when the database cannot be read.
+    /// Returns the servers for /ops, or none when the database cannot be read.
     func states() async -> [InstanceState] {
         guard let instances = try? await store.instances() else { return [] }
         let now = clock()
         var different: [String: [String]] = [:]
         for (instance, names) in differences(instances) { different[instance.name] = names }
         return instances.map { instance in
-            // This server's row may be older than its last reload, so its current state is used.
+            // The row of this server may be older than its last reload, so its current state is used instead.
             let instance = instance.name == name ? own : instance
             return InstanceState(
                 instance: instance, isAlive: instance.isAlive(at: now), isThisOne: instance.name == name,
@@ -132,7 +133,7 @@ struct InstanceService: Sendable {
 
     // MARK: Compared settings
 
-    /// Settings that may differ between servers on one database.
+    /// The settings that may differ between servers on one database.
     private static let own: Set<String> = [
         Variables.instanceName.name, Variables.environmentFile.name, Variables.logLevel.name,
         Variables.logFormat.name, Variables.logRefusalsPerClient.name, Variables.logRefusalsPerSecond.name,

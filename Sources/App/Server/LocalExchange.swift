@@ -1,10 +1,10 @@
-// One request to the running server on this machine, over TCP or a Unix socket.
+// One request to the running server on this machine, over TCP or over a Unix socket.
 
 import Sockets
 
 struct LocalExchange: Sendable {
     struct Answer: Sendable {
-        /// Nil when the response is not HTTP/1.1.
+        /// The status code; nil when the response is not HTTP/1.1.
         var status: Int?
         var body: [UInt8]
     }
@@ -13,8 +13,10 @@ struct LocalExchange: Sendable {
 
     let address: SocketAddress
 
-    /// Sends the request and returns the whole response, after which the server closes (RFC 9112, section 9.6).
-    /// `fields`: field lines, each with its CRLF.
+    /// Sends the request and returns the whole response. The server closes the connection after it (RFC 9112, section
+    /// 9.6).
+    ///
+    /// - Parameter fields: the field lines, each with its CRLF.
     func send(
         _ method: String, _ path: String, fields: String, body: [UInt8] = [], within deadline: Deadline
     ) async throws -> Answer {

@@ -1,5 +1,5 @@
-// The parts by which the server is monitored: metrics with their readers, and readiness. If neither METRICS_TOKEN nor
-// METRICS_PORT is set, /metrics does not exist.
+// The parts that monitor the server: metrics and the samplers that read them, and readiness. If neither METRICS_TOKEN
+// nor METRICS_PORT is set, /metrics does not exist.
 
 import API
 import CoreMetrics
@@ -17,7 +17,7 @@ import Sockets
 import StructuredLogging
 
 struct OperationWiring: Sendable {
-    /// The metrics backend of all parts.
+    /// The metrics backend that all parts use.
     let metrics: any MetricsFactory
     let readiness: Readiness
     private let sampling: OperationSampling
@@ -62,7 +62,7 @@ struct OperationWiring: Sendable {
             await audit.sample()
             await others.sample()
             await kept.sample(at: Moment(millisecondsSinceEpoch: millisecondsSince1970()))
-            // In a detached task, because the sampling reads files and must not block the event loop that responds.
+            // The sampling reads files, so it runs in a detached task: it must not block the event loop that responds.
             return await Task.detached {
                 sampling.sample()
                 return metrics.text()
@@ -70,12 +70,12 @@ struct OperationWiring: Sendable {
         }
     }
 
-    /// The routes that the public listener serves in addition to the API.
+    /// The routes that the public listener serves in addition to those of the API.
     var publicRoutes: [Route] {
         address == nil && hasToken ? [routes.ready, routes.metrics] : [routes.ready]
     }
 
-    /// Returns the server that listens on METRICS_PORT; nil when it is not set.
+    /// Returns the server that listens on METRICS_PORT, or nil when that is not set.
     func ownServer(
         _ http: Configuration.HTTP, refusals: @escaping RefusalRenderer, observer: any RequestObserver, logger: Logger,
         loops: EventLoopGroup
@@ -103,7 +103,7 @@ struct OperationWiring: Sendable {
         sampling.sampling.add(PurchaseSampling.sampler(purchases, metrics))
     }
 
-    /// Adds the metrics of this server to the sampled metrics.
+    /// Adds the server's own metrics to the sampled metrics.
     func watch(_ server: Server) {
         sampling.sampling.add(server.sampler(metrics))
     }

@@ -6,13 +6,13 @@ import SQLiteStore
 
 struct OutboxReading: Sendable {
     let store: SQLiteEventStore
-    /// Nil: events are not forwarded.
+    /// The last failure of analytics forwarding; nil if events are not forwarded.
     let analyticsFailure: DeliveryFailure?
-    /// Nil: codes are not sent to a webhook.
+    /// The delivery of codes by webhook; nil if codes are not sent to a webhook.
     let codes: WebhookCodeDelivery?
     let revocationFailure: DeliveryFailure
 
-    /// Returns the status of each queue. If the database cannot be read, the queues in it are left out.
+    /// Returns the status of each queue. If the database cannot be read, the queues that are stored in it are left out.
     func status() async -> [OutboxStatus] {
         var queues: [OutboxStatus] = []
         if let analyticsFailure, let position = try? await store.position(of: AnalyticsForwarding.consumer) {

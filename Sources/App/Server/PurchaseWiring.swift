@@ -1,4 +1,4 @@
-// The parts of purchases in the App Store, when an app is configured.
+// The parts for App Store purchases. They exist only if an app is configured.
 
 import CoreMetrics
 import Foundation
@@ -19,7 +19,7 @@ extension MetricFamily {
 struct PurchaseWiring {
     let service: any PurchaseService
     let counts: PurchaseCounts
-    /// The loops that run as long as the server.
+    /// The background loops. They run as long as the server.
     let loops: [any Service]
 
     /// Returns nil when purchases are not accepted.
@@ -29,8 +29,8 @@ struct PurchaseWiring {
     ) async {
         guard let purchases = configuration.purchases else { return nil }
         let store = SQLitePurchases(accounts: accounts)
-        // A separate HTTP client with its own request slots, so that calls to a slow App Store do not use up the slots
-        // of sign-ins.
+        // Calls to the App Store have their own HTTP client with its own slots, so that a slow App Store does not use
+        // up the slots of sign-ins.
         let http = OutgoingHTTP()
         let api = await purchases.server(http, clock)
         let chain = CertificateChain(roots: [purchases.root])

@@ -1,5 +1,5 @@
-// Queries the running server on this machine as its operator: one GET over its first address or Unix socket, with
-// OPS_TOKEN, or otherwise with a token of the role `ops` that is valid for a minute.
+// Calls the running server on this machine as its operator. A call is one GET to the server's first address or Unix
+// socket. It uses OPS_TOKEN or, if that is not set, a token of the role `ops` that is valid for a minute.
 
 import API
 import Foundation
@@ -19,8 +19,8 @@ struct RunningServer: Sendable {
     let address: SocketAddress
     private let token: Secret<String>
 
-    /// Needs the same settings as the server. Never creates a signing key: without a key, no server has ever started
-    /// with these settings.
+    /// Prepares calls of the server that was started with the same settings. Never creates a signing key: if there is
+    /// none, no server has ever started with these settings.
     init(_ configuration: Configuration) async throws {
         address = HealthRequest(http: configuration.http).address
         if let token = configuration.operatorToken {
@@ -35,7 +35,7 @@ struct RunningServer: Sendable {
         }
     }
 
-    /// Returns the body of a 200 response.
+    /// Returns the content of a response with status 200.
     ///
     /// - Throws: `Unreachable`, with a sentence that says what to do.
     func get(_ path: String, within deadline: Deadline = .inSeconds(10)) async throws -> [UInt8] {

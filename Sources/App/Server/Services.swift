@@ -1,4 +1,4 @@
-// The parts that start and stop, as services of one ServiceGroup (swift-service-lifecycle).
+// The parts of the server that start and stop, as services of one ServiceGroup (swift-service-lifecycle).
 
 import HTTPServer
 import RateLimiting
@@ -7,10 +7,10 @@ import ServiceLifecycle
 /// Listens until the group shuts down, then drains.
 struct ServerService: Service {
     let server: Server
-    /// Seconds for the drain. Less than the shutdown time of the whole process, because the store closes after the
-    /// drain.
+    /// The maximum seconds of the drain. They are fewer than those of the whole shutdown, because the store closes
+    /// after the drain.
     let drainSeconds: Int
-    /// Receives the number of connections that were cut.
+    /// Receives the number of connections that were cut at the end of the drain.
     var outcome = DrainOutcome()
 
     func run() async throws {
@@ -29,20 +29,20 @@ struct RedisService: Service {
     }
 }
 
-/// Runs a loop until the group shuts down. A loop may return earlier when it has nothing left to do.
+/// Runs a loop until the group shuts down. The loop may return earlier if it has nothing left to do.
 struct LoopService: Service {
     let loop: @Sendable () async -> Void
     var end: @Sendable () async -> Void = {}
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await loop() }
-        // Wait here: a service that returns before the shutdown would end the whole group.
+        // Wait here after the loop has returned: the end of a service before the shutdown would end the whole group.
         try? await gracefulShutdown()
         await end()
     }
 }
 
-/// Closes something once every service that started after it has ended.
+/// Closes something after all services that started later have ended.
 struct ClosingService: Service {
     let close: @Sendable () async -> Void
 

@@ -1,5 +1,5 @@
-// SIGHUP: the environment file is read again, and the eight settings of the session engine take effect for every later
-// request. Settings that are fixed at the start (addresses, keys, limits) do not change. An invalid file changes
+// The reload on SIGHUP. The environment file is read again, and the eight settings of the session engine apply to every
+// later request. Settings that are fixed at the start (addresses, keys, limits) do not change. An invalid file changes
 // nothing. Everything in the file that has no effect is reported in the log, /metrics, /ops and `dwell config history`.
 
 import Engine
@@ -14,12 +14,12 @@ struct SettingsReload: Sendable {
     let status: SettingsStatus
     let clock: @Sendable () -> Moment
     let logger: Logger
-    /// Whether there was an environment file at the start. A file that is missing later is taken for one that is being
-    /// replaced: the settings are not reset to their defaults.
+    /// Whether there was an environment file at the start. If it is missing at a reload, it is probably being replaced.
+    /// The reload then fails, instead of resetting the settings to their defaults.
     let hadFile: Bool
-    /// Called with the settings that took effect and the note about the change. It must not block.
+    /// Called with the settings that took effect, and with the note about the change. It must not block.
     var record: @Sendable (VersionedSettings, SettingsChangeNote) -> Void = { _, _ in }
-    /// Called with the record of a reload that did not apply everything in the file. It must not block.
+    /// Called with the record of a reload that failed or did not apply everything in the file. It must not block.
     var recordIncomplete: @Sendable (SettingsReloadRecord) -> Void = { _ in }
 
     func run() {
@@ -97,8 +97,8 @@ extension VersionedSettings {
     }
 }
 
-/// Writes the history that `dwell config history` shows. A failed write is only logged, because the settings are in
-/// force nevertheless and are stored with every event.
+/// Writes the history that `dwell config history` shows. If a write fails, this is only logged: the settings are in
+/// force nevertheless, and are stored with every event.
 struct SettingsHistoryService: Sendable {
     let store: SQLiteEventStore
     let instance: String

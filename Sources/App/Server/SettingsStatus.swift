@@ -1,5 +1,5 @@
 // The settings in force, the settings that were changed in the file and need a restart, and the result of the last
-// reload, for the log, /metrics, /ops and `dwell config show`.
+// reload. The log, /metrics, /ops and `dwell config show` report them.
 
 import API
 import Foundation
@@ -23,7 +23,7 @@ final class SettingsStatus: Sendable {
     private struct State: Sendable {
         /// The settings of the running server, in the order of ENV.example.
         var inForce: [ReadVariable]
-        /// Names of the settings in `inForce` that have a different value in the file.
+        /// The names of the settings in `inForce` whose value in the file is different.
         var needsRestart: [String] = []
         var unknown: [UnknownVariable]
         var reload: ServerSettings.Reload?
@@ -39,15 +39,17 @@ final class SettingsStatus: Sendable {
         state = Mutex(State(inForce: report.variables, unknown: report.unknown, loadedAt: now))
     }
 
-    /// Records a failed reload, which changed nothing. `problems`: one sentence for each problem.
+    /// Records a failed reload. It changed no setting.
+    ///
+    /// - Parameter problems: one sentence for each problem.
     func failed(_ problems: [String], at now: Moment) {
         state.withLock { state in
             state.reload = ServerSettings.Reload(at: now, isGood: false, problems: problems)
         }
     }
 
-    /// Records a reload after which the settings of the session engine in `report` are in force. Returns the names of
-    /// the other changed settings, which need a restart.
+    /// Records a successful reload. The settings of the session engine in `report` are now in force. Returns the names
+    /// of the other changed settings, which need a restart.
     func reloaded(_ report: ConfigurationReport, at now: Moment) -> [String] {
         state.withLock { state in
             var before: [String: ReadVariable] = [:]
@@ -71,7 +73,7 @@ final class SettingsStatus: Sendable {
         }
     }
 
-    /// The values for /metrics.
+    /// The values that /metrics shows.
     var figures: (isGood: Bool, loadedAt: Moment, needsRestartCount: Int, unknownCount: Int) {
         state.withLock { state in
             (state.reload?.isGood ?? true, state.loadedAt, state.needsRestart.count, state.unknown.count)

@@ -1,4 +1,4 @@
-// The parts of sign-in: verification and issuing of tokens, outgoing HTTP calls, and its background loops.
+// The parts of sign-in: the verification and issuing of tokens, the outgoing HTTP calls, and the background loops.
 
 import API
 import Engine
@@ -14,12 +14,12 @@ import StructuredLogging
 struct SignInWiring {
     let verifier: AccessTokenVerifier
     let services: SignInServices
-    /// The changes to accounts that an operator's commands make.
+    /// The changes to accounts that operator commands make.
     let operatorAccounts: OperatorAccounts
     private let memory: SessionStatusCache
     private let erasures: UnfinishedErasures
     private let outgoing: OutgoingWiring
-    /// Nil: codes are not sent to a webhook.
+    /// The delivery of codes by webhook; nil if codes are not sent to a webhook.
     var webhook: WebhookCodeDelivery? { outgoing.delivery as? WebhookCodeDelivery }
     /// The last failed revocation at Apple.
     var revocationFailure: DeliveryFailure { outgoing.revocationFailure }
@@ -57,7 +57,7 @@ struct SignInWiring {
             appleNotices: ownAccount, sendsCodes: outgoing.delivery != nil, publicKeySet: key.publicKeySet)
     }
 
-    /// The loops that run as long as the server, and end after it.
+    /// The background loops. They run as long as the server, and end after it.
     var loops: [any Service] {
         outgoing.loops + [LoopService(loop: memory.run), LoopService(loop: erasures.run)]
     }
@@ -66,9 +66,9 @@ struct SignInWiring {
 /// The parts of sign-in that make outgoing calls.
 private struct OutgoingWiring {
     let appleKeys: AppleKeySet
-    /// Nil: authorization codes are not exchanged.
+    /// Apple's token endpoint; nil if authorization codes are not exchanged.
     let apple: AppleTokenEndpoint?
-    /// Nil: no codes are sent.
+    /// The delivery of codes; nil if no codes are sent.
     let delivery: (any CodeDelivery)?
     let loops: [any Service]
     let revocationFailure = DeliveryFailure()
@@ -90,8 +90,8 @@ private struct OutgoingWiring {
         case .none: delivery = nil
         case .log: delivery = LoggedCodeDelivery(logger: logger)
         case .webhook(let url, let secret):
-            // A separate HTTP client with its own request slots, so that calls to a slow webhook do not use up the
-            // slots of sign-ins with Apple.
+            // Calls to the webhook have their own HTTP client with its own slots, so that a slow webhook does not use
+            // up the slots of sign-ins with Apple.
             let http = OutgoingHTTP()
             loops.append(ClosingService { http.close() })
             let webhook = WebhookCodeDelivery(
@@ -116,19 +116,19 @@ private struct OutgoingWiring {
     }
 }
 
-/// The delivery of a server that sends no codes. It is never called, because the route rejects such requests first.
+/// The delivery of a server that sends no codes. It is never called, because the route rejects such requests earlier.
 private struct NoDelivery: CodeDelivery {
     func deliver(_ code: OutgoingCode) {}
 }
 
 extension Configuration {
-    /// The seconds of the process's shutdown time that codes in delivery may use.
+    /// The part of the shutdown time, in seconds, in which waiting codes may still be delivered.
     fileprivate var codeDrainSeconds: Int {
         min(WebhookCodeDelivery.drainSeconds, shutdownTimeoutSeconds / 3)
     }
 
-    /// The rest of the shutdown time, in seconds, for requests in progress. One second is reserved for closing the
-    /// store.
+    /// The part of the shutdown time, in seconds, for requests in progress: what remains after the delivery of codes.
+    /// One second is reserved for closing the store.
     var serverDrainSeconds: Int {
         let codes = if case .webhook = codes.delivery { codeDrainSeconds } else { 0 }
         return max(1, shutdownTimeoutSeconds - codes - 1)

@@ -1,5 +1,5 @@
-// Connects every protocol with its implementation, and orders the parts for start and stop. The only file that uses all
-// modules.
+// Connects every protocol with its implementation, and starts and stops the parts in order. It is the only file that
+// uses all modules.
 
 import API
 import CoreMetrics
@@ -26,7 +26,7 @@ struct Wiring {
     private let loops: EventLoopGroup
     private let store: SQLiteEventStore
     private let admission: any Admission
-    /// `admission`, if it uses Redis and so has connections to maintain; otherwise nil.
+    /// The rate limiter in `admission` if it uses Redis, otherwise nil. A service maintains its connections.
     private let shared: RedisRateLimiter?
     private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus
@@ -40,13 +40,13 @@ struct Wiring {
     private let outgoing = OutgoingHTTP()
     private let operationHistory: OperationHistory
     private let analyticsFailure = DeliveryFailure()
-    /// The server that listens on METRICS_PORT; nil when it is not set.
+    /// The server that listens on METRICS_PORT; nil when that is not set.
     private let operatorServer: Server?
     private let control: ControlService
 
-    /// Opens the database and creates every part; nothing listens yet.
+    /// Opens the database and creates all parts. Nothing listens yet.
     ///
-    /// - Throws: what prevents the start, as an error with a sentence.
+    /// - Throws: the reason that prevents the start, as an error with a sentence.
     init(_ configuration: Configuration, report: ConfigurationReport, logger: Logger) async throws {
         self.configuration = configuration
         self.logger = logger
@@ -123,12 +123,12 @@ struct Wiring {
             loops: loops)
     }
 
-    /// Serves until a signal requests the shutdown. Services end in the reverse order of their start: the server drains
-    /// while the store still accepts events, and the store closes when no other part uses it any more.
+    /// Serves until a signal requests the shutdown. Services end in the reverse order of their start. So the server
+    /// drains while the store still accepts events, and the store closes when no other part uses it any more.
     func run(_ input: ConfigurationInput, hadFile: Bool, signals: SignalSource) async throws {
         try await startAndStop.started(configuration, store: store, settings: settings.read())
         if let signal = signals.endSignal {
-            // The server was not listening yet: there is nothing to drain.
+            // The server does not listen yet, so there is nothing to drain.
             await close()
             return startAndStop.ended(by: signal, cutConnections: nil)
         }
@@ -140,7 +140,7 @@ struct Wiring {
             record: { settings, note in
                 Task {
                     await history.record(settings, note: note)
-                    // Write the heartbeat now, so that the other servers see the new version at once.
+                    // The heartbeat is written at once, so that the other servers see the new version.
                     await instance.sendHeartbeat()
                 }
             },
@@ -177,10 +177,11 @@ struct Wiring {
                 clock: Self.now, logger: logger, failure: analyticsFailure)
             services.append(LoopService(loop: forwarding.run))
         }
-        // Started before the public server and so ended after it: /metrics can be read while the public server drains.
+        // This server starts before the public server, and so ends after it: /metrics can be read while the public
+        // server drains.
         if let operatorServer { services.append(ServerService(server: operatorServer, drainSeconds: 1)) }
         services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds, outcome: outcome))
-        // Started last and so ended first, because a draining server waits until its streams have ended.
+        // The streams start last, and so end first: a draining server waits until its streams have ended.
         services.append(LoopService(loop: streams.run, end: streams.close))
         try await handling.run(
             ServiceGroup(
@@ -215,7 +216,7 @@ struct Wiring {
 
     private static func guesses(_ admission: any Admission, _ accounts: SQLiteAccounts) -> OperatorGuesses {
         OperatorGuesses(admission: admission) { token, origin in
-            // A failed write is reported elsewhere. The guess is rejected in either case.
+            // A failed write is reported by other code. The guess is rejected in either case.
             try? await accounts.recordRefusal(.operatorRefused, reason: token, from: origin)
         }
     }
@@ -244,7 +245,7 @@ struct Wiring {
         Moment(millisecondsSinceEpoch: millisecondsSince1970())
     }
 
-    /// Opens the database; creates its folder if missing.
+    /// Opens the database. Creates its directory if that is missing.
     static func openStore(
         _ path: String, at now: Int64 = millisecondsSince1970(), digests: KeyedHashes? = nil,
         charging: (any RefoldCharging)? = nil,
@@ -266,7 +267,7 @@ struct Wiring {
             throw UnusableDatabase(path: path, reason: "file not found")
         }
         do {
-            // Throws for an empty file too: only a server and `dwell migrate` create a schema.
+            // Throws also if the file is empty, because only a server and `dwell migrate` create a schema.
             _ = try DatabaseOpening.status(path: path)
         } catch {
             throw UnusableDatabase(path: path, error)
@@ -275,7 +276,7 @@ struct Wiring {
     }
 }
 
-/// A database that cannot be used. Its text names the file, which SQLite's error texts do not.
+/// A database that cannot be used. The text of this error names the file; the texts of SQLite's errors do not.
 struct UnusableDatabase: Error, CustomStringConvertible {
     var path: String
     var reason: String
@@ -284,7 +285,7 @@ struct UnusableDatabase: Error, CustomStringConvertible {
         (self.path, self.reason) = (path, reason)
     }
 
-    /// Keeps `error` unchanged when it already names the database.
+    /// Makes the error from any error. An `UnusableDatabase` is kept unchanged, because it already names its database.
     init(path: String, _ error: any Error) {
         self = error as? Self ?? Self(path: path, reason: DatabaseOpening.reason(error))
     }
@@ -293,7 +294,7 @@ struct UnusableDatabase: Error, CustomStringConvertible {
 }
 
 extension Configuration.HTTP {
-    /// Sockets passed by the parent process replace all configured addresses.
+    /// The addresses to listen on. Sockets passed by the parent process replace all configured addresses.
     private var addresses: [SocketAddress] {
         let inherited = InheritedSockets.ofThisProcess
         if !inherited.isEmpty { return inherited.map(SocketAddress.inherited) }
@@ -311,8 +312,8 @@ extension Configuration.HTTP {
         return configuration
     }
 
-    /// Returns a configuration with the timeouts and buffer sizes of the HTTP_* variables, which apply to every
-    /// listener.
+    /// Returns the configuration of a listener. All listeners have the timeouts and buffer sizes of the HTTP_*
+    /// variables.
     func server(on addresses: [SocketAddress]) -> ServerConfiguration {
         var configuration = ServerConfiguration(addresses: addresses)
         configuration.headTimeoutMilliseconds = timeouts.headerTimeoutSeconds * 1000
