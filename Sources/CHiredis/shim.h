@@ -1,3 +1,3 @@
-// Only the codec: the reply reader and the command formatter. Sockets, deadlines and reconnecting are ours.
+// Only hiredis's reply reader is used. Commands, sockets, deadlines and reconnecting are code of this project.
 #include <hiredis/read.h>
 #include <hiredis/hiredis.h>

@@ -1,24 +1,26 @@
-// Evicts values without a list of last uses, by two generations: a used value moves to the young generation. When the
-// young generation is full or old enough, it becomes the old one, and the values of the previous old generation, which
-// were not used meanwhile, are dropped.
+// A cache with two generations. It needs no list of last uses to evict values. A value that is used moves to the young
+// generation. When the young generation is full or old enough, it becomes the old one. The values that are still in the
+// previous old generation were not used meanwhile and are dropped.
 
 /// A dictionary that keeps the most recently used values: at most `2 * generationCountMax`, and at least the last
 /// `generationCountMax`. Every call takes constant time on average.
 ///
-/// Unused values can also expire. A cache with `ageMilliseconds` needs the time of each use, through `expire(at:)`.
+/// Unused values can also expire. The owner of a cache with `ageMilliseconds` must pass the time of each use to
+/// `expire(at:)`, before the use.
 ///
-/// Public and inlinable, so that importing modules specialize it for their keys and values: the compiler does not do
-/// that across modules for `package` declarations, whose calls took three times as long.
+/// It is public and inlinable, so that importing modules specialize it for their keys and values. The compiler does not
+/// specialize `package` declarations across modules. When this type was one, calls took three times as long.
 public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     @usableFromInline var young: [Key: Value] = [:]
     @usableFromInline var old: [Key: Value] = [:]
-    /// The time of the first `expire(at:)` after the last rotation; nil before it.
+    /// The time from which the age of the young generation is measured: the first `expire(at:)` at or after the last
+    /// rotation. Nil before that call.
     @usableFromInline var youngSince: Int64?
     @usableFromInline let generationCountMax: Int
     @usableFromInline let ageMilliseconds: Int64
 
-    /// - Parameter ageMilliseconds: how long an unused value is kept at least, unless the bound on the count is
-    ///   reached.
+    /// - Parameter ageMilliseconds: the minimum time for which an unused value is kept. A value may be dropped earlier
+    ///   when the cache is full.
     @inlinable
     public init(generationCountMax: Int, ageMilliseconds: Int64 = .max) {
         self.generationCountMax = max(1, generationCountMax)
@@ -75,8 +77,9 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         old = [:]
     }
 
-    /// Drops values that were not used for some time between `ageMilliseconds` and twice that. Callers pass the time of
-    /// every use, before the use. Values for which `isExempt` returns true are not dropped because of their age.
+    /// Drops the values whose last use was at least `2 * ageMilliseconds` ago, and possibly some whose last use was at
+    /// least `ageMilliseconds` ago. Callers pass the time of every use, before the use. Values for which `isExempt`
+    /// returns true are not dropped because of their age.
     @inlinable
     public mutating func expire(at now: Int64, isExempt: (Value) -> Bool = { _ in false }) {
         guard let since = youngSince else {

@@ -1,5 +1,6 @@
 // Decodes Content-Encoding: gzip of request bodies (RFC 9110 section 8.4.1.3, RFC 1952) with zlib. The limit on a body
-// applies to its decompressed size and is checked while inflating, so that a gzip bomb never becomes a large buffer.
+// applies to its decompressed size. It is checked while the body is inflated, so that a gzip bomb never fills a large
+// buffer.
 
 import CZlib
 
@@ -15,7 +16,7 @@ package enum Gzip {
     /// section 2.2). Throws `malformed` if other bytes follow the last member.
     package static func inflate(_ compressed: [UInt8], bytesMax: Int) throws(GzipError) -> [UInt8] {
         var stream = z_stream()
-        // A window of 15 bits. Adding 16 selects the header and trailer of gzip instead of those of zlib.
+        // 15 is the window size in bits. Adding 16 selects the header and trailer of gzip instead of those of zlib.
         guard inflateInit2_(&stream, 15 + 16, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
             throw .malformed
         }

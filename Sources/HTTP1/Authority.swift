@@ -5,8 +5,8 @@
 // uri-host = IP-literal / IPv4address / reg-name      (RFC 3986 section 3.2.2; every IPv4address is a reg-name)
 // port     = *DIGIT
 // ```
-// An empty uri-host is rejected: an http URI must have one (RFC 9110 section 4.2.1). So are IPvFuture, which is not
-// in use, and userinfo, in which "@" could hide the real host (section 4.2.4).
+// An empty uri-host is rejected, because an http URI must have a host (RFC 9110 section 4.2.1). IPvFuture is rejected,
+// because it is not in use. Userinfo is rejected, because its "@" could hide the real host (section 4.2.4).
 
 enum Authority {
     static func isValid(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {

@@ -48,7 +48,7 @@ enum ChunkExtensions {
             return index > start
         }
 
-        /// RFC 9110 section 5.6.4:
+        /// Skips a quoted-string (RFC 9110 section 5.6.4). Returns false if there is none:
         /// ```
         /// quoted-string = DQUOTE *( qdtext / quoted-pair ) DQUOTE
         /// quoted-pair   = "\" ( HTAB / SP / VCHAR / obs-text )

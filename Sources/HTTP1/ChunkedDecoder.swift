@@ -19,7 +19,8 @@ struct ChunkedDecoder: Sendable {
     }
 
     private var state = State.sizeLine
-    /// The bytes of all chunks announced so far. Never above the limit that applied when the last chunk was announced.
+    /// The length of all chunks announced so far, in bytes. It never exceeds the limit that applied when the last chunk
+    /// was announced.
     private(set) var contentBytes = 0
     private var extensionBytes = 0
     private var trailerSectionBytes = 0
@@ -71,7 +72,7 @@ struct ChunkedDecoder: Sendable {
         var index = line.lowerBound
         var size = 0
         while index < line.upperBound, let digit = Grammar.hexValue(bytes[index]) {
-            // `size` has room for one more digit without reaching the sign bit.
+            // The second condition ensures that one more digit does not reach the sign bit of `size`.
             guard index - line.lowerBound < Limits.chunkSizeDigitsMax, size <= Int.max >> 4 else {
                 throw Self.malformed
             }
@@ -96,7 +97,7 @@ struct ChunkedDecoder: Sendable {
         return range.count == left
     }
 
-    /// Reads the CRLF after chunk-data. The first wrong byte is rejected without waiting for the second.
+    /// Reads the CRLF after chunk-data. If the first byte is wrong, it is rejected without waiting for the second.
     private mutating func readDataEnd(_ input: inout InputBuffer) throws(Refusal) -> Bool {
         let next = input.available
         if let first = next.first, input.bytes[first] != Grammar.carriageReturn { throw Self.malformed }

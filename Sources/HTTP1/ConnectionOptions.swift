@@ -14,8 +14,9 @@ struct ConnectionOptions: Sendable {
         }
     }
 
-    /// Returns whether the connection persists: not after close, which overrides keep-alive; otherwise in HTTP/1.1
-    /// always, and in HTTP/1.0 only with keep-alive.
+    /// Returns whether the connection persists after this request. A request with `close` ends the connection, even if
+    /// it also has `keep-alive`. Without `close`, an HTTP/1.1 connection persists, and an HTTP/1.0 connection persists
+    /// only with `keep-alive`.
     func persists(minorVersion: Int) -> Bool {
         !close && (minorVersion >= 1 || keepAlive)
     }

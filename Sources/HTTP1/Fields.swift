@@ -1,4 +1,4 @@
-/// Header or trailer fields in the order received, including repeated fields, so that a repeated Host or Content-Length
+/// Header or trailer fields in the order received. Repeated fields are kept, so that a repeated Host or Content-Length
 /// is noticed (RFC 9110 section 5.3). Names are compared case-insensitively.
 ///
 /// The fields are stored as lines in the form in which they are sent, with the positions of names and values. Received
@@ -67,7 +67,7 @@ package struct Fields: Sendable {
         return bytes[lines[only].value]
     }
 
-    /// Returns the number of fields of the name. If a field is repeated, it is often undefined which value applies.
+    /// Returns the number of fields with this name. If a field is repeated, it is often undefined which value applies.
     package func count(of name: String) -> Int {
         var count = 0
         forEachIndex(name) { _ in
@@ -139,8 +139,8 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Returns the line with its CRLF if it was received in the stored form, as most lines are, so that it can be
-    /// copied in one piece; otherwise nil.
+    /// Returns the line with its CRLF if it was received in the form in which lines are stored. Such a line can be
+    /// copied in one piece; most lines are such lines. Otherwise returns nil.
     private static func copyableLine(
         _ line: FieldLine, of received: UnsafeBufferPointer<UInt8>
     ) -> UnsafeBufferPointer<UInt8>? {
@@ -196,8 +196,8 @@ package struct Fields: Sendable {
         return start + name.count + 2
     }
 
-    /// The reserved number of fields and bytes, for one allocation each. A phone's request has six to ten fields, and
-    /// most of their bytes are in the token.
+    /// The numbers of fields and of bytes for which space is reserved, so that a usual request needs one allocation for
+    /// each of the two arrays. A phone's request has six to ten fields. Most of their bytes are in the access token.
     private static let usualCount = 10
     private static let usualBytes = 480
 

@@ -1,8 +1,9 @@
 // The bytes that RFC 9110, RFC 9112 and RFC 3986 allow, each set next to its grammar rule. Everything here works on
-// bytes: no Character, no locale, no case folding beyond ASCII. It does not depend on the structure of messages.
+// bytes. It uses no Character, no locale, and no case folding beyond ASCII. It does not depend on the structure of
+// messages.
 
-/// A set of ASCII bytes as two 64-bit words, so that a test is a shift and a mask. It never contains bytes from 0x80
-/// up. GrammarTests checks the words against the quoted grammar, byte by byte.
+/// A set of ASCII bytes, stored as two 64-bit words, so that testing a byte takes a shift and a mask. It never contains
+/// bytes of 0x80 and above. GrammarTests checks the words against the quoted grammar, byte by byte.
 struct ByteSet: Sendable {
     /// Bit n is byte n.
     let from0: UInt64
@@ -17,7 +18,7 @@ struct ByteSet: Sendable {
 }
 
 enum Grammar {
-    /// RFC 9110 section 5.6.2:
+    /// The bytes of a token (RFC 9110 section 5.6.2):
     /// ```
     /// token = 1*tchar
     /// tchar = "!" / "#" / "$" / "%" / "&" / "'" / "*" / "+" / "-" / "."
@@ -25,7 +26,7 @@ enum Grammar {
     /// ```
     static let tokenBytes = ByteSet(from0: 0x03FF_6CFA_0000_0000, from64: 0x57FF_FFFF_C7FF_FFFE)
 
-    /// RFC 3986 section 3.3, without "%", which starts a triplet and is checked separately:
+    /// The bytes of a path (RFC 3986 section 3.3), without "%", which starts a triplet and is checked separately:
     /// ```
     /// absolute-path = 1*( "/" segment )          (RFC 9110 section 4.1)
     /// segment       = *pchar
@@ -35,10 +36,11 @@ enum Grammar {
     /// ```
     static let pathBytes = ByteSet(from0: 0x2FFF_FFD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFF)
 
-    /// RFC 3986 section 3.4, again without "%": `query = *( pchar / "/" / "?" )`
+    /// The bytes of `query = *( pchar / "/" / "?" )` (RFC 3986 section 3.4), again without "%".
     static let queryBytes = ByteSet(from0: 0xAFFF_FFD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFF)
 
-    /// RFC 3986 section 3.2.2, again without "%": `reg-name = *( unreserved / pct-encoded / sub-delims )`
+    /// The bytes of `reg-name = *( unreserved / pct-encoded / sub-delims )` (RFC 3986 section 3.2.2), again without
+    /// "%".
     static let registeredNameBytes = ByteSet(from0: 0x2BFF_7FD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFE)
 
     /// Returns whether a field value may contain the byte (RFC 9110 section 5.5). HTAB is the only control allowed:
@@ -125,7 +127,7 @@ extension Grammar {
     }
 
     /// Returns whether all bytes of the range are allowed in a field value. Tests eight bytes at a time, because an
-    /// access token has hundreds.
+    /// access token has hundreds of bytes.
     static func areFieldValueBytes(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         bytes.withUnsafeBytes { bytes in
             precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count)

@@ -15,7 +15,8 @@ struct HeadParser: Sendable {
     private var options = ConnectionOptions()
     private var hasHost = false
     private var expectsContinue = false
-    /// The error in the target. It is reported only after the fields are read, because they contain the request id.
+    /// The error in the target. It is reported only after the fields are read, because the error response contains the
+    /// request id, which is in a field.
     private var targetRefusal: Refusal?
 
     // MARK: Request line
@@ -55,7 +56,8 @@ struct HeadParser: Sendable {
         minorVersion = bytes[lower + 7] == UInt8(ascii: "0") ? 0 : 1
     }
 
-    /// Returns the refusal of a request line over the limit. The bytes within the limit show which part is too long.
+    /// Returns the refusal of a request line that is longer than the limit. The bytes within the limit show which part
+    /// is too long.
     mutating func refusalOfLongRequestLine(_ bytes: [UInt8], _ start: Range<Int>, limits: Limits) -> Refusal {
         let space = Grammar.firstIndex(of: Grammar.space, bytes, start)
         let methodRange = start.lowerBound..<(space ?? start.upperBound)
@@ -79,7 +81,7 @@ struct HeadParser: Sendable {
         fields.append(field, of: bytes)
     }
 
-    /// Reads the fields that the connection itself depends on. Compares the lengths of names first.
+    /// Reads the fields that the connection itself depends on. Compares the length of a name before its bytes.
     private mutating func judge(_ bytes: [UInt8], _ field: FieldLine) throws(Refusal) {
         switch field.name.count {
         case 4 where Grammar.matches(bytes, field.name, "host"):
@@ -97,7 +99,7 @@ struct HeadParser: Sendable {
         }
     }
 
-    /// Reads Host. More than one Host line, or an invalid value, is 400 in any version (RFC 9112 section 3.2).
+    /// Reads Host. More than one Host line, or an invalid value, gets 400 in any version (RFC 9112 section 3.2).
     private mutating func readHost(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard !hasHost else { throw Refusal(.badRequest, "Host is given more than once.") }
         guard Authority.isValid(bytes, value) else { throw Refusal(.badRequest, "Host is not a valid host and port.") }
@@ -115,7 +117,7 @@ struct HeadParser: Sendable {
 
     // MARK: The empty line
 
-    /// Returns the head, once the empty line has been read.
+    /// Returns the head. Called when the empty line has been read.
     func finish() throws(Refusal) -> RequestHead {
         if let targetRefusal { throw targetRefusal }
         guard minorVersion == 0 || hasHost else {

@@ -42,8 +42,8 @@ struct HeadReader: Sendable {
         }
     }
 
-    /// Reads the request line. Returns false if it is incomplete. The first byte is checked at once, so that a client
-    /// that speaks TLS to this port is rejected without waiting for a line feed.
+    /// Reads the request line. Returns false if it is incomplete. The first byte is checked as soon as it arrives: a
+    /// client that speaks TLS to this port is rejected without waiting for a line feed.
     private mutating func readRequestLine(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> Bool {
         while true {
             if let first = input.available.first, !Grammar.tokenBytes.contains(input.bytes[first]),

@@ -27,8 +27,8 @@ struct InputBuffer: Sendable {
         bytes.append(contentsOf: new)
     }
 
-    /// Takes the next line, CRLF included, if it is complete and, without its CRLF, not longer than `bytesMax`. The
-    /// result does not depend on where the bytes were split.
+    /// Takes the next line, including its CRLF. The line must be complete and, without its CRLF, at most `bytesMax`
+    /// long; otherwise nothing is taken. The result does not depend on how the bytes were split into reads.
     mutating func takeLine(bytesMax: Int) -> Line {
         let end = bytes.count
         let index = Grammar.endOfLine(bytes, from: searched)
@@ -64,7 +64,7 @@ struct InputBuffer: Sendable {
         searched = start
     }
 
-    /// Drops taken bytes once they are at least half of the buffer, so that no byte moves often.
+    /// Drops taken bytes once they are at least half of the buffer, so that each byte is moved at most once on average.
     private mutating func makeRoom() {
         guard start > 0, start >= bytes.count - start else { return }
         if start == bytes.count {

@@ -1,4 +1,4 @@
-/// RFC 3986 section 2.1: `pct-encoded = "%" HEXDIG HEXDIG`
+/// Percent-encoding (RFC 3986 section 2.1): `pct-encoded = "%" HEXDIG HEXDIG`
 enum PercentEncoding {
     /// Returns the byte encoded by the triplet at `index`; nil if there is no complete triplet before `end`.
     static func byte(_ bytes: [UInt8], at index: Int, before end: Int) -> UInt8? {

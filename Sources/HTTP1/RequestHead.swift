@@ -1,4 +1,4 @@
-/// A request up to its empty line, validated: its users need not check its form again.
+/// A request up to its empty line. It is validated: its users need not check its form again.
 package struct RequestHead: Hashable, Sendable {
     package var method: Method
     /// The path, decoded once, in the canonical form (see RequestTarget). It starts with "/", or is "*" for

@@ -61,14 +61,15 @@ struct RequestTarget: Sendable {
 
         var target = try originForm(bytes, end..<range.upperBound)
         if target.path.isEmpty {
-            // An empty path means "/" (RFC 9110 section 4.2.3), for OPTIONS "*" (RFC 9112 section 3.2.4).
+            // An empty path means "/" (RFC 9110 section 4.2.3). In an OPTIONS request without a query it means "*" (RFC
+            // 9112 section 3.2.4).
             target.path = method == .options && target.query == nil ? "*" : "/"
         }
         target.authority = Grammar.text(bytes, (colon + 3)..<end)
         return target
     }
 
-    /// Parses `origin-form = absolute-path [ "?" query ]`. Accepts an empty path too, for use by absolute-form.
+    /// Parses `origin-form = absolute-path [ "?" query ]`. Also accepts an empty path, which absolute-form allows.
     private static func originForm(_ bytes: [UInt8], _ range: Range<Int>) throws(Refusal) -> RequestTarget {
         guard let mark = Grammar.firstIndex(of: UInt8(ascii: "?"), bytes, range) else {
             return RequestTarget(path: try decodedPath(bytes, range))

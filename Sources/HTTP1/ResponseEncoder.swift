@@ -4,13 +4,13 @@
 // No value from a handler can end a line early: Fields prevents this. Fields that describe the connection and the
 // framing are written only here; if a handler sets such a field, it is omitted.
 
-/// How the end of a response's content is known (RFC 9112 section 6.3).
+/// A way to delimit the content of a response (RFC 9112 section 6.3).
 enum ResponseFraming: Hashable, Sendable {
     case length(Int)
     case chunked
     /// The content ends with the connection, because HTTP/1.0 does not support chunked.
     case untilClose
-    /// Neither a length nor content: 204, 304, and a stream in response to HEAD.
+    /// The response has neither a length nor content: a 204, a 304, or a stream in response to HEAD.
     case noContent
 }
 
@@ -68,7 +68,7 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// Appends a field of the server: name with separator, value, CRLF.
+    /// Appends a field that the server itself adds. `beginning` is its name with the separator.
     private static func append(_ beginning: StaticString, _ value: String, into output: inout [UInt8]) {
         append(beginning, into: &output)
         var value = value

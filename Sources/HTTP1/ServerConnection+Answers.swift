@@ -10,10 +10,10 @@ extension ServerConnection {
         return true
     }
 
-    /// Encodes a whole response. For HEAD, and with 204 and 304, the body is omitted; the response to HEAD still has
-    /// its length. `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7), or empty for a server without a clock.
-    /// `requestID` must consist of valid field value bytes, or be empty for a server without ids. A status that is not
-    /// final is sent as 500.
+    /// Encodes a whole response. The body is omitted in the response to HEAD, and with the statuses 204 and 304. The
+    /// response to HEAD still has the body's length. `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7), or empty
+    /// for a server without a clock. `requestID` must consist of valid field value bytes, or be empty for a server
+    /// without ids. A status that is not final is sent as 500.
     @discardableResult
     package mutating func encode(
         status: Status, fields: Fields = Fields(), body: [UInt8] = [], dateText: String, requestID: String = "",
@@ -27,8 +27,8 @@ extension ServerConnection {
     }
 
     /// Encodes the head of a response of unknown length. Call `encodeChunk` and finally `encodeEnd` after it. To signal
-    /// an aborted stream, close the connection without `encodeEnd`. HTTP/1.0 gets the bytes unframed, ended by the
-    /// close of the connection (RFC 9112 section 6.1).
+    /// an aborted stream, close the connection without `encodeEnd`. An HTTP/1.0 client gets the content without
+    /// framing: the close of the connection ends it (RFC 9112 section 6.1).
     @discardableResult
     package mutating func encodeHead(
         status: Status, fields: Fields = Fields(), dateText: String, requestID: String = "", close: Bool = false,
@@ -83,7 +83,7 @@ extension Status {
     /// Whether the response ends with the empty line after the fields (RFC 9110 sections 15.3.5 and 15.4.5).
     var forbidsContent: Bool { code == 204 || code == 304 }
 
-    /// Whether the response must have a length of 0, as 205 (RFC 9110 section 15.3.6).
+    /// Whether the response must have a length of 0, as a 205 must (RFC 9110 section 15.3.6).
     var isEmptyByLength: Bool { code == 205 }
 
     func body(_ body: [UInt8]) -> [UInt8] { isEmptyByLength ? [] : body }

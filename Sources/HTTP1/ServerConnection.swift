@@ -19,10 +19,10 @@
 //     connection (content of unknown length to HTTP/1.0)
 //
 // Misuse by a caller is harmless: bytes after the end are dropped, encoding a response that is not due appends nothing
-// and returns false, and `nextEvent()` repeats `.responseDue` until the response is encoded. The events do not depend
-// on how the received bytes were split, except that `.body` may come in other pieces.
+// and returns false, and `nextEvent()` repeats `.responseDue` until the response is encoded. How the received bytes
+// were split into reads affects only how the content is split into `.body` events.
 
-/// Not copyable: its buffers belong to one connection, and an accidental copy costs more than a request.
+/// Not copyable: its buffers belong to one connection, and an accidental copy would take longer than serving a request.
 package struct ServerConnection: ~Copyable, Sendable {
     package enum Event: Hashable, Sendable {
         /// Read more, then ask for the next event again.
@@ -32,7 +32,7 @@ package struct ServerConnection: ~Copyable, Sendable {
         case body([UInt8])
         /// The request is complete. Trailers are empty unless the content was chunked.
         case end(trailers: Fields)
-        /// Respond with this refusal, then close. Occurs at most once, and no event of a request follows.
+        /// Respond with this refusal, then close. This event occurs at most once, and no event of a request follows it.
         case refused(Refusal)
         /// The request was delivered. No further event follows until its response is encoded.
         case responseDue
@@ -87,8 +87,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     private var refusal: Refusal?
     private var waitsForContinue = false
 
-    /// Whether the connection ends with the current response. May become true until that response begins, and is never
-    /// reset.
+    /// Whether the connection ends with the current response. It may become true until that response begins. It never
+    /// becomes false again.
     package private(set) var mustClose = false
 
     package init(limits: Limits = Limits()) {
@@ -98,8 +98,8 @@ package struct ServerConnection: ~Copyable, Sendable {
 
     // MARK: Receiving
 
-    /// Appends received bytes. If the caller reads only after `.needMoreData`, the buffer stays below one field section
-    /// plus one read.
+    /// Appends received bytes. If the caller reads only after `.needMoreData`, the buffer stays smaller than one field
+    /// section plus one read.
     package mutating func receive(_ bytes: UnsafeRawBufferPointer) {
         guard !inputEnded, receiving != .refused, receiving != .closed else { return }
         input.append(bytes)
@@ -109,7 +109,7 @@ package struct ServerConnection: ~Copyable, Sendable {
         Array(bytes).withUnsafeBytes { receive($0) }
     }
 
-    /// Records that the peer sends no more. Requests received before are still served.
+    /// Records that the peer sends no more bytes. Requests that were received completely are still served.
     package mutating func receiveEndOfStream() {
         inputEnded = true
     }
@@ -136,9 +136,9 @@ package struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// Limits the content of this request. To be called between `.head` and the next event. It can lower
-    /// `Limits.bodyBytesMax`, not raise it. Longer content is refused with 413; if its length was declared, before any
-    /// of it is delivered.
+    /// Limits the content of this request. Must be called after `.head` and before the next event. The limit may be
+    /// lower than `Limits.bodyBytesMax` but not higher. Longer content is refused with 413. If its length was declared,
+    /// it is refused before any of it is delivered.
     package mutating func limitBody(toBytes bytesMax: Int) {
         guard answering == .due else { return }
         contentBytesMax = min(contentBytesMax, max(0, bytesMax))
@@ -161,10 +161,11 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// The number of bytes received but not interpreted yet: the rest of this request, or later requests.
     package var bufferedBytes: Int { input.available.count }
 
-    /// The field lines of the current request read so far. If the request was refused, the lines before the error.
+    /// The field lines of the current request that were read so far. If the request was refused, these are the lines
+    /// before the error.
     package var receivedFields: Fields { head.fields }
 
-    /// Whether the received part of the current request has a safe method (RFC 9110 section 9.2.1).
+    /// Whether the method of the current request was received and is safe (RFC 9110 section 9.2.1).
     package var isSafeRequest: Bool {
         let method = head.method(in: input)
         return method == .get || method == .head || method == .options
@@ -183,8 +184,9 @@ package struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// Whether the client waits for 100 (Continue): none of the announced content has arrived, and the request is not
-    /// refused (RFC 9110 section 10.1.1). Valid after `.needMoreData`, when the limits of the route have been applied.
+    /// Whether 100 (Continue) has to be sent: the request expects it, none of the announced content has arrived, and
+    /// the request is not refused (RFC 9110 section 10.1.1). The value is valid only after `.needMoreData`, when the
+    /// limits of the route have been applied.
     package var isContinueDue: Bool {
         guard waitsForContinue, answering == .due, refusal == nil, input.available.isEmpty else { return false }
         return switch receiving {
@@ -271,8 +273,8 @@ extension ServerConnection {
 // MARK: - Transitions of the answering side
 
 extension ServerConnection {
-    /// Whether the request is a HEAD (RFC 9110 section 9.3.2), known as soon as the method is read, even if the rest of
-    /// the head is rejected.
+    /// Whether the request is a HEAD (RFC 9110 section 9.3.2). This is known as soon as the method is read, even if the
+    /// rest of the head is rejected.
     var answersHead: Bool { head.method == .head }
 
     /// Begins the response of this request. Also allowed before any head, for a 408 or a 503 that ends the connection.

@@ -1,23 +1,24 @@
 internal import HTTP1
 internal import Sockets
 
-/// One request that is being received, and the way it will be answered.
+/// One request, from its head to its response, and what answers it.
 struct Exchange {
     enum Destination {
         case handler(RegisteredRoute)
         /// A refusal decided before the body was read. The body is then read only to keep the connection usable.
         case refusal(Status, detail: String, fields: Fields)
-        /// 204 with these fields: OPTIONS, and CORS preflights.
+        /// The response is 204 with these fields. Used for OPTIONS and for CORS preflights.
         case noContent(Fields)
     }
 
     var destination: Destination
     /// The request, whose body grows as it is received.
     var request: Request
-    /// Whether the head is complete. If not, the request was refused, its method is unknown, and its fields may be
-    /// incomplete.
+    /// Whether the head is complete. If it is not, the request was refused before its end, its method is unknown, and
+    /// its fields may be incomplete.
     var hasHead = true
-    /// Why `request.remoteAddress` is a proxy's address; nil if it is not.
+    /// The reason why `request.remoteAddress` is the address of a trusted proxy instead of the client's; nil if it is
+    /// not.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
     /// The maximum length of the content. Longer content is refused with 413.

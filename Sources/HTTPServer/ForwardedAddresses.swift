@@ -1,6 +1,6 @@
 // Parses the two fields in which a proxy records the peer that sent it a request: Forwarded (RFC 7239) and
-// X-Forwarded-For. The addresses are in field order, the nearest proxy's entry last. TrustedProxies decides which
-// proxies are trusted.
+// X-Forwarded-For. The addresses are returned in the order of the field: the entry that the nearest proxy added is the
+// last. TrustedProxies decides which proxies are trusted.
 
 internal import HTTP1
 internal import Sockets
@@ -9,18 +9,20 @@ internal import Sockets
 typealias ForwardedAddress = IPAddress?
 
 enum ForwardedAddresses {
-    /// The number of entries that are read, at the end of a chain. No deployment has more proxies of its own.
+    /// The maximum number of entries that are read. They are the last entries of the field. No deployment has more
+    /// proxies of its own.
     private static let chainMax = 32
 
-    /// Reads X-Forwarded-For: addresses separated by commas, to which some proxies add a port.
+    /// Returns the addresses in X-Forwarded-For, which are separated by commas. Some proxies add a port to an address.
     static func xForwardedFor(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("X-Forwarded-For").flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
             .suffix(chainMax)
             .map { $0.trimmed }.filter { !$0.isEmpty }.map(node)
     }
 
-    /// Reads Forwarded: the `for` of each element, nil for an element without `for`. A line that does not follow RFC
-    /// 7239 counts as one element without an address, because it is unknown which proxy wrote which part of the line.
+    /// Returns the address in the `for` parameter of each element of Forwarded; nil for an element without `for`. A
+    /// line that does not follow RFC 7239 counts as one element without an address, because it is unknown which proxy
+    /// wrote which part of the line.
     static func forwarded(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("Forwarded").flatMap { line -> [[UInt8]?] in
             var reading = ForwardedReading(Array(line.utf8))
@@ -28,8 +30,8 @@ enum ForwardedAddresses {
         }.suffix(chainMax).map { $0.flatMap(node) }
     }
 
-    /// Parses a node (RFC 7239 section 6): an IPv4 address, or an IPv6 address in brackets, with an optional port.
-    /// X-Forwarded-For also has IPv6 addresses without brackets.
+    /// Parses a node (RFC 7239 section 6): an IPv4 address, or an IPv6 address in brackets, with an optional port. Also
+    /// accepts an IPv6 address without brackets, which is common in X-Forwarded-For.
     static func node(_ bytes: some Collection<UInt8>) -> ForwardedAddress {
         let text = String(decoding: bytes, as: UTF8.self)
         if let number = IPAddress(text) { return number }
@@ -41,7 +43,8 @@ enum ForwardedAddresses {
         return IPAddress(String(text[..<colon]))
     }
 
-    /// Returns whether the text is empty, or a colon followed by a number or a name.
+    /// Returns whether the text is empty, or a colon followed by a port: a number, or the name that a proxy uses to
+    /// hide the number (RFC 7239 section 6). Any 1 to 64 bytes without a colon are accepted.
     private static func isPort(_ text: Substring) -> Bool {
         text.isEmpty || text.hasPrefix(":") && (2...65).contains(text.utf8.count) && !text.dropFirst().contains(":")
     }
@@ -67,7 +70,7 @@ private struct ForwardedReading {
         self.bytes = bytes
     }
 
-    /// Returns the `for` of each element; nil if the line does not follow the grammar.
+    /// Returns the value of the `for` parameter of each element. Returns nil if the line does not follow the grammar.
     mutating func elements() -> [[UInt8]?]? {
         var elements: [[UInt8]?] = []
         var hasPairs = false

@@ -8,32 +8,35 @@
 //   lingering   the last response was sent; the client has some time to read it
 //   over        the connection is closed
 //
-// Reading and writing alternate. The responses to a batch of pipelined requests are written at once, and nothing is
-// read until the peer has taken them (`isStalled`). So a client that sends and never reads uses at most one input and
-// one output buffer. The shared BufferBudget limits the memory for all clients together.
+// Reading and writing alternate. The responses to a batch of pipelined requests are written together, and nothing is
+// read until the peer has taken them (`isStalled`). A client that sends requests and never reads the responses
+// therefore uses at most one input buffer and one output buffer. The shared BufferBudget limits the memory for all
+// clients together.
 
 internal import HTTP1
 internal import Logging
 internal import Sockets
 
-/// Shared with its tasks and with the writer of a streamed body. This is safe because all mutable state is accessed
-/// only on the connection's loop.
+/// The connection is shared with its tasks and with the writer of a streamed body. Sharing is safe because all mutable
+/// state is accessed only on the connection's loop.
 final class HTTP1Connection: @unchecked Sendable {
     private let connection: Connection
     private let whenOver: @Sendable () -> Void
     private var state: HTTP1ConnectionState
     private var activity = Activity.serving
-    /// The task of the current request. It is cancelled when the peer is gone, which ends its waits but does not undo
-    /// what it has committed.
+    /// The task of the current request. The task is cancelled when the peer is gone. A cancellation ends the task's
+    /// waits but does not undo what the task has committed.
     private var task: LoopTask?
     /// Whether the peer has not yet taken all of the output.
     private var isStalled = false
     /// The writer of a stream, suspended until the peer has taken its chunk.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
-    /// The number of waits of writers so far, so that a late cancellation does not end a later wait.
+    /// The number of waits of writers so far. A cancellation compares it with the number of its own wait, so that a
+    /// late cancellation does not end a later wait.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
-    /// The number of streams so far, so that a writer that outlives its stream cannot write into the next stream.
+    /// The number of streams so far. Each writer knows the number of its stream, so that a writer that is used after
+    /// the end of its stream cannot write into the next stream.
     private var streamNumber: UInt64 = 0
 
     private enum Activity {
@@ -43,7 +46,7 @@ final class HTTP1Connection: @unchecked Sendable {
         case over
     }
 
-    /// To be called on the loop. `whenOver` is called once, when the connection is closed and its task has ended.
+    /// Must be called on the loop. `whenOver` is called once, when the connection is closed and its task has ended.
     init(_ connection: Connection, _ context: ServerContext, whenOver: @escaping @Sendable () -> Void) {
         self.connection = connection
         self.whenOver = whenOver
@@ -55,7 +58,7 @@ final class HTTP1Connection: @unchecked Sendable {
         advance()
     }
 
-    /// Sends 503 before any request.
+    /// Sends 503 without reading a request, and ends the connection.
     func reject() {
         state.shed("The server has too many connections.")
         activity = .ending(.linger)
@@ -68,7 +71,7 @@ final class HTTP1Connection: @unchecked Sendable {
         switch change {
         case .ready:
             advance()
-            // The task is cancelled only after the bytes that the kernel still had from the peer were read.
+            // Cancel the task only now, after `advance` has read the bytes that the kernel still held from the peer.
             if connection.peerIsGone { task?.cancel() }
         case .tickEnds: writeAtTickEnd()
         case .timedOut: timedOut()
@@ -140,8 +143,8 @@ final class HTTP1Connection: @unchecked Sendable {
         return false
     }
 
-    /// Continues after the loop's other connections have run. Until then there is no deadline: there are bytes to
-    /// serve, or perhaps to read.
+    /// Continues after the loop's other connections have run. Until then there is no deadline, because the connection
+    /// does not wait for the peer: received bytes are left to serve, or may be left to read.
     private func continueInNextRound() {
         connection.setDeadline(.never)
         connection.continueInNextRound()
@@ -154,7 +157,7 @@ final class HTTP1Connection: @unchecked Sendable {
             activity = .ending(state.endingOfLateRequest())
             advance()
         case .ending, .lingering: connection.close()
-        // This deadline is left from the wait for the request.
+        // The deadline was set when the connection waited for the request, which has arrived.
         case .working, .streaming, .over: break
         }
     }
@@ -228,12 +231,12 @@ final class HTTP1Connection: @unchecked Sendable {
         if isWritingChunk { throw .alreadyWaiting }
         isWritingChunk = true
         defer { isWritingChunk = false }
-        // The stream has ended: its closure returned, or the connection closed.
+        // If one of the conditions is false, the stream has ended: its closure returned, or the connection was closed.
         guard isStreaming(number), state.encodeChunk(bytes) else { throw .closed }
         do throws(TransportError) {
             if try write() { try await connection.yieldIfBusy() } else { try await chunkIsTaken() }
         } catch {
-            // The writer gets the error from the throw, and closing the connection cancels the task.
+            // Closing the connection also cancels the task. The writer receives the error that is thrown here.
             connection.close()
             throw error
         }
@@ -271,8 +274,9 @@ final class HTTP1Connection: @unchecked Sendable {
 
     // MARK: - Writing
 
-    /// Writes the output. Returns true if the peer has taken all of it. Otherwise nothing else is done until the peer
-    /// has taken the rest, or has taken nothing for too long.
+    /// Writes the output. Returns true if the peer has taken all of it. Otherwise the connection only waits until the
+    /// peer has taken the rest. It is closed if the peer takes nothing for
+    /// `ServerConfiguration.writeStallMilliseconds`.
     private func write() throws(TransportError) -> Bool {
         let sentBefore = state.sentBytes
         if try state.write() {
@@ -292,10 +296,10 @@ final class HTTP1Connection: @unchecked Sendable {
         connection.setDeadline(.inMilliseconds(state.holdOutput()))
     }
 
-    /// Writes the output at the end of a round of the loop, together with that of the loop's other connections. If the
-    /// task of the next request is already running, the output contains only whole responses.
+    /// Writes the output at the end of a round of the loop, together with the output of the loop's other connections.
+    /// If the task of the next request is already running, the output contains only whole responses.
     private func writeAtTickEnd() {
-        // The `ready` event follows when the peer takes output again, and writing continues then.
+        // Writing continues at the next `.ready`, when the peer takes output again.
         if isStalled { return }
         do throws(TransportError) {
             if case .working = activity {

@@ -4,10 +4,10 @@ internal import HTTP1
 internal import Sockets
 
 extension HTTP1ConnectionState {
-    /// Responds to the current request, which is complete or refused. If the response needs waiting, returns the work
-    /// that makes it instead.
+    /// Responds to the current request, which is complete or refused. If the response cannot be made without waiting,
+    /// sends nothing and returns the work that makes the response.
     mutating func respond() -> RequestWork? {
-        // The exchange is taken out, because a copy would retain each of its many parts.
+        // Move the exchange out of the property, because a copy would retain each of its many parts.
         guard var exchange = exchange.take() else { return nil }
         var response: Response
         switch exchange.destination {
@@ -28,8 +28,9 @@ extension HTTP1ConnectionState {
         return nil
     }
 
-    /// Refuses the current request, whose head may be incomplete, and ends the connection. A refusal decided when the
-    /// head was complete takes precedence: a body that is too long, on a path that does not exist, gets 404.
+    /// Refuses the current request, whose head may be incomplete, and ends the connection. A refusal that was decided
+    /// when the head was complete takes precedence: for example, if the path does not exist and the body is too long,
+    /// the response is 404.
     mutating func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) {
         var fields = Fields()
         if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }
@@ -79,7 +80,7 @@ extension HTTP1ConnectionState {
         observe(exchange, response.status, output.count - before)
     }
 
-    /// Takes the exchange out and returns its bytes to the budget.
+    /// Takes the exchange out of the state and returns its bytes to the budget.
     private mutating func takeExchange() -> Exchange? {
         let taken = exchange.take()
         holdRequest()
@@ -120,7 +121,7 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Whether the streamed response has content, unlike a response to HEAD.
+    /// Whether the streamed response has content. The response to HEAD has none.
     var streamHasContent: Bool { streaming?.exchange.method != .head }
 
     /// Encodes the next chunk. Returns false if no stream has begun, or if it has ended.

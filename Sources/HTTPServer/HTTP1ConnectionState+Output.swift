@@ -1,18 +1,18 @@
-// The output that the peer has not taken yet, and when it is written. Also what the connection counts in the
-// BufferBudget for input and output.
+// Writes the output, and decides when to write it. Also counts the connection's input and output in the BufferBudget.
 
 internal import HTTP1
 internal import Sockets
 
 extension HTTP1ConnectionState {
-    /// The output capacity that a waiting connection may keep: 40 MiB for 10 000 connections.
+    /// The maximum capacity of the output buffer of a connection that waits for a request: 40 MiB in total for 10 000
+    /// connections.
     private static let idleOutputBytesMax = 4 << 10
     /// The size up to which an input or output buffer is not counted in the budget. Most requests need less.
     private static let uncountedBytes = 8 << 10
 
     // MARK: - The budget
 
-    /// Sets the bytes counted in the budget for this connection. Returns false, without a change, if they do not fit.
+    /// Sets the bytes counted in the budget for this connection. Returns false and changes nothing if they do not fit.
     mutating func hold(_ bytes: Int) -> Bool {
         if bytes > heldBytes {
             guard context.bufferBudget.take(bytes - heldBytes, for: client) else { return false }
@@ -23,8 +23,8 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Counts the held bytes towards the share of `client` from now on; if nil, towards no share. Returns false if they
-    /// do not fit there.
+    /// Counts the held bytes towards the share of `client` from now on, or towards no share if `client` is nil. Returns
+    /// false if that share has no room for them; the budget then counts no bytes for this connection.
     mutating func hold(for client: String?) -> Bool {
         if client == self.client { return true }
         let bytes = heldBytes
@@ -34,8 +34,8 @@ extension HTTP1ConnectionState {
         return hold(bytes)
     }
 
-    /// Counts the output that the peer has not taken. Returns the milliseconds to wait for the peer to take more; 0 if
-    /// the budget has no room.
+    /// Counts the output that the peer has not taken. Returns how many milliseconds to wait until the peer takes more:
+    /// 0 if the budget has no room for the output.
     mutating func holdOutput() -> Int {
         let bytes = output.count > HTTP1ConnectionState.uncountedBytes ? output.count : 0
         if bytes > heldOutputBytes {
@@ -45,7 +45,8 @@ extension HTTP1ConnectionState {
         return context.configuration.writeStallMilliseconds
     }
 
-    /// Records that the peer has taken all of a stalled output. The idle timeout starts now, not at the response.
+    /// Records that the peer has taken all of a stalled output. The idle timeout then starts now instead of at the time
+    /// of the last response.
     mutating func outputIsTaken() {
         _ = hold(max(0, heldBytes - heldOutputBytes))
         heldOutputBytes = 0
@@ -59,7 +60,7 @@ extension HTTP1ConnectionState {
         outputIsTaken()
     }
 
-    /// Returns everything to the budget, when the connection is closed and no task runs for it.
+    /// Returns all bytes to the budget. Called when the connection is closed and no task runs for it.
     mutating func releaseBuffers() {
         dropOutput()
         exchange = nil
@@ -72,7 +73,8 @@ extension HTTP1ConnectionState {
         output.count > context.configuration.outputBytesMax
     }
 
-    /// Counts the received bytes of the current request and of the requests after it.
+    /// Counts the received bytes of the current request and of the pipelined requests after it. Returns false if they
+    /// do not fit into the budget.
     @discardableResult
     mutating func holdRequest() -> Bool {
         let input = http.inputCapacityBytes
@@ -89,14 +91,14 @@ extension HTTP1ConnectionState {
 
     // MARK: - Writing
 
-    /// Leaves the output to the end of this round of the loop. Returns false if the output has to be written now,
-    /// because it is large or the peer has not taken earlier output.
+    /// Requests that the output is written at the end of this round of the loop. Returns false if the output has to be
+    /// written now, because it is large or because the peer has not taken earlier output.
     mutating func deferWriteToTickEnd() -> Bool {
         output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtTickEnd()
     }
 
-    /// Writes the output, or leaves it to the end of this round. Returns false if the peer has not taken all that was
-    /// written.
+    /// Writes the output now, or requests that it is written at the end of this round. Returns false if it was written
+    /// now and the peer has not taken all of it.
     mutating func flush() throws(TransportError) -> Bool {
         if deferWriteToTickEnd() { return true }
         return try write()

@@ -1,9 +1,9 @@
 // Decides what a connection does next: turns bytes into events, events into responses, and responses into bytes. It
-// never waits: HTTP1Connection waits and owns the socket. Responding is in HTTP1ConnectionState+Answers.swift. The
-// unwritten output, and what the budget counts, are in HTTP1ConnectionState+Output.swift.
+// never waits: HTTP1Connection waits and owns the socket. Responding is in HTTP1ConnectionState+Answers.swift. Writing
+// the output and counting bytes in the budget are in HTTP1ConnectionState+Output.swift.
 //
-// A value type with everything that changes from request to request, so that Swift checks exclusive access once for a
-// batch of requests instead of once for each property.
+// The state is one value that contains everything that changes from request to request. Swift therefore checks
+// exclusive access to it once per batch of requests instead of once per property.
 
 internal import HTTP1
 internal import Sockets
@@ -22,32 +22,35 @@ struct HTTP1ConnectionState: ~Copyable {
     /// The number of bytes read so far. `bytesTakenBefore` of them belong to requests that were answered.
     var bytesRead = 0
     var bytesTakenBefore = 0
-    /// The bytes of the current streamed response so far.
+    /// The number of bytes of the current streamed response that were encoded so far.
     var streamedBytes = 0
-    /// The time of the last response.
+    /// The time of the last response; nil once bytes were received after it.
     var respondedAt: Deadline?
-    /// The bytes counted in the budget.
+    /// The number of bytes that the budget counts for this connection.
     var heldBytes = 0
     /// The part of `heldBytes` for output that the peer has not taken.
     var heldOutputBytes = 0
-    /// The client whose share `heldBytes` counts towards: that of the current request, after its credential was judged.
+    /// The client whose share of the budget `heldBytes` counts towards: the client of the current request, once the
+    /// judge has accepted its credential. Nil before.
     var client: String?
 
     /// The current streamed response.
     var streaming: (exchange: Exchange, status: Status)?
 
-    /// The number of responses since another connection of the loop could run, or since no request was left to answer.
+    /// The number of responses since the last time that the loop's other connections could run, or that no request was
+    /// left to answer.
     private var responsesInRow = 0
     /// The last request whose route was found by the path alone, without parameters.
     private var lastMatch: (method: Method, path: String, placed: RegisteredRoute)?
 
     private var headDeadline: Deadline?
     private var contentStart: (at: Deadline, bytesRead: Int)?
-    /// Set when a drain finds the connection idle.
+    /// The time until which an idle connection waits for one more request during a drain. Set when the connection is
+    /// first found idle.
     private var drainDeadline: Deadline?
 
-    /// The number of responses from memory, made in under half a millisecond, after which the loop's other connections
-    /// run.
+    /// The number of responses from memory after which the loop's other connections run. Making so many responses takes
+    /// less than half a millisecond.
     private static let responsesInRowMax = 64
     /// The number of reads in a row after which the loop's other connections run.
     private static let readsMax = 8
@@ -98,7 +101,8 @@ struct HTTP1ConnectionState: ~Copyable {
                 if try read() { continue }
                 if let deadline = deadlineOfWait() { return .wait(deadline) }
             case .work(let work):
-                // The responses to earlier requests of the same batch do not wait for this work.
+                // Write the responses to the earlier requests of the batch now or at the end of this round: they must
+                // not wait for this work.
                 if !deferWriteToTickEnd() { _ = try write() }
                 return .work(work)
             case .pause: return try write() ? .nextRound : .stalled
@@ -123,8 +127,8 @@ struct HTTP1ConnectionState: ~Copyable {
             case .head(let head): begin(head)
             case .body(let bytes): take(bytes)
             case .end:
-                // Pause after a request with content, which takes long even when rejected: it may be large, and larger
-                // when decompressed.
+                // Pause after every request with content. Such a request takes long even if it is rejected, because the
+                // content may be large, and larger still when it is decompressed.
                 let hadContent = exchange?.request.body.isEmpty == false
                 if let work = respond() { return .work(work) }
                 responsesInRow += 1
@@ -189,7 +193,8 @@ struct HTTP1ConnectionState: ~Copyable {
             return
         }
         if count > held {
-            // The new capacity is counted before it is allocated: double, but no more than the content can still need.
+            // Count the new capacity before allocating it. It is twice the old one, but no more than the content can
+            // still need.
             let capacity = max(count, min(2 * held, count + http.contentBytesLeftMax))
             guard hold(heldBytes + capacity - held) else { return shed() }
             exchange?.request.body.reserveCapacity(capacity)
@@ -199,8 +204,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Judging
 
-    /// Returns whether the content has not been received and the route's judge has not been asked yet. Valid after
-    /// `.needMoreData`.
+    /// Returns whether the route's judge must be asked now: the content is not complete, and the judge was not asked
+    /// yet. The result is valid only after `.needMoreData`.
     private func isJudgementDue() -> Bool {
         guard http.phase == .content, exchange?.isJudged == false, case .handler(let placed)? = exchange?.destination
         else { return false }
@@ -236,8 +241,9 @@ struct HTTP1ConnectionState: ~Copyable {
         return true
     }
 
-    /// Sends 100 (Continue) to a client that waits for it and returns false. A refused request gets its final status
-    /// instead (RFC 9110 section 10.1.1): then returns true, and the body is not read.
+    /// If the client waits for 100 (Continue) and the request is refused, sends the final response instead (RFC 9110
+    /// section 10.1.1) and returns true: the body is then not read. Otherwise returns false, after sending 100 to a
+    /// client that waits for it.
     private mutating func respondsInsteadOfReading() -> Bool {
         guard http.isContinueDue else { return false }
         if exchange?.isRefused == true {
@@ -267,8 +273,8 @@ struct HTTP1ConnectionState: ~Copyable {
     }
 
     /// Refuses a request that did not arrive in time. Only safe requests get 408. A request that may carry an event
-    /// gets 503: shipped phones discard an event after all but three of the 4xx statuses, and a slow network must not
-    /// lose an event (docs/decisions/late-requests.md).
+    /// gets 503: shipped phones discard an event when they receive a 4xx status, except for three statuses. No event
+    /// may be lost because the network is slow (docs/decisions/late-requests.md).
     private mutating func refuseLateRequest() {
         let detail = "The request did not arrive in time. Send it again."
         if http.isSafeRequest {

@@ -1,19 +1,19 @@
 // The middleware that applies to every request on every route, as a list in execution order. Each element can be read,
 // tested and removed alone. To set a field on every response, add one line to the `respond` of one of them.
 //
-//   prepare    the server starts; called with each route, in list order
-//   begin      the head is complete and its route found; in list order
-//   respond    the response is complete but not encoded; in reverse order
-//   end        the response is encoded, a stream's last chunk included; in list order
+//   prepare    called with each route when the server starts, in list order
+//   begin      called when the head is complete and the route is found, in list order
+//   respond    called when the response is complete but not encoded, in reverse order
+//   end        called when the response is encoded, including the last chunk of a stream, in list order
 
 internal import HTTP1
 
-/// A task done for every request. Implements one or more of the four protocols below. Except for `prepare`, called on the
-/// connection's loop, so it must not block.
+/// A step that runs for every request. A type implements one or more of the four protocols below. All calls except
+/// `prepare` are made on the connection's loop, so they must not block.
 protocol Middleware: Sendable {}
 
 protocol RouteMiddleware: Middleware {
-    /// Called once for each route, before the server listens, so that it adds nothing to a request.
+    /// Called once for each route, before the server listens. It therefore costs no time per request.
     func prepare(_ route: inout Route)
 }
 
@@ -79,7 +79,7 @@ struct MiddlewareList: Sendable {
         take()
     }
 
-    /// Returns the routes as the router needs them.
+    /// Returns the routes after every `prepare` has changed them.
     func prepared(_ routes: [Route]) -> [Route] {
         let prepares = middleware.compactMap { $0 as? any RouteMiddleware }
         return routes.map { route in
@@ -118,7 +118,7 @@ struct RequestIDs: RequestMiddleware {
 }
 
 /// Finds the client's address behind trusted proxies. A request whose head is incomplete keeps the peer's address,
-/// because the forwarding field may be missing.
+/// because its forwarding field may not have been read.
 struct ClientAddresses: RequestMiddleware {
     let proxies: TrustedProxies
 
@@ -130,7 +130,7 @@ struct ClientAddresses: RequestMiddleware {
     }
 }
 
-/// Reports each request with its response.
+/// Reports each answered request to the observer.
 struct AccessLog: CompletionMiddleware {
     let observer: any RequestObserver
 
@@ -161,7 +161,7 @@ struct RequestCounts: CompletionMiddleware {
 /// response.
 struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     let crossOrigin: CrossOrigin
-    /// The methods that the server accepts on any path.
+    /// The methods that the server accepts on at least one path.
     let methods: String
 
     func begin(_ exchange: inout Exchange) {
@@ -178,8 +178,8 @@ struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     }
 }
 
-/// Limits the content to the route's maximum. For a request that reaches no handler the maximum is the length that is
-/// worth reading to keep the connection open.
+/// Limits the content to the route's maximum. The content of a request that reaches no handler is read only to keep the
+/// connection open. `discardedBytesMax` is the maximum length for which that is worth it.
 struct SizeLimits: RequestMiddleware {
     static let discardedBytesMax = 64 << 10
 
@@ -188,9 +188,9 @@ struct SizeLimits: RequestMiddleware {
     }
 }
 
-/// Puts the route's check of the credential into effect: when the head is complete, and again before the handler runs,
-/// because head and content may arrive together. Without this middleware a route that requires a credential refuses
-/// every request.
+/// Installs the route's check of the credential. The judge checks the credential when the head is complete. The
+/// responder checks it again before the handler runs, because the judge is not asked if head and content arrive
+/// together. Without this middleware a route that requires a credential refuses every request.
 struct Credentials: RouteMiddleware {
     func prepare(_ route: inout Route) {
         guard let credential = route.credential else { return }
@@ -199,7 +199,7 @@ struct Credentials: RouteMiddleware {
     }
 }
 
-/// Adds the caller's quotas after this request, and the route's policy.
+/// Adds the `RateLimit` field (the caller's quotas after this request) and the route's `RateLimit-Policy` field.
 struct RateLimitFields: ResponseMiddleware {
     func respond(_ response: inout Response, to exchange: Exchange) {
         guard let placed = exchange.placed else { return }
@@ -212,7 +212,7 @@ struct RateLimitFields: ResponseMiddleware {
     }
 }
 
-/// Renders a refusal as a problem. Without this middleware a refusal has only a status and fields.
+/// Renders a refusal as a problem document (RFC 9457). Without this middleware a refusal has only a status and fields.
 struct Problems: ResponseMiddleware {
     let render: RefusalRenderer
 

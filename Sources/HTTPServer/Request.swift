@@ -14,7 +14,8 @@ package struct Request: Sendable {
     /// The time at which the request head was complete, in whole milliseconds since 1970. Code that handles the request
     /// uses this time instead of reading the clock again.
     package var receivedAtMilliseconds: Int64
-    /// The client's address as text, for limits by address. It is the address behind trusted proxies.
+    /// The client's address as text, for limits by address. If trusted proxies forwarded the request, it is the address
+    /// of the client, not of a proxy.
     package var remoteAddress: String
     /// The values that the route's `{name}` segments matched.
     package var parameters: [String: String]

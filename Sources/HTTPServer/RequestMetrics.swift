@@ -1,5 +1,6 @@
-// Metrics of answered requests. Each route, method and status has an index; to find it, only methods are compared as
-// text. A client cannot create a new series: unknown methods share one label, and so do unknown statuses.
+// Metrics of answered requests. Each route, method and status has an index. Only the index of a method is found by
+// comparing text. A client cannot create a new series: all unknown methods share one label, and so do all unknown
+// statuses.
 
 internal import CoreMetrics
 internal import HTTP1
@@ -29,8 +30,8 @@ struct RequestMetrics: Sendable {
         200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 412, 413, 414, 415, 416, 417, 422, 426,
         428, 429, 431, 500, 501, 502, 503, 504, 505,
     ]
-    /// For each status, at the index status minus 100, its index in `knownStatuses`. For other statuses it is
-    /// `knownStatuses.count`.
+    /// The index of each status in `knownStatuses`, or `knownStatuses.count` if the status is not one of them. The
+    /// first element is for status 100.
     private let statusIndexes: [Int] = (100..<600).map { status in
         knownStatuses.firstIndex(of: status) ?? knownStatuses.count
     }
@@ -55,8 +56,8 @@ struct RequestMetrics: Sendable {
         bytesOut = factory.counter(.responseBytes)
     }
 
-    /// Counts an answered request. `route` is nil if no route was found, `method` if the request was refused before its
-    /// method was known.
+    /// Counts an answered request. `route` is nil if no route was found. `method` is nil if the request was refused
+    /// before its method was known.
     func answered(
         _ route: Int?, _ method: Method?, _ status: Status, nanoseconds: UInt64, bytesIn: Int, bytesOut: Int
     ) {

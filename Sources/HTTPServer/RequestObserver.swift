@@ -1,7 +1,7 @@
 package import HTTP1
 
-/// The facts about an answered request, for the access log and for metrics. They include no path and no query, which
-/// can contain data that must not be logged.
+/// A description of an answered request, for the access log and for metrics. It contains no path and no query, because
+/// they can contain data that must not be logged.
 package struct CompletedRequest: Sendable {
     package var requestID: String
     /// The method; nil if the request was refused before its head was complete. It can be any token that a client
@@ -16,14 +16,15 @@ package struct CompletedRequest: Sendable {
     package var bytesIn: Int
     /// The bytes of the response, including head and framing.
     package var bytesOut: Int
-    /// The client's address, behind trusted proxies if there are any; "" for a Unix socket.
+    /// The client's address; "" for a Unix socket. If trusted proxies forwarded the request, it is the address of the
+    /// client, not of a proxy.
     package var remoteAddress: String
-    /// Why `remoteAddress` is a trusted proxy's address; nil if it is not.
+    /// The reason why `remoteAddress` is the address of a trusted proxy instead of the client's; nil if it is not.
     package var addressGap: ClientAddress.Gap?
     /// The owner of the request's credential, as the handler found it; nil without a valid credential. It may be a
     /// driver's id, so it must not be logged unchanged.
     package var principal: String?
-    /// Why the request was refused, in the handler's words for the log.
+    /// The reason why the request was refused, as the handler words it for the log.
     package var refusalReason: String?
     /// The traceparent field as received, unchecked.
     package var traceParent: String?
@@ -48,7 +49,7 @@ package struct CompletedRequest: Sendable {
     }
 }
 
-/// An observer of answered requests. It is a class, so that passing it on copies nothing.
+/// An observer of answered requests. It must be a class, so that passing it on copies only a reference.
 package protocol RequestObserver: AnyObject, Sendable {
     /// Called on a connection's loop, once for each answered or refused request. Must not block.
     func answered(_ request: CompletedRequest)

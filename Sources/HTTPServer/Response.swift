@@ -1,7 +1,7 @@
 package import HTTP1
 
-/// A handler's response. The server adds Date, Content-Length or Transfer-Encoding, Connection and X-Request-Id, which
-/// a handler never sets.
+/// A handler's response. The server adds Date, Content-Length or Transfer-Encoding, Connection and X-Request-Id;
+/// handlers never set these fields.
 package struct Response: Sendable {
     package enum Body: Sendable {
         case bytes([UInt8])
@@ -12,11 +12,11 @@ package struct Response: Sendable {
     package var status: Status
     package var fields: Fields
     package var body: Body
-    /// The value of the `RateLimit` field: the caller's quotas after this request; nil if none was used.
+    /// The value of the `RateLimit` field: the caller's quotas after this request; nil if the request used no quota.
     package var rateLimit: String?
-    /// The owner of the request's credential, for the access log, never sent; nil if it was not determined.
+    /// The owner of the request's credential, for the access log; nil if it was not determined. It is never sent.
     package var principal: String?
-    /// The reason of a refusal if the response does not contain it, for the access log, never sent.
+    /// The reason of a refusal, for the access log; nil if the response itself contains the reason. It is never sent.
     package var refusalReason: String?
 
     package init(status: Status, fields: Fields = Fields(), body: Body = .bytes([])) {
@@ -31,9 +31,9 @@ package protocol ResponseBodyWriter: Sendable {
     /// Writes the next bytes; returns when the connection can take more. Throws when the client is gone.
     func write(_ bytes: [UInt8]) async throws
 
-    /// Calls the closure once when the client has sent its last byte, or now if it already has. The client may be gone,
-    /// or may only have nothing more to send; only the next write shows which. The closure must not block. It is not
-    /// called after the stream's end.
+    /// Calls the closure once when the client has sent its last byte, or now if it already has. The client may then be
+    /// gone, or may only have nothing more to send; only the next write shows which of the two it is. The closure must
+    /// not block. It is not called after the stream's end.
     func whenClientEndsSending(_ body: @escaping @Sendable () -> Void)
 }
 

@@ -6,7 +6,7 @@ package typealias RequestHandler = nonisolated(nonsending) @Sendable (Request) a
 /// The work that makes one response, in its own task on the connection's loop.
 package typealias RequestWork = nonisolated(nonsending) @Sendable () async -> Response
 
-/// The result for a complete request.
+/// The result of a responder for a complete request.
 package enum Reply: Sendable {
     /// A response made from memory, without waiting.
     case response(Response)
@@ -26,19 +26,19 @@ package typealias Responder = @Sendable (Request) -> Reply
 
 /// A function that decides whether to accept the content of a request, when the head has been received and the content
 /// has not. It runs on the connection's loop. It is not called if head and content arrived together, so the handler
-/// checks again.
+/// must make the same check.
 package typealias RequestJudge = nonisolated(nonsending) @Sendable (Request) async -> Judgement
 
 package enum Judgement: Sendable {
-    /// The content is not read, and the connection ends with this response (RFC 9112 section 9.6). A client that waits
-    /// for 100 (Continue) gets this response instead (RFC 9110 section 10.1.1).
+    /// The content is refused: it is not read, and the connection ends with this response (RFC 9112 section 9.6). A
+    /// client that waits for 100 (Continue) gets this response instead (RFC 9110 section 10.1.1).
     case refused(Response)
-    /// The content is read. `client` is the name under which the memory held for the client is counted.
+    /// The content is accepted and read. `client` is the name under which the memory held for the client is counted.
     case welcome(client: String?)
 }
 
-/// The check of the credential that a route requires, and the handler behind it. API makes it, because it knows what a
-/// credential is; the middleware `Credentials` puts it into effect.
+/// The check of the credential that a route requires, and the handler behind it. The module API creates it, because
+/// that module knows what a credential is. The middleware `Credentials` installs it in the route.
 package struct CredentialCheck: Sendable {
     /// Checks the credential before the content is read. If nil, the content is read first.
     package var judge: RequestJudge?
@@ -50,7 +50,7 @@ package struct CredentialCheck: Sendable {
         self.responder = responder
     }
 
-    /// Creates a check that always needs a task.
+    /// Creates a check that starts a task for every request.
     package init(judge: RequestJudge? = nil, handler: @escaping RequestHandler) {
         self.init(
             judge: judge,
@@ -63,7 +63,8 @@ package struct CredentialCheck: Sendable {
 /// One method on one path, with its handler and the checks before the handler runs.
 package struct Route: Sendable {
     package var method: Method
-    /// Literal segments and `{name}` segments: `/native/devices/{token}`. Also the route's name in logs and metrics.
+    /// The path, which consists of literal segments and `{name}` segments: `/native/devices/{token}`. It is also the
+    /// route's name in logs and metrics.
     package var template: String
     /// The maximum length of a body. A longer body is refused with 413: before it is read if its length is declared,
     /// else when it exceeds the maximum.
@@ -71,7 +72,8 @@ package struct Route: Sendable {
     /// The judge of the content. If nil, content is accepted from every client.
     package var judge: RequestJudge?
     package var responder: Responder
-    /// The check of the credential. If nil, the route requires none, or its handler finds it in the content.
+    /// The check of the credential. If nil, the route requires no credential, or its handler finds the credential in
+    /// the content.
     package var credential: CredentialCheck?
     /// The `RateLimit-Policy` field of every response of the route, whether its handler, its judge or the server made
     /// it. Empty if the route has no limit.
@@ -88,7 +90,7 @@ package struct Route: Sendable {
         self.responder = responder
     }
 
-    /// Creates a route whose requests all need a task.
+    /// Creates a route that starts a task for every request.
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024, judge: RequestJudge? = nil,
         handler: @escaping RequestHandler
@@ -100,8 +102,8 @@ package struct Route: Sendable {
             })
     }
 
-    /// Creates a route that requires a credential. Its responder refuses every request until `Credentials` has put the
-    /// check into effect.
+    /// Creates a route that requires a credential. Its responder refuses every request until the middleware
+    /// `Credentials` has installed the check.
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024, credential: CredentialCheck
     ) {
@@ -111,14 +113,14 @@ package struct Route: Sendable {
         self.credential = credential
     }
 
-    /// The route with its check of the credential in effect. For tests without a connection.
+    /// The route with its check of the credential installed. For tests without a connection.
     package var prepared: Route {
         var route = self
         Credentials().prepare(&route)
         return route
     }
 
-    /// Returns the response, after its work if there is any. For tests without a connection.
+    /// Returns the response to the request, and does its work first if there is any. For tests without a connection.
     package func response(to request: Request) async -> Response {
         var response = await prepared.responder(request).response()
         RateLimitFields.add(to: &response, policy: rateLimitPolicy)
@@ -138,8 +140,9 @@ package final class RegisteredRoute: Sendable {
     }
 }
 
-/// A request that reaches no handler: malformed, over a limit, unknown path, wrong method, server overloaded.
-/// HTTPServer decides the status and the detail, and API renders them in the format of all problems.
+/// A request that reaches no handler, because it is malformed or exceeds a limit, its path is unknown, the path does
+/// not allow its method, or the server is overloaded. HTTPServer decides the status and the detail, and API renders
+/// them in the format of all problems.
 package struct RefusedRequest: Sendable {
     package var status: Status
     /// A sentence for the client. It never contains the client's input.

@@ -11,7 +11,8 @@ package struct Router: Sendable {
         case notFound
         /// The path has routes, but none for this method. `allow`: the methods of the path, as in the Allow field.
         case methodNotAllowed(allow: String)
-        /// OPTIONS on `*`, or on a path that has routes but none for OPTIONS. Answered without a handler.
+        /// The request is OPTIONS on `*`, or on a path that has routes but none for OPTIONS. It is answered without a
+        /// handler.
         case options(allow: String)
     }
 
@@ -28,7 +29,7 @@ package struct Router: Sendable {
     private var literal: [String: Resource] = [:]
     private var templates: [(segments: [Segment], resource: Resource)] = []
     private var segmentsMax = 0
-    /// The methods that the server accepts on any path, as the Allow field lists them.
+    /// The methods that the server accepts on at least one path, as the Allow field lists them.
     private var allowOfServer = ""
 
     /// Creates a router. Of several routes with the same method and template, the first is used. Templates with

@@ -52,9 +52,9 @@ package final class Server: Sendable {
                 connectionsPerAddressMax: configuration.connectionsPerAddressMax))
     }
 
-    /// Listens on every address and serves from then on. Returns the addresses with the ports that the system chose.
-    /// Throws `CannotListen` if the server cannot listen on one of the addresses, and then listens on none. To be
-    /// called once.
+    /// Listens on every address and serves from then on. Returns the addresses with the ports that the system chose. If
+    /// the server cannot listen on one of the addresses, it listens on none and throws `CannotListen`. Must be called
+    /// only once.
     package func start() async throws -> [SocketAddress] {
         let loops = try givenLoops ?? EventLoopGroup(count: configuration.loops)
         state.withLock { $0.loops = loops }

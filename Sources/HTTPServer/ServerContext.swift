@@ -26,7 +26,7 @@ struct ServerContext: Sendable {
     }
 }
 
-/// The wall clock of one loop. Safe to share: each loop uses its own, by its index.
+/// The wall clock of one loop. Safe to share: each loop uses only the clock at its own index.
 final class LoopClock: @unchecked Sendable {
     private var date = HTTPDate()
 

@@ -1,4 +1,4 @@
-// The metrics that a server updates when metrics are read: connections and the memory of their buffers.
+// Metrics of connections and of the memory of their buffers. They are updated only when the metrics are read.
 
 package import CoreMetrics
 internal import MetricInstruments

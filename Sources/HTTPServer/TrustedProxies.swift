@@ -1,18 +1,18 @@
-// Finds the client's address behind proxies. Any client can send a forwarding field, so only the entries of known
-// proxies are trusted. Read from the right, each entry is the peer of the proxy that added the entry.
+// Finds the client's address behind proxies. Any client can send a forwarding field, so only entries that known proxies
+// added are trusted. Each proxy adds the address of its own peer at the right end.
 
 package import HTTP1
 internal import Sockets
 
-/// The field in which the trusted proxies record their peer. The other field is never read, because a proxy passes it
-/// on as the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
+/// The field in which the trusted proxies record their peer. The other of the two fields is never read, because the
+/// proxies pass it on as the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.
     case forwarded = "Forwarded"
 }
 
-/// The client's address. If it is unknown, the address of a proxy and the reason.
+/// The client's address. If the client is unknown: the address of a proxy, and the reason.
 package struct ClientAddress: Hashable, Sendable {
     /// The reason why a trusted proxy's field does not name the client, so that `text` is a proxy's address. The raw
     /// values are those of the access log.
@@ -26,7 +26,7 @@ package struct ClientAddress: Hashable, Sendable {
     package var gap: Gap?
 }
 
-/// The networks whose forwarding field is trusted; none if empty.
+/// The networks whose proxies are trusted. If there are no networks, no forwarding field is read.
 package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     private struct Network: Hashable, Sendable {
         var number: IPAddress
@@ -76,7 +76,8 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         return client(peer: peer, chain)
     }
 
-    /// Reads the chain from the right, as long as the address that sent the entry is trusted.
+    /// Returns the first address from the right that is not trusted. An entry is read only if the address that added it
+    /// is trusted. If no entry is left, returns the last address read.
     private func client(peer: String, _ chain: [ForwardedAddress]) -> ClientAddress {
         var client = peer
         for entry in chain.reversed() {

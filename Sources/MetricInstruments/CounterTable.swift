@@ -1,5 +1,5 @@
-// A fixed number of counters of one family, addressed by index: counting on a hot path builds no label and looks up no
-// name. A counter is created when it is first incremented, so that a backend sees only the counters in use.
+// A fixed number of counters of one family, addressed by index. Counting on a hot path therefore builds no label and
+// looks up no name. A counter is created when it is first incremented, so that a backend sees only the counters in use.
 
 package import CoreMetrics
 internal import Synchronization
@@ -38,7 +38,8 @@ package final class CounterTable: Sendable {
     /// as this table exists.
     private let cells: [Unmanaged<Cell>]
 
-    /// `dimensions` returns the labels of an index, from 0 to `count` - 1. It is called about once for each index.
+    /// `dimensions` returns the labels of an index, from 0 to `count` - 1. It is called when an index is used for the
+    /// first time: usually once, and more often only if several threads use the index at that time.
     package init(
         _ family: MetricFamily, count: Int, factory: any MetricsFactory,
         dimensions: @escaping @Sendable (Int) -> [(String, String)]

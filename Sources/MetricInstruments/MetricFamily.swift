@@ -1,6 +1,6 @@
 // The declaration of a metric. Each module declares its families in an extension of `MetricFamily`, beside the code
-// that they count. The names follow Prometheus's conventions (base units, `_total` for counters). This module declares
-// no family.
+// that they measure. The names follow Prometheus's conventions (base units, `_total` for counters). This module
+// declares no family.
 
 package import CoreMetrics
 
@@ -8,7 +8,8 @@ package import CoreMetrics
 package struct MetricFamily: Hashable, Sendable {
     package var name: String
     package var help: String
-    /// Upper bounds of a histogram, ascending: in nanoseconds for a timer, plain numbers for a recorder.
+    /// Upper bounds of a histogram's buckets, ascending. They are nanoseconds for a timer, and plain numbers for a
+    /// recorder.
     package var bounds: [Int64]
 
     package init(_ name: String, _ help: String, bounds: [Int64] = []) {
@@ -17,7 +18,8 @@ package struct MetricFamily: Hashable, Sendable {
         self.bounds = bounds
     }
 
-    /// Bounds of durations: from 250 µs, the time of a read, to 10 s, longer than any request should take.
+    /// Bounds for durations. They range from 250 µs, the time that a read takes, to 10 s, which is longer than any
+    /// request should take.
     package static let durations: [Int64] = [
         250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000, 100_000_000,
         250_000_000, 1_000_000_000, 10_000_000_000,

@@ -1,6 +1,6 @@
-// Metrics that are read rather than counted: sizes, states, the operating system's data on the process. They are
-// sampled when a backend is read, and passed to swift-metrics like counted metrics. A backend that pushes its metrics
-// calls `sample` every few seconds instead.
+// Metrics that are read rather than counted: sizes, states, and the operating system's data on the process. A backend
+// that is read by a monitoring server calls `sample` at each reading; one that pushes its metrics calls it every few
+// seconds. The samplers pass the values to swift-metrics like counted metrics.
 
 package import CoreMetrics
 internal import Synchronization
@@ -20,7 +20,8 @@ package final class MetricSampling: Sendable {
     }
 }
 
-/// Mirrors a count kept elsewhere since the start: adds its growth to a counter.
+/// A counter that mirrors a count that is kept elsewhere since the start of the process. Each sample adds the growth
+/// since the previous sample.
 package final class SampledCounter: Sendable {
     private let counter: any CounterHandler
     private let reportedCount = Mutex<Int64>(0)

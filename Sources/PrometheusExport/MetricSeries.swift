@@ -1,6 +1,6 @@
-// The series behind swift-metrics' handlers: a counter is one atomic add, a gauge one atomic store, a histogram two
-// adds. The adds go to memory that few threads share (StripedCounts). Once a series exists, recording takes no lock and
-// allocates nothing. Names and labels are in PrometheusMetrics.
+// The series behind swift-metrics' handlers. Recording takes one atomic add in a counter, one atomic store in a gauge,
+// and two atomic adds in a histogram. The adds go to memory that few threads share (StripedCounts). Once a series
+// exists, recording takes no lock and allocates nothing. Names and labels are in PrometheusMetrics.
 
 internal import CoreMetrics
 internal import Synchronization
@@ -48,7 +48,8 @@ final class GaugeSeries: MeterHandler, RecorderHandler, FloatingPointCounterHand
     }
 }
 
-/// The number of values at or below each bound. Implements a timer (nanoseconds) and an aggregating recorder.
+/// A histogram: the numbers of values between adjacent bounds, and the sum of all values. Implements a timer (in
+/// nanoseconds) and an aggregating recorder.
 final class HistogramSeries: TimerHandler, RecorderHandler {
     /// The upper bounds of the buckets, ascending.
     let bounds: [Int64]

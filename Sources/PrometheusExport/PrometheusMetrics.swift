@@ -1,8 +1,8 @@
 // A swift-metrics backend for Prometheus: the series that were created, and their text (PrometheusText). It contains no
-// metric's name. One line in Wiring replaces it by another backend.
+// names of metrics. Changing one line in the module Wiring replaces it by another backend.
 //
-// Nothing here grows with what clients send: labels come from fixed sets, and the number of series of a family is
-// limited to more than any family of this server needs.
+// Memory does not grow with what clients send: labels come from fixed sets, and each family has a maximum number of
+// series, which no family of this server reaches.
 
 package import CoreMetrics
 package import MetricInstruments
@@ -32,7 +32,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
 
     package init() {}
 
-    /// Sets the help text and the bounds of the series that are created from now on.
+    /// Sets the help text and the bounds of a family, before its first series is created. Does nothing for a known
+    /// family.
     package func describe(_ family: MetricFamily) {
         families.withLock { families in
             guard families[family.name] == nil else { return }
@@ -45,14 +46,15 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         PrometheusText.render(families.withLock { $0 })
     }
 
-    /// The current value of one series: the count of a counter, or the number of values in each bucket of a histogram
-    /// (above the previous bucket's bound, up to its own; the last bucket has no bound).
+    /// The current value of one series: the count of a counter, or the number of values in each bucket of a histogram.
+    /// A bucket counts the values above the previous bucket's bound, up to and including its own bound. The last bucket
+    /// has no bound.
     package struct Value: Sendable {
         let labels: String
         package var count: Int64 = 0
         package var buckets: [Int64] = []
 
-        /// Returns the value of a label. Only for values without escapes, such as those of fixed sets.
+        /// Returns the value of a label. Works only for values without escapes, such as the values of fixed sets.
         package func label(_ name: String) -> String? {
             for part in labels.split(separator: ",") where part.hasPrefix("\(name)=\"") {
                 return String(part.dropFirst(name.utf8.count + 2).dropLast())
@@ -108,13 +110,15 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         return series
     }
 
-    // Not removed: a series lives as long as the process, because readers take a counter that vanishes for a restart.
+    // These functions remove nothing. A series exists as long as the process, because readers interpret a counter that
+    // vanishes as a restart.
     package func destroyCounter(_ handler: any CounterHandler) {}
     package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
     package func destroyRecorder(_ handler: any RecorderHandler) {}
     package func destroyTimer(_ handler: any TimerHandler) {}
 
-    /// Removes a gauge whose labels are no longer true, such as a version that is no longer in force.
+    /// Removes a gauge whose labels no longer apply, such as the gauge of a settings version that is no longer in
+    /// force.
     package func destroyMeter(_ handler: any MeterHandler) {
         families.withLock { families in
             for (name, family) in families {
@@ -138,8 +142,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         return series
     }
 
-    /// Returns the series of these labels, created if new. Returns nil if the family already has `seriesMax` series;
-    /// the caller's counts are then dropped.
+    /// Returns the series with these labels, and creates it if it is new. Returns nil if it is new and the family
+    /// already has `seriesMax` series. What the caller then counts is not exported.
     private func series(
         _ name: String, _ dimensions: [(String, String)], _ make: (_ bounds: [Int64]) -> Series
     ) -> Series? {

@@ -3,7 +3,7 @@
 enum PrometheusText {
     static let mediaType = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// Returns the families sorted by name, so that two readings differ only in their numbers.
+    /// Returns the families as text, sorted by name, so that two readings differ only in their numbers.
     static func render(_ families: [String: PrometheusMetrics.Family]) -> String {
         var text = ""
         for (name, family) in families.sorted(by: { $0.key < $1.key }) {
@@ -41,8 +41,8 @@ enum PrometheusText {
         }
     }
 
-    /// Appends a histogram. Its count is the sum of the buckets as read, so that count and buckets agree even if a
-    /// value is recorded meanwhile.
+    /// Appends a histogram. Its `_count` is computed from the buckets that were read, so that `_count` and buckets
+    /// agree even if a value is recorded meanwhile.
     private static func append(
         _ histogram: HistogramSeries, perUnit: Double, _ name: String, _ labels: String, to text: inout String
     ) {

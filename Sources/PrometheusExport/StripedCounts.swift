@@ -14,8 +14,8 @@ final class StripedCounts: @unchecked Sendable {
     private let counts: UnsafeMutablePointer<Atomic<Int64>>
     private let stripeCount: Int
     private static let stripes = 4
-    /// The number of counts in 128 bytes, to a multiple of which a stripe is rounded up: a cache line has 64 bytes, and
-    /// processors fetch lines in pairs.
+    /// The number of counts in 128 bytes. The length of a stripe is a multiple of it, so that no two stripes share a
+    /// cache line: a line has 64 bytes, and processors fetch lines in pairs.
     private static let lineCounts = 16
 
     /// Creates `count` counts, all 0.
@@ -33,8 +33,8 @@ final class StripedCounts: @unchecked Sendable {
     /// Adds to the count at `index`, which must be below the `count` passed to `init`.
     func add(_ amount: Int64, at index: Int) {
         assert(index < stripeCount)
-        // pthread_self is an address in the thread's stack, and stacks have at least a page, so the page number differs
-        // per thread.
+        // pthread_self is an address in the thread's stack. A stack has at least one page, so the page number of that
+        // address differs between threads.
         let stripe = Int(bitPattern: UInt(bitPattern: Int(pthread_self())) >> 12) & (Self.stripes - 1)
         counts[stripe * stripeCount + index].wrappingAdd(amount, ordering: .relaxed)
     }

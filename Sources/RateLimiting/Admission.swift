@@ -1,36 +1,39 @@
 package import JourneyModel
 
-/// The port that decides whether an event may be stored now. Never throws: when Redis cannot be reached, the limiter of
-/// the process decides instead (contract, section 4).
+/// The port that decides whether the rate limits permit an event or a request now. It never throws: when Redis cannot
+/// be reached, the limiter in this process decides instead (contract, section 4).
 package protocol Admission: Sendable {
-    /// Charges the claim to the driver's window unless its key is known or the window is full. While the key is in the
-    /// window, further calls with the same key return `.known` and charge nothing.
+    /// Charges the claim to the driver's window, unless the window is full or the claim's idempotency key is known.
+    /// While the key is in the window, further calls with the same key return `.known` and charge nothing.
     nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision
 
-    /// Decides several claims, in order: earlier claims take the remaining quota first. Returns one decision per claim.
+    /// Decides several claims in order, so that earlier claims use the remaining quota first. Returns one decision per
+    /// claim.
     nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
-    /// Returns the driver's quota in one limit, as counted in this process. Charges nothing and does not call Redis.
+    /// Returns the driver's quota in one class, as counted in this process. Charges nothing and does not call Redis.
     func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
-    /// Records that the claim's event is on disk. While the key is remembered, later claims with it are `.known` and
-    /// free. After that, the store finds a repeat, and the repeat's charge is refunded. Does not wait.
+    /// Records that the claim's event is on disk. While its idempotency key is remembered, later claims with the same
+    /// key are `.known` and are not charged. Afterwards a repeat is charged, and refunded when the store finds that it
+    /// is a repeat. Does not wait.
     ///
     /// - Parameter isRepeat: whether the event was on disk before this claim.
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool)
 
-    /// Charges a new event on disk whose claim was `.known`, also beyond the limit. Such an event was admitted because
-    /// another request with its key was charged, and that charge may still be refunded. Does not wait.
+    /// Charges an event whose claim was `.known` although the event was new. It is on disk, so it is charged even
+    /// beyond the limit. Its claim was `.known` because another request with the same key was charged, and that charge
+    /// may still be refunded. Does not wait.
     func forceCharge(_ claim: AdmissionClaim)
 
-    /// Refunds the charge of an `.admitted` event that was then refused, or was a repeat. Does not wait.
+    /// Refunds the charge of an `.admitted` event that was refused later or was a repeat. Does not wait.
     func refund(_ claim: AdmissionClaim)
 
-    /// Removes the data of a deleted driver that is stored under the driver's id outside this process.
+    /// Removes the data that is stored outside this process under the id of a deleted driver.
     func forget(_ driver: DriverID) async
 
-    /// Adds `times` charges to the claim's window, also beyond the limit, up to `RateLimits.overdraftMax` beyond it.
-    /// Charges beyond the limit expire one by one, at the rate of the limit. Does not wait.
+    /// Adds `times` charges to the claim's window, even beyond the limit, but at most `RateLimits.overdraftMax` beyond
+    /// it. Charges beyond the limit expire one by one, at the rate that the limit permits. Does not wait.
     func charge(_ claim: AdmissionClaim, times: Int)
 
     /// Returns whether the window has more charges than its limit, as counted in this process. Does not call Redis.
@@ -38,7 +41,8 @@ package protocol Admission: Sendable {
 }
 
 extension Admission {
-    /// Does nothing: the process itself holds only hashes, until they expire.
+    /// Does nothing. What this process itself holds about a driver expires: windows, which are stored under the
+    /// driver's id, and idempotency keys, which are stored as hashes.
     package func forget(_ driver: DriverID) async {}
 
     package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
@@ -60,8 +64,8 @@ package struct AdmissionClaim: Hashable, Sendable {
         self.idempotencyKey = idempotencyKey
     }
 
-    /// Returns a claim for one request without an idempotency key. A key is generated for each request: if clients
-    /// chose it, repeats would be free.
+    /// Returns a claim for one request without an idempotency key. A key is generated for each request. If clients
+    /// chose the key, a repeated key would make requests free.
     package static func ofOneRequest(_ limitClass: RateLimitClass, by driver: DriverID) -> AdmissionClaim {
         AdmissionClaim(
             driver: driver, limitClass: limitClass,
@@ -74,14 +78,15 @@ package struct AdmissionClaim: Hashable, Sendable {
             driver: driver, limitClass: hasSession ? .sessionEvents : .preSessionEvents, idempotencyKey: idempotencyKey)
     }
 
-    /// Returns the claim for one of several charges of this claim. Its key cannot equal a client's key, because clients
-    /// cannot send NUL.
+    /// Returns the claim for one of several charges of this claim. `number` distinguishes the charges. The key cannot
+    /// equal a client's key, because clients cannot send NUL.
     package func repeated(_ number: Int) -> AdmissionClaim {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0\(number)\0" + idempotencyKey)
     }
 
-    /// The claim under which `forceCharge` charges an event. Its key differs from the event's key, so a refund of the
-    /// event's key does not affect it, and from all clients' keys, because clients cannot send NUL.
+    /// The claim under which `forceCharge` charges an event. Its key differs from the event's key, so a refund for the
+    /// event's key does not remove this charge. It also differs from all keys of clients, because clients cannot send
+    /// NUL.
     package var afterwards: AdmissionClaim {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0" + idempotencyKey)
     }
@@ -89,11 +94,11 @@ package struct AdmissionClaim: Hashable, Sendable {
 
 package struct AdmissionDecision: Hashable, Sendable {
     package enum Verdict: Hashable, Sendable {
-        /// The claim was charged now. Only `.admitted` claims may be refunded: a repeat must not refund the charge of
-        /// the first request.
+        /// The claim was charged now. Only `.admitted` claims may be refunded: a repeat whose claim was `.known` must
+        /// not refund the charge of the first request.
         case admitted
-        /// Nothing was charged, because the key was recorded as stored, or is already charged within the window. The
-        /// store makes the final decision.
+        /// Nothing was charged, because the key is recorded as the key of a stored event, or was already charged within
+        /// the window. The store finally decides whether the event is a repeat.
         case known
         /// Nothing was charged, because the window is full.
         case refused

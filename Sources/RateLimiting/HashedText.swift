@@ -1,7 +1,7 @@
 // Texts with precomputed hashes, as keys of tables. Hashing a text is most of the cost of a lookup, so each text is
 // hashed once for all tables.
 
-/// A text and its hash, for a table that must never confuse two texts.
+/// A text and its hash, as the key of a table that must never confuse two texts.
 struct HashedText: Equatable, Sendable {
     let text: String
     let hash: TextHash
@@ -12,15 +12,15 @@ struct HashedText: Equatable, Sendable {
     }
 
     /// Compares the hashes too, because `==` treats canonically equivalent texts as equal. Such texts have different
-    /// bytes, and so different hashes.
+    /// bytes and therefore different hashes.
     static func == (one: HashedText, other: HashedText) -> Bool {
         one.hash == other.hash && one.text == other.text
     }
 }
 
-/// The hash of a text without the text, for a table that may confuse two texts once in 2^64. Takes 8 bytes instead of a
-/// text of 36 bytes and its object. The hash key is random per process (`Hasher`), so that clients cannot search for
-/// collisions.
+/// The hash of a text without the text, as the key of a table that may confuse two texts with a probability of 2^-64.
+/// It takes 8 bytes; the text would take 36 bytes and an object. The hash key is random per process (`Hasher`), so that
+/// clients cannot search for collisions.
 package struct TextHash: Hashable, Sendable {
     let bits: Int
 

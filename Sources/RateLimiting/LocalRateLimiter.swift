@@ -1,23 +1,25 @@
 // The rate limiter of one process: the algorithm of contract, section 4, in memory. Without Redis it makes all
-// decisions. With Redis it mirrors the counts, so that its windows are filled when Redis fails. This file does not
-// depend on Redis; callers pass in the results of events.
+// decisions. With Redis it mirrors the charges of the windows in Redis, so that its own windows are up to date when
+// Redis fails. This file does not depend on Redis; callers pass in the results of events.
 
 package import JourneyModel
 
-/// An exact sliding window log per driver and class, in bounded memory. Safe from any thread, never suspends.
+/// An exact sliding window log per driver and class, in bounded memory. It may be used from any thread and never
+/// suspends.
 ///
-/// Eviction never costs the driver anything: an evicted window starts empty, and the charge of a repeat whose known key
-/// was evicted is refunded once the store finds the repeat.
+/// Eviction is never to a driver's disadvantage. An evicted window starts again empty. If the idempotency key of a
+/// stored event was evicted, a repeat of the event is charged, and refunded when the store finds the repeat.
 package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {
-        /// The maximum number of windows in one generation (TwoGenerationCache.swift). One database writer serves
-        /// far fewer than 20 000 drivers at once. In the worst case both generations are full, with 2 * 20 000 * 60
-        /// charges of 16 bytes.
+        /// The maximum number of windows in one generation of the cache (TwoGenerationCache.swift). One database writer
+        /// serves far fewer than 20 000 drivers at once. In the worst case both generations are full: 2 * 20 000
+        /// windows of 60 charges, with 16 bytes per charge.
         package var windowsMax = 20_000
-        /// The maximum number of keys of stored events in one generation. A retry queue repeats within minutes.
+        /// The maximum number of idempotency keys of stored events in one generation of the cache. A phone's retry
+        /// queue repeats an event within minutes.
         package var knownKeysMax = 65_536
-        /// How long known keys are kept: long enough for a phone that is offline for half a day.
+        /// How long these idempotency keys are kept: long enough for a phone that is offline for half a day.
         package var knownKeyAgeMilliseconds: Int64 = 12 * 3_600_000
 
         package init() {}
@@ -58,7 +60,7 @@ package final class LocalRateLimiter: Admission {
         claims.map(decide)
     }
 
-    /// Decides like `admit`, for callers that cannot or need not suspend.
+    /// Decides like `admit`. For callers that are not asynchronous.
     package func decide(_ claim: AdmissionClaim) -> AdmissionDecision {
         if limits.isOff(claim.limitClass) { return limits.unlimited }
         let claim = HashedClaim(claim)
@@ -104,8 +106,8 @@ package final class LocalRateLimiter: Admission {
     /// Returns the current time on this limiter's clock.
     package func now() -> Int64 { clock() }
 
-    /// Mirrors a decision made by another limiter. Corrects the decision if this process knows that the other limiter
-    /// has lost data: its Redis was restarted empty, flushed, or unreachable for a while.
+    /// Mirrors a decision made by another limiter. Corrects the decision if the window in this process shows that the
+    /// other limiter lacks data, because its Redis was restarted empty, flushed, or unreachable for a while.
     ///
     /// - Parameter askedAt: the time on this limiter's clock before the other limiter was called. Charges are stored
     ///   with that time, so that they never leave this window later than they leave the other limiter's window.
@@ -120,7 +122,7 @@ package final class LocalRateLimiter: Admission {
     private func shard(of claim: HashedClaim) -> SlidingWindowShard { shard(of: claim.driver) }
 
     private func shard(of driver: HashedText) -> SlidingWindowShard {
-        // Uses other bits of the hash than a table uses for its buckets.
+        // Choose the shard by other bits of the hash than those by which a table chooses its buckets.
         shards[Int(UInt(bitPattern: driver.hash.bits) >> 32 % UInt(shards.count))]
     }
 }
@@ -128,7 +130,8 @@ package final class LocalRateLimiter: Admission {
 /// A decision of another limiter, corrected by this process.
 package struct ReconciledCount: Hashable, Sendable {
     package var decision: AdmissionDecision
-    /// False when the other limiter charged the claim and must refund it.
+    /// Whether the other limiter keeps its charge. If it charged the claim and this is false, it must refund the
+    /// charge.
     package var keepsCharge: Bool
 
     package init(decision: AdmissionDecision, keepsCharge: Bool) {

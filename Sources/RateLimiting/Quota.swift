@@ -1,10 +1,11 @@
-/// A driver's quota in one limit after a decision. Has the values of the `RateLimit` fields.
+/// A driver's quota in one class of rate limits after a decision. It contains the values of the `RateLimit` fields.
 package struct Quota: Hashable, Sendable {
     /// 0 when the limit is off.
     package var limit: Int
     package var windowSeconds: Int
     package var remaining: Int
-    /// Milliseconds until the oldest charge leaves the window, so that one more charge fits. 0 for an empty window.
+    /// Milliseconds until a charge leaves the window and one more charge fits. This is the oldest charge, unless the
+    /// window holds more charges than its limit. 0 for an empty window.
     package var resetMilliseconds: Int64
 
     package init(limit: Int, windowSeconds: Int, remaining: Int, resetMilliseconds: Int64) {

@@ -1,9 +1,11 @@
 // The rate limits: their classes, their values, and the arithmetic shared by the windows in the process and the windows
-// in Redis.
+// in Redis. A window holds the charges of one driver in one class. A charge is one unit that a class counts, such as an
+// event or a request. It counts towards the limit for `windowSeconds`.
 
-/// The classes of windows of contract, section 4. Events with and without a session_id have different classes. `auth`
-/// counts requests to the sign-in routes, with the client's address in place of the driver. Other classes without a
-/// comment of their own count a driver's requests to the routes that name the class (API/Routes.swift).
+/// The classes of rate limits (contract, section 4). Each class counts a driver's requests to the routes that name it
+/// (API/Routes.swift), unless its comment says something else. `sessionEvents` counts events with a session_id and
+/// `preSessionEvents` events without one. `auth` counts requests to the sign-in routes, and has one window per client
+/// address instead of one per driver.
 package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case sessionEvents = "session"
     case preSessionEvents = "presession"
@@ -20,11 +22,11 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case pings
     /// Purchases sent by the app.
     case purchases
-    /// App Store notifications that Apple did not sign, with the client's address in place of the driver.
+    /// App Store notifications that Apple did not sign. One window per client address.
     case notifications
-    /// Wrong tokens on the operator's routes, with the client's address in place of the driver.
+    /// Wrong tokens on the operator's routes. One window per client address.
     case operatorGuesses = "operator"
-    /// Refused events, and bytes in excess of events (`RefusalLimit`).
+    /// Refused events, repeats, and the bytes of a body beyond the length that its events may have (`RefusalLimit`).
     case refusals
 
     /// The classes of events, in the order of the `RateLimit` fields of a response.
@@ -38,10 +40,10 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
 
 /// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_REGISTRATIONS`,
 /// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_PINGS`, `RATE_LIMIT_PURCHASES`,
-/// `RATE_LIMIT_NOTIFICATIONS`, `RATE_LIMIT_OPERATOR`, `RATE_LIMIT_WINDOW_SECONDS`; a limit of 0 is off.
+/// `RATE_LIMIT_NOTIFICATIONS`, `RATE_LIMIT_OPERATOR`, `RATE_LIMIT_WINDOW_SECONDS`. A value of 0 turns a limit off.
 package struct RateLimits: Hashable, Sendable {
-    /// The maximum number of charges of a window beyond its limit. Bounds the window's memory and the time until a new
-    /// charge fits.
+    /// The maximum number of charges that a window may hold beyond its limit. It bounds the window's memory and the
+    /// time until a new charge fits.
     package static let overdraftMax = 10_000
 
     package var sessionEvents: Int
@@ -89,28 +91,30 @@ package struct RateLimits: Hashable, Sendable {
         case .purchases: purchases
         case .notifications: notifications
         case .operatorGuesses: operatorGuesses
-        // Ten times the session events, so that 500 events sent at once fit. Off when `sessionEvents` is off.
+        // Ten times the limit of session events, but at least 600, so that one batch of 500 refused events fits. Off
+        // when `sessionEvents` is off.
         case .refusals: sessionEvents > 0 ? max(600, 10 * sessionEvents) : 0
         }
     }
 }
 
 extension RateLimits {
-    /// The window, clamped to 1 second to 366 days, so that no sum with a time in milliseconds can overflow.
+    /// The length of the window, clamped to the range from 1 second to 366 days, so that no sum with a time in
+    /// milliseconds can overflow.
     package var windowMilliseconds: Int64 { Int64(min(max(windowSeconds, 1), 366 * 86_400)) * 1000 }
 
     /// Returns whether the limit is off: 0 or below.
     package func isOff(_ limitClass: RateLimitClass) -> Bool { limit(of: limitClass) <= 0 }
 
-    /// The decision of a limit that is off: always `.admitted`, without a stored charge.
+    /// The decision for every claim when the limit is off: `.admitted`, and no charge is stored.
     package var unlimited: AdmissionDecision {
         AdmissionDecision(
             verdict: .admitted,
             quota: Quota(limit: 0, windowSeconds: windowSeconds, remaining: 0, resetMilliseconds: 0))
     }
 
-    /// Returns the quota of a limit with `count` charges in its window. One more charge fits a window's length after
-    /// `oldestTime`.
+    /// Returns the quota of a class with `count` charges in its window. `oldestTime`: the time of the charge after
+    /// whose expiry one more charge fits; nil if the window is empty.
     package func quota(
         of limitClass: RateLimitClass, count: Int, oldestTime: Int64?, at now: Int64
     ) -> Quota {

@@ -1,27 +1,29 @@
-// The cost of a late event beyond its first charge. The driver's later events are refolded until the result no longer
-// changes; the number of refolded events determines the additional charges.
+// The additional charges of a late event. When a late event is stored, the driver's events after it are refolded until
+// the result no longer changes. The number of refolded events determines the number of additional charges.
 
 import JourneyModel
 
-/// The port through which the store reads and charges the rate limiter. Called on the writer; must not block.
+/// The port through which the store reads and charges the rate limiter. It is called on the writer's thread, so it must
+/// not block.
 package protocol RefoldCharging: Sendable {
-    /// Returns whether a late event may be stored. Returns false while the claim's window has more charges than its
-    /// limit, or when the driver already has the maximum number of events at the same corrected time (`sharingTime`).
-    /// The event is then refused before any part of it is stored.
+    /// Returns whether a late event may be stored. `sharingTime`: the number of the driver's events with the same
+    /// corrected time. Returns false while the claim's window has more charges than its limit, or when `sharingTime`
+    /// has reached its maximum. The event is then refused before any part of it is stored.
     func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool
 
-    /// Charges the claim for `rowCount` stored events that were refolded or sorted because of its event, which is on
-    /// disk.
+    /// Charges the claim for `rowCount` stored events, which were refolded or sorted to store the claim's event. Called
+    /// when that event is on disk.
     func charge(_ claim: AdmissionClaim, rowCount: Int)
 }
 
 /// The implementation of `RefoldCharging` that charges the window of the late event.
 package struct RefoldCharges: RefoldCharging {
-    /// The number of refolded events per charge; fewer events are free. 200 events take half a millisecond of the
-    /// writer's time, and an ordinary late event of a phone refolds fewer than ten.
+    /// The number of refolded events per charge. Refolding fewer events is free. 200 events take half a millisecond of
+    /// the writer's time, and an ordinary late event of a phone refolds fewer than ten.
     package static let rowsPerCharge = 200
-    /// The maximum number of events of one driver at one corrected millisecond, if the limit is not off. To find the
-    /// place of one more event, SQLite sorts all of them, which takes 2 ms for 1000 events. A phone sends a few.
+    /// The maximum number of events of one driver with the same corrected time in milliseconds. It applies unless the
+    /// rate limit is off. To find the position of one more event in the driver's order, SQLite sorts all of them, which
+    /// takes 2 ms for 1000 events. A phone sends only a few events with the same time.
     package static let sharingTimeMax = 1_000
 
     private let admission: any Admission

@@ -1,16 +1,17 @@
-// The limit on refused events, unreadable bodies and excess bytes. Events are refused if they are invalid or over a
-// limit. Accepted events are charged to the limits of events. Without this limit refused events would be free, and a
-// kilobyte can contain five hundred of them.
+// The limit on refused events, unreadable bodies and excess bytes. An event is refused if it is invalid or if its
+// driver has reached a rate limit. Accepted events are charged to the two classes of events. Without this limit refused
+// events would cost a client nothing, and a body of one kilobyte can contain five hundred of them.
 
 package import JourneyModel
 
 package struct RefusalLimit: Sendable {
     /// The size of the longest event, with all members and 8 KiB of metadata. If a body is longer than this size times
-    /// its number of events, each KiB beyond is charged.
+    /// the number of its events, each KiB beyond that length is charged.
     static let bytesPerEvent = 10 * 1024
 
-    /// The number of repeats in one body that are charged as one refused event. The limits of events do not charge
-    /// repeats, and a body can contain five hundred. A single repeat costs the server no more than a refusal.
+    /// The number of repeats in one body that are charged as one refused event. The two classes of events do not charge
+    /// repeats, and a body can contain five hundred of them. A single repeat costs the server no more work than a
+    /// refused event.
     static let repeatsPerCharge = 10
 
     private let admission: any Admission
@@ -19,7 +20,8 @@ package struct RefusalLimit: Sendable {
         self.admission = admission
     }
 
-    /// Returns the driver's quota if the window is full; otherwise nil. Called before the body is read.
+    /// Returns the driver's quota if the driver's window of refusals is full; otherwise nil. Called before the body is
+    /// read.
     package func exhausted(by driver: DriverID) -> Quota? {
         let quota = admission.quota(of: driver, in: .refusals)
         return quota.limit > 0 && quota.remaining == 0 ? quota : nil

@@ -1,13 +1,13 @@
 // One window of contract, section 4: the charges of one driver in one class, each with its time and the hash of its
-// idempotency key. The window is exact: a charge made at `t` counts until `t + window` and not a millisecond longer.
-// If two keys have the same hash, one event is not charged. The driver, the clock and the results of events are not
-// part of this file.
+// idempotency key. The window is exact: a charge made at `t` counts until `t + window` and not a millisecond longer. If
+// two idempotency keys have the same hash, only one of their events is charged. This file does not handle drivers, the
+// clock or the results of events.
 
-/// A sliding window log. Callers pass times in milliseconds of one clock. A time earlier than in a previous call is
-/// allowed and affects only the charge made at that time.
+/// A sliding window log. Callers pass times in milliseconds of one clock. A time earlier than that of a previous call
+/// is allowed. It affects only the charge that is made at that time.
 package struct SlidingWindowLog: Sendable {
-    /// Up to this number, charges are searched linearly by their hashes; more charges get a hash table, of 7 KB and
-    /// more. A driver with 60 events a minute never needs the table.
+    /// The maximum number of charges that are searched linearly by their hashes. For more charges a hash table is
+    /// built, which takes 7 KB or more. A driver with 60 events a minute never needs the table.
     private static let linearSearchMax = 128
 
     private struct Charge {
@@ -34,7 +34,8 @@ package struct SlidingWindowLog: Sendable {
     /// The time of the oldest charge; nil when there is none.
     package var oldestTime: Int64? { first < charges.count ? charges[first].time : nil }
 
-    /// The time of the latest charge; in the future for a charge beyond the limit. Nil when there is no charge.
+    /// The time of the latest charge; nil when there is no charge. Charges beyond the limit may have a time in the
+    /// future.
     package var latestTime: Int64? { first < charges.count ? charges[charges.count - 1].time : nil }
 
     /// Returns the time of the charge at `index`; nil beyond the last charge. The oldest charge has index 0.
@@ -51,7 +52,7 @@ package struct SlidingWindowLog: Sendable {
         compact()
     }
 
-    /// Charges the key at that time. Returns false, without a change, when the key is already charged. O(1) when times
+    /// Charges the key at that time. Returns false and changes nothing when the key is already charged. O(1) when times
     /// ascend from call to call.
     @discardableResult
     package mutating func insert(_ key: TextHash, at time: Int64) -> Bool {

@@ -1,5 +1,5 @@
-// The windows and the keys of stored events for a part of the drivers of a `LocalRateLimiter`, behind one lock.
-// Implements the decisions of contract, section 4. Callers pass in the time.
+// The windows, and the idempotency keys of stored events, for a part of the drivers of a `LocalRateLimiter`, behind one
+// lock. Implements the decisions of contract, section 4. Callers pass in the time.
 
 import Caching
 import JourneyModel
@@ -15,8 +15,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// The key of a stored event. If two keys have the same hashes, one event is not charged; whether the event is
-    /// stored is decided by the store.
+    /// The idempotency key of a stored event, as hashes. If two keys have the same hashes, one of their events is not
+    /// charged. Whether that event is stored is decided by the store, which compares the keys themselves.
     private struct KnownKey: Hashable, Sendable {
         var driver: TextHash
         var idempotencyKey: TextHash
@@ -34,7 +34,7 @@ final class SlidingWindowShard: Sendable {
         var windows: TwoGenerationCache<WindowID, SlidingWindowLog>
         var knownKeys: TwoGenerationCache<KnownKey, Bool>
         /// The latest time passed in. Threads read the clock before they hold the lock, so times may arrive out of
-        /// order; the maximum of both never goes back.
+        /// order. The maximum of this and a new time never goes back.
         var latest = Int64.min
     }
 
@@ -65,7 +65,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Returns the quota without changing the window or counting as a use, because it is read with every event.
+    /// Returns the quota. Does not change the window and does not count as a use of it, because the quota is read with
+    /// every event.
     func quota(of driver: HashedText, in limitClass: RateLimitClass, at time: Int64) -> Quota {
         state.withLock { state in
             let now = max(state.latest, time)
@@ -86,14 +87,15 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Charges the claim, also beyond the limit.
+    /// Charges the claim, even beyond the limit.
     func charge(_ claim: HashedClaim, at time: Int64) {
         withWindow(of: claim, at: time) { window, _, now in
             _ = window.insert(claim.idempotencyKey, at: now)
         }
     }
 
-    /// Charges claims of one window. Charges beyond the limit get times in the future, spaced at the limit's rate.
+    /// Charges several claims, which all belong to one window. Charges beyond the limit get times in the future, spaced
+    /// so that they expire at the rate that the limit permits.
     func overdraw(_ claims: [HashedClaim], at time: Int64) {
         guard let first = claims.first else { return }
         let limit = limits.limit(of: first.limitClass)
@@ -136,8 +138,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Charges here a claim that the other limiter has charged. Returns `.refused` if the window here is full, and
-    /// `.known` if it already contains the key.
+    /// Mirrors a charge of the other limiter in this window. Returns `.known` if this window already contains the key.
+    /// Returns `.refused` if this window is full, even though the other limiter admitted the claim.
     private func charge(
         _ claim: HashedClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
     ) -> ReconciledCount {
@@ -156,15 +158,17 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
-    /// Returns the number of charges that every correct count of the window includes. The clocks of two machines run up
-    /// to 500 ppm apart while NTP slews them (adjtimex(2)), and both round to milliseconds. The tolerance, a hundredth
-    /// of the window and 2 ms, is far more.
+    /// Returns the number of charges that every limiter with complete data counts in the window. The oldest charges,
+    /// which are about to leave the window, are not counted, because the other limiter's clock may differ. The clocks
+    /// of two machines run up to 500 ppm apart while NTP slews them (adjtimex(2)), and both round to milliseconds. The
+    /// tolerance is a hundredth of the window plus 2 ms, which is far more.
     private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)
     }
 
-    /// Returns the other limiter's quota, or the quota of this window if the other limiter has evidently lost charges.
+    /// Returns the other limiter's quota. If the other limiter has evidently lost charges, returns the quota of this
+    /// window instead.
     private func tighter(_ quota: Quota, _ claim: HashedClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
         let remaining = limits.limit(of: claim.limitClass) - minimumCount(window, at: now)
         return remaining < quota.remaining ? self.quota(claim, window, at: now) : quota
@@ -177,14 +181,15 @@ final class SlidingWindowShard: Sendable {
     private func quota(
         of limitClass: RateLimitClass, count: Int, oldestAt time: (_ index: Int) -> Int64?, at now: Int64
     ) -> Quota {
-        // With more charges than the limit, a new charge fits once the charge at this index has expired.
+        // If the window has more charges than the limit, a new charge fits when the charge at this index has expired.
         let index = max(count - limits.limit(of: limitClass), 0)
         return limits.quota(of: limitClass, count: count, oldestTime: time(index), at: now)
     }
 
     private static func isKept(_ window: SlidingWindowLog) -> Bool { window.count > 0 }
 
-    /// Passes the claim's window, without expired charges, to the closure under the lock.
+    /// Removes the expired charges of the claim's window, and passes the window to the closure. The lock is held during
+    /// the call.
     private func withWindow<Answer: Sendable>(
         of claim: HashedClaim, at time: Int64, _ body: (inout SlidingWindowLog, _ isStored: Bool, Int64) -> Answer
     ) -> Answer {

@@ -57,7 +57,7 @@ struct Binding {
     }
 
     /// Throws when another server listens on the port. With SO_REUSEPORT a second server would silently get half of the
-    /// connections, so a socket without SO_REUSEPORT is bound first, which fails in that case.
+    /// connections. A socket without SO_REUSEPORT is therefore bound first: that fails if another server listens.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)

@@ -1,4 +1,5 @@
-// Reads and writes by a task that waits: for this process's outgoing connections, and for tests.
+// Reads and writes for a task, which waits while the socket is not ready. Used by this process's outgoing connections
+// and by tests.
 //
 // The system call is tried first. If it would block, the task waits for the next edge of that direction. It does not
 // leave the loop between the attempt and the wait, so it misses no edge.
@@ -17,8 +18,8 @@ extension Connection {
     /// Waits for bytes and passes at most 64 KiB of them to the closure; they are valid only during that call. The
     /// buffer is empty at the end of the stream, and on every later read.
     ///
-    /// `endsOnDrain`: throws `.draining` instead of waiting while the connection is draining, and during the wait when
-    /// a drain begins.
+    /// `endsOnDrain`: whether a drain ends the wait. If the connection is already draining, the call throws `.draining`
+    /// instead of waiting. If a drain begins during the wait, the call throws `.draining` then.
     package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {
@@ -105,14 +106,15 @@ extension Connection {
         }
     }
 
-    /// Counts a call that did not wait, and after `callsWithoutWaitMax` of them lets other connections run. Otherwise a
-    /// peer that is always ready could occupy the loop and keep a cancelled task running. On the loop.
+    /// Counts a call that did not wait. After `callsWithoutWaitMax` such calls, lets the loop's other connections run.
+    /// Otherwise a peer that is always ready could occupy the loop and keep a cancelled task running. Must be called on
+    /// the loop.
     package nonisolated(nonsending) func yieldIfBusy() async throws(TransportError) {
         callsWithoutWait += 1
         if callsWithoutWait > Self.callsWithoutWaitMax { try await yieldToOthers() }
     }
 
-    /// Lets the loop's other connections run; throws when the task was cancelled. On the loop.
+    /// Lets the loop's other connections run; throws when the task was cancelled. Must be called on the loop.
     package nonisolated(nonsending) func yieldToOthers() async throws(TransportError) {
         callsWithoutWait = 0
         if Task.isCancelled { throw .cancelled }

@@ -1,8 +1,10 @@
-// One socket on its loop: non-blocking reads and writes, and a call for each change. Independent of the protocol.
+// One socket on its loop: non-blocking reads and writes, and a call to the owner for each change. Independent of the
+// protocol.
 //
-// No edge is lost: every edge that the poller reports sets `mayRead` and `mayWrite`, which are cleared only when the
-// kernel has nothing more: after EAGAIN, or after fewer bytes than requested (epoll(7)). After the poller reported the
-// end of the peer's bytes, `mayRead` stays set, because no further edge follows.
+// No edge is lost. An edge that the poller reports sets `mayRead`, `mayWrite` or both. `mayRead` is cleared only when
+// the kernel has no more bytes: after EAGAIN, or after a read of fewer bytes than requested (epoll(7)). `mayWrite` is
+// cleared only when the kernel takes no more bytes: after EAGAIN. After the poller has reported the end of the peer's
+// bytes, a short read leaves `mayRead` set, because no further edge follows.
 //
 // There are two ways to use a connection: the owner receives its changes (`whenChanged`), or a task waits for bytes
 // (Connection+Waiting.swift).
@@ -31,9 +33,9 @@ package enum ConnectionChange: Sendable {
 /// that it must be called on the loop.
 package final class Connection: @unchecked Sendable {
     package let loop: EventLoop
-    /// The peer's IP number as text, without port; "" for a Unix socket.
+    /// The peer's IP address as text, without port; "" for a Unix socket.
     package let remoteAddress: String
-    /// Whether the connection is draining. Read this and all later members on the loop.
+    /// Whether the connection is draining. This member and all members declared below it must be read on the loop.
     package private(set) var isDraining = false
     /// Whether the connection failed or is down in both directions, so that no response can reach the peer.
     package private(set) var peerIsGone = false
@@ -66,7 +68,7 @@ package final class Connection: @unchecked Sendable {
         if descriptor >= 0 { _ = loop.syscalls.close(descriptor) }
     }
 
-    /// Registers the connection with the poller. On the loop, before any other call.
+    /// Registers the connection with the poller. Must be called on the loop, before any other call.
     func register() throws(TransportError) {
         if descriptor < 0 { throw .closed }
         token = try loop.add(descriptor, .connection) { self.happened($0) }
@@ -81,7 +83,7 @@ package final class Connection: @unchecked Sendable {
 
     package var isClosed: Bool { descriptor < 0 }
 
-    /// Calls the closure on the loop for each change, until the connection is closed. On the loop.
+    /// Calls the closure on the loop for each change, until the connection is closed. Must be called on the loop.
     package func whenChanged(_ body: @escaping (ConnectionChange) -> Void) {
         owner = body
     }
@@ -89,7 +91,7 @@ package final class Connection: @unchecked Sendable {
     // MARK: - Reading and writing
 
     /// Reads at most 64 KiB and passes them to the closure. Returns the number of bytes: 0 at the end of the stream and
-    /// on every later call, nil when no bytes are available yet. On the loop.
+    /// on every later call, nil when no bytes are available yet. Must be called on the loop.
     package func receive(_ body: (UnsafeRawBufferPointer) -> Void) throws(TransportError) -> Int? {
         if descriptor < 0 { throw .closed }
         if !mayRead { return nil }
@@ -109,7 +111,7 @@ package final class Connection: @unchecked Sendable {
         return nil
     }
 
-    /// Writes as much as the peer takes now. Returns the index of the first byte not sent. On the loop.
+    /// Writes as much as the peer takes now. Returns the index of the first byte not sent. Must be called on the loop.
     package func send(_ bytes: [UInt8], from start: Int = 0) throws(TransportError) -> Int {
         var sent = start
         while sent < bytes.count {
@@ -155,12 +157,13 @@ package final class Connection: @unchecked Sendable {
         if ended { peerEnds() }
         if mayRead { reading?.wake(.ready) }
         if mayWrite { writing?.wake(.ready) }
-        // After the waiters, and also for a peer that is gone: bytes from it that the kernel still holds can be read.
+        // Call the owner after the waiters. Call it also if the peer is gone: bytes that the kernel still holds from
+        // the peer can be read.
         owner?(.ready)
     }
 
-    /// Requests a `.tickEnds` at the end of this round of the loop. Returns false, without a request, when the peer has
-    /// not taken the last output. On the loop.
+    /// Requests a `.tickEnds` at the end of this round of the loop. Returns false and requests nothing if the peer has
+    /// not taken the last output. Must be called on the loop.
     package func flushAtTickEnd() -> Bool {
         guard owner != nil, mayWrite else { return false }
         loop.flushAtTickEnd { self.tickEnds() }
@@ -171,17 +174,17 @@ package final class Connection: @unchecked Sendable {
         owner?(.tickEnds)
     }
 
-    /// Requests a `.timedOut` at that time, replacing the previous deadline. On the loop.
+    /// Requests a `.timedOut` at that time, replacing the previous deadline. Must be called on the loop.
     package func setDeadline(_ deadline: Deadline) {
         if descriptor < 0 || timer == nil && deadline == .never { return }
-        // A strong reference: closing releases the timer, and with it the reference. A weak reference would make every
-        // reference to the connection slower.
+        // The timer holds a strong reference to the connection. Closing the connection releases the timer, and with it
+        // that reference. A weak reference would make every other reference to the connection slower.
         let timer = timer ?? LoopTimer { self.owner?(.timedOut) }
         self.timer = timer
         if deadline == .never { loop.stop(timer) } else { loop.start(timer, deadline) }
     }
 
-    /// Requests one `.ready` after the loop's other connections have run. On the loop.
+    /// Requests one `.ready` after the loop's other connections have run. Must be called on the loop.
     package func continueInNextRound() {
         if continues { return }
         continues = true
@@ -198,8 +201,8 @@ package final class Connection: @unchecked Sendable {
     }
 
     /// Calls the closure once, on the loop, when the peer has ended its sending direction, or now if the end is already
-    /// known. A closed socket looks the same: only a later write shows whether the peer still reads. nil removes the
-    /// closure.
+    /// known. The peer may have closed its socket or only ended its sending direction: only a later write shows whether
+    /// it still reads. Passing nil removes the closure.
     package func whenPeerEndsSending(_ body: (@Sendable () -> Void)?) {
         loop.execute { [self] in
             peerEndsSending = body

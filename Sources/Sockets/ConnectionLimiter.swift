@@ -2,10 +2,11 @@ internal import Synchronization
 
 /// Limits on open connections.
 package struct ConnectionLimits: Hashable, Sendable {
-    /// Open connections in total; at least 1.
+    /// Maximum number of open connections in total; at least 1.
     package var connectionsMax: Int
-    /// Open connections from one address: an IPv4 address, or an IPv6 /64, the usual allocation of one host. Unix
-    /// sockets are not counted. 0 turns the limit off (behind a proxy all connections have the proxy's address).
+    /// Maximum number of open connections from one address: an IPv4 address, or an IPv6 /64, the usual allocation of
+    /// one host. Unix sockets are not counted. 0 turns the limit off (behind a proxy all connections have the proxy's
+    /// address).
     package var connectionsPerAddressMax: Int
 
     package init(connectionsMax: Int = 10_000, connectionsPerAddressMax: Int = 0) {
@@ -41,8 +42,8 @@ package final class ConnectionLimiter: Sendable {
     }
     private let limits: ConnectionLimits
     private let counts = Mutex(Counts())
-    /// Connections that are rejected at the same time with a response, which needs a descriptor. Above this number,
-    /// connections are closed without a response.
+    /// Maximum number of connections that are being rejected with a response at the same time. Each of them needs a
+    /// descriptor. Further connections are closed without a response.
     private static let rejectedMax = 64
 
     package init(_ limits: ConnectionLimits) {
@@ -73,8 +74,8 @@ package final class ConnectionLimiter: Sendable {
         }
     }
 
-    /// Removes a connection from the open ones. Called once for every `enter`, with its result, unless that was
-    /// `.closedUnanswered`.
+    /// Removes a connection from the counts of open connections. Called once for every call of `enter`, with the result
+    /// of that call, unless the result was `.closedUnanswered`.
     func leave(_ endpoint: Endpoint, _ admission: Admission) {
         let address = countedAddress(endpoint)
         counts.withLock { counts in

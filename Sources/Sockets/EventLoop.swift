@@ -2,8 +2,8 @@
 // loop is a TaskExecutor: a task that prefers the loop runs on its queue, and a job enqueued from that queue runs in
 // the next round.
 //
-// A round: the loop waits for ready descriptors, the first timer, or jobs from other threads, handles them, and runs
-// the tasks that became runnable. While a task is runnable, the loop does not wait.
+// In each round the loop waits for ready descriptors, the first timer, or jobs from other threads. It handles them, and
+// then runs the tasks that became runnable. While a task is runnable, the loop does not wait.
 
 internal import Dispatch
 
@@ -20,8 +20,9 @@ enum DescriptorEvent {
     case loopShutsDown
 }
 
-/// The handler of a descriptor. A struct, because Swift wraps a closure that is itself a collection's element again on
-/// each access. A closure that captures only its owner is stored as the reference to the owner and allocates nothing.
+/// The handler of a descriptor. It is a struct, because Swift wraps a closure again on each access if the closure
+/// itself is the element of a collection. A closure that captures only its owner allocates nothing: Swift stores the
+/// reference to the owner.
 private struct DescriptorHandler {
     let call: (DescriptorEvent) -> Void
 }
@@ -52,14 +53,14 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// A latch that is reached when the poller's descriptor is closed.
     private let end = Latch()
 
-    /// The buffer of all reads of this loop, which run one after another: each is done with the buffer before the next
-    /// one starts.
+    /// The buffer for all reads on this loop. One buffer is enough, because a read no longer uses the buffer when the
+    /// next read starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
-    /// After a round with at least this many events, more are expected soon, and their sender (a proxy on the same
-    /// machine) may need this processor. So the loop yields the processor before it sleeps, which usually saves the
-    /// sleep and the wakeup. It does not yield after every round, because then a single request would wait for
-    /// processes that never sleep.
+    /// The number of events in a round from which on more events are expected soon. Their sender, such as a proxy on
+    /// the same machine, may need this processor. The loop therefore yields the processor before it sleeps. When it
+    /// runs again, events are usually ready, so it neither sleeps nor has to be woken. It does not yield after every
+    /// round, because then a single request would wait for processes that never sleep.
     private static let crowd = 4
 
     /// Takes ownership of the poller.
@@ -142,13 +143,13 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         if wake == .cancelled { throw .cancelled }
     }
 
-    /// Lets the other tasks and descriptors of this loop run. Only for a task that runs on the loop.
+    /// Lets the other tasks and descriptors of this loop run. Must be called by a task that runs on the loop.
     nonisolated(nonsending) func yield() async {
         await withUnsafeContinuation { continuation in yielded.append { continuation.resume() } }
     }
 
-    /// Calls the closure in the next round, after the handlers of the descriptors that are ready in that round. On the
-    /// loop.
+    /// Calls the closure in the next round, after the handlers of the descriptors that are ready in that round. Must be
+    /// called on the loop.
     func nextRound(_ body: @escaping () -> Void) {
         assertOnLoop()
         yielded.append(body)
@@ -161,13 +162,13 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         pthread_setspecific(EventLoop.currentKey, previous)
     }
 
-    /// Runs one round with `ready` descriptors. Returns the milliseconds to wait for more, -1 for no limit, nil when
-    /// the loop was shut down.
+    /// Runs one round. `ready`: the number of events from the last wait. Returns how many milliseconds the next wait
+    /// may take: -1 for no limit, nil when the loop was shut down.
     private func runRound(_ ready: Int) -> Int32? {
         onThisThread {
             if !isShutDown {
                 poller.takeReady(ready) { token, readiness in handlers[token]?.call(.ready(readiness)) }
-                // Flush before the tasks run: responses that needed no task do not wait for the tasks.
+                // Flush before the tasks run, so that responses that needed no task do not wait for the tasks.
                 endRound()
                 fireDueTimers()
             }
@@ -184,7 +185,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return timers.earliest == .never ? -1 : Int32(clamping: timers.earliest.remainingMilliseconds)
     }
 
-    /// Ends the rounds: from now on the inbox does not wake the loop, and added work runs as a separate work item.
+    /// Ends the rounds. From now on added work does not wake the loop: it runs as a separate work item of the queue.
     private func end(isIdle: Bool) {
         if !inbox.end() || !isIdle { runAfterEndSoon() }
     }
@@ -216,8 +217,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         for call in calls { call() }
     }
 
-    /// Runs the jobs that are runnable now. Jobs that become runnable meanwhile wait for the next round, after its
-    /// descriptors.
+    /// Runs the jobs that are runnable now. Jobs that become runnable meanwhile run in the next round, after the events
+    /// of its descriptors are handled.
     private func runRunnable() {
         swap(&runnable, &running)
         let executor = asUnownedTaskExecutor()
@@ -225,9 +226,9 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         running.removeAll(keepingCapacity: true)
     }
 
-    /// Calls the action once, after the ready descriptors or the runnable tasks of this round were handled. The output
-    /// of many connections is then sent together: a peer that receives all of it (a proxy, a benchmark) wakes up once,
-    /// not once for each connection.
+    /// Calls the action once, at the next of two points in this round: after the ready descriptors were handled, or
+    /// after the runnable tasks ran. The output of many connections is then sent together. A peer that receives all of
+    /// it, such as a proxy, wakes up once instead of once for each connection.
     ///
     /// The action must not request another one.
     func flushAtTickEnd(_ action: @escaping () -> Void) {
@@ -269,8 +270,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         case connection, listener
     }
 
-    /// Registers the descriptor; the returned token removes it. The handler is called on the loop, and kept until the
-    /// descriptor is removed.
+    /// Registers the descriptor. The returned token is needed to remove it. The handler is called on the loop. It is
+    /// kept until the descriptor is removed.
     func add(
         _ descriptor: Int32, _ interest: Interest, _ handler: @escaping (DescriptorEvent) -> Void
     ) throws(TransportError) -> UInt64 {
@@ -289,8 +290,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return token
     }
 
-    /// Unregisters the descriptor. `stillOpen`: the descriptor stays open and must be removed from the poller
-    /// explicitly; closing a descriptor removes it by itself.
+    /// Unregisters the descriptor. `stillOpen`: whether the socket stays open, in this process or in another. The
+    /// descriptor must then be removed from the poller explicitly. Otherwise closing the descriptor removes it.
     func remove(_ token: UInt64, _ descriptor: Int32, stillOpen: Bool) {
         assertOnLoop()
         handlers.remove(token)
@@ -299,8 +300,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     // MARK: - The end
 
-    /// Closes every descriptor registered with this loop and the loop's own; each wait ends with `.closed`. Tasks that
-    /// prefer the loop still run on it to their end. A second call does nothing.
+    /// Closes every descriptor registered with this loop, and the loop's own descriptors. Each wait ends with
+    /// `.closed`. Tasks that prefer the loop still run on it to their end. A second call does nothing.
     package func shutdown() async {
         execute { self.shutDownNow() }
         await end.wait()

@@ -24,7 +24,7 @@ package final class EventLoopGroup: Sendable {
         return loops[Int(UInt(bitPattern: number) % UInt(loops.count))]
     }
 
-    /// Closes all open descriptors of every loop, and the loops' own. A second call does nothing.
+    /// Closes all descriptors registered with the loops, and the loops' own descriptors. A second call does nothing.
     package func shutdown() async {
         for loop in loops { await loop.shutdown() }
     }

@@ -16,24 +16,25 @@ final class Listener: @unchecked Sendable {
     private var spare: Int32
     private var token: UInt64?
     private var timer: LoopTimer?
-    /// When to stop waiting for a free descriptor; nil while there are free descriptors.
+    /// The time at which to stop waiting for a free descriptor; nil while there are free descriptors.
     private var waitDeadline: Deadline?
     private let backlogWaitMilliseconds: Int
     private let isShared: Bool
 
-    /// Connections accepted in one round of the loop. The rest is accepted in later rounds, so that other connections
-    /// run in between.
+    /// Maximum number of connections accepted in one round of the loop. The rest is accepted in later rounds, so that
+    /// the loop's other connections run in between.
     private static let acceptedPerTurnMax = 64
-    /// Connections accepted in `stop`: the kernel's usual maximum of a backlog (net.core.somaxconn).
+    /// Maximum number of connections accepted in `stop`: the kernel's usual maximum of a backlog (net.core.somaxconn).
     private static let acceptedAtStopMax = 4096
     /// Pause before the next attempt when no descriptor or memory is left: retrying immediately would only use CPU
     /// time.
     static let pauseMilliseconds = 100
 
-    /// Takes ownership of the listening descriptor. `backlogWaitMilliseconds`: how long clients stay in the backlog
-    /// while there is no free descriptor, since other connections may close. After that time one client is accepted and
-    /// closed per pause, so that not all of them wait for their own timeouts, which are longer than 10 s. `isShared`:
-    /// another process keeps the socket open when this process closes it.
+    /// Takes ownership of the listening descriptor. `backlogWaitMilliseconds`: how long clients are left in the backlog
+    /// while there is no free descriptor. Other connections may close in that time. After it, one client is accepted
+    /// and closed per pause (`pauseMilliseconds`): such a client sees the failure now instead of at its own timeout,
+    /// which is longer than 10 s. `isShared`: whether another process keeps the socket open when this process closes
+    /// it.
     init(
         _ descriptor: Int32, on loop: EventLoop, backlogWaitMilliseconds: Int = 10_000, isShared: Bool = false,
         accepted: @escaping @Sendable (Int32, Endpoint) -> Void
@@ -51,7 +52,7 @@ final class Listener: @unchecked Sendable {
         if spare >= 0 { _ = loop.syscalls.close(spare) }
     }
 
-    /// Starts accepting. On the loop.
+    /// Starts accepting. Must be called on the loop.
     func start() throws(TransportError) {
         if descriptor < 0 { throw .closed }
         token = try loop.add(descriptor, .listener) { event in
@@ -63,7 +64,7 @@ final class Listener: @unchecked Sendable {
     }
 
     /// Stops accepting and closes the socket. Connections in the backlog are accepted first, because closing would
-    /// reset them; the backlog of a shared socket is left to the next server. On the loop.
+    /// reset them; the backlog of a shared socket is left to the next server. Must be called on the loop.
     func stop() {
         if descriptor < 0 { return }
         if token != nil, !isShared { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }
@@ -71,7 +72,7 @@ final class Listener: @unchecked Sendable {
     }
 
     private func close() {
-        // Closing removes a descriptor from the poller only when no other process has the socket open.
+        // Closing the descriptor removes it from the poller only if no other process has the socket open.
         if let token { loop.remove(token, descriptor, stillOpen: isShared) }
         token = nil
         if let timer { loop.remove(timer) }
@@ -122,8 +123,8 @@ final class Listener: @unchecked Sendable {
         }
     }
 
-    /// Accepts one client with the spare descriptor and closes its connection. The client sees the failure at once; in
-    /// the backlog it would wait for its timeout.
+    /// Accepts one client with the spare descriptor and closes its connection. The client then sees the failure at
+    /// once. In the backlog it would wait until its own timeout.
     private func rejectOneWithSpare() {
         if spare < 0 { return }
         _ = loop.syscalls.close(spare)

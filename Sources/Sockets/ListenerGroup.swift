@@ -3,15 +3,15 @@
 internal import Synchronization
 
 /// A function that serves one connection, on its loop. It sets `Connection.whenChanged`, and calls `whenOver` once, on
-/// the loop, when the connection is closed and no task runs for it any more. A non-nil `RejectedConnection` is the
-/// limit that the connection exceeds: the function then rejects and closes the connection, within a few seconds at
-/// most.
+/// the loop, when the connection is closed and no task runs for it any more. The `RejectedConnection` is the limit that
+/// the connection exceeds, or nil. If it is not nil, the function rejects the connection and closes it within a few
+/// seconds.
 package typealias ConnectionServing =
     @Sendable (Connection, RejectedConnection?, _ whenOver: @escaping @Sendable () -> Void) -> Void
 
-/// For TCP every loop has its own listener on the same port (SO_REUSEPORT), and the kernel distributes connections
-/// among them. For a Unix socket SO_REUSEPORT does not distribute: there is one listener, whose connections are
-/// assigned to the loops in rotation.
+/// The listeners of one address. For TCP every loop has its own listener on the same port (SO_REUSEPORT), and the
+/// kernel distributes connections among them. For a Unix socket the kernel does not distribute connections: there is
+/// one listener, and its connections are assigned to the loops in rotation.
 package final class ListenerGroup: Sendable {
     /// The requested address, with the port that the kernel chose if port 0 was requested.
     package let address: SocketAddress
@@ -22,7 +22,7 @@ package final class ListenerGroup: Sendable {
     private let limiter: ConnectionLimiter
     /// Open connections of this group, including those being rejected.
     private let openCount = Atomic<Int>(0)
-    /// Whether another process opened the socket and keeps it open.
+    /// Whether another process opened the listening socket and keeps it open.
     private let isInherited: Bool
     /// One registry per loop, at the loop's index.
     private let registries: [ConnectionRegistry]
@@ -47,9 +47,10 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - Listening
 
-    /// Binds, listens, and serves until `drain`. `limiter`: counts the connections; groups with common limits share it.
-    /// `backlog`: connections that the kernel queues per listener, at most the kernel's own maximum. Throws when the
-    /// address is in use (`.system` with EADDRINUSE), not an address of this machine, or not permitted.
+    /// Binds, listens, and serves until `drain`. `limiter`: counts the connections; groups with common limits share one
+    /// limiter. `backlog`: maximum number of connections that the kernel queues per listener. The kernel may lower it
+    /// to its own maximum. Throws if the address is in use (`.system` with EADDRINUSE), if this machine does not have
+    /// the address, or if the process may not bind it.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limiter: ConnectionLimiter, backlog: Int = 4096,
         serve: @escaping ConnectionServing
@@ -109,7 +110,7 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - Serving
 
-    /// Admits an accepted connection and takes ownership of its descriptor. On the listener's loop.
+    /// Admits an accepted connection and takes ownership of its descriptor. Must be called on the listener's loop.
     private func accepted(_ descriptor: Int32, _ endpoint: Endpoint, on loop: EventLoop) {
         let admission = limiter.enter(endpoint)
         if admission == .closedUnanswered {
@@ -122,7 +123,7 @@ package final class ListenerGroup: Sendable {
         loop.execute { self.begin(connection, endpoint, admission) }
     }
 
-    /// Registers and serves the connection. On the connection's loop.
+    /// Registers and serves the connection. Must be called on the connection's loop.
     private func begin(_ connection: Connection, _ endpoint: Endpoint, _ admission: ConnectionLimiter.Admission) {
         // If there is no memory for another registration, the connection is closed without a response.
         guard (try? connection.register()) != nil else {

@@ -1,4 +1,4 @@
-// Work from other threads for a loop: jobs of tasks, and calls. Adding work to a sleeping loop wakes it, once.
+// Work from other threads for a loop: jobs of tasks, and calls. The first work added to a sleeping loop wakes it.
 
 internal import Synchronization
 
@@ -38,8 +38,8 @@ final class LoopInbox: Sendable {
         put { $0.calls.append(call) }
     }
 
-    /// Adds work and wakes a sleeping loop. The lock ensures that the poller is not closed meanwhile, and that the wake
-    /// ends the current wait.
+    /// Adds work and wakes a sleeping loop. The lock is held during the wake. It ensures that the poller is not closed
+    /// meanwhile, and that the wake ends the current wait.
     private func put(_ change: (inout Contents) -> Void) -> PutResult {
         contents.withLock { contents in
             let wasEmpty = contents.isEmpty

@@ -1,5 +1,5 @@
-// The tasks that a loop starts for its connections. A task whose work has ended waits for more work: a new task for
-// each request would cost about a kilobyte that malloc does not keep cached, and would grow a new stack.
+// The tasks that a loop starts for its connections. A task whose work has ended waits for more work. A new task for
+// each request would cost more: about a kilobyte that malloc does not keep cached, and a new stack that has to grow.
 
 /// A task that runs one piece of work after another on its loop. Safe to share: all mutable state is touched only on
 /// that loop.
@@ -30,8 +30,8 @@ package final class LoopTask: @unchecked Sendable {
         }
     }
 
-    /// Returns false if there is no work. A function of its own, so that a waiting task keeps nothing of its last work
-    /// alive: a connection, and the content of a request.
+    /// Returns false if there is no work. This is a separate function, so that a waiting task keeps nothing of its last
+    /// work alive, such as a connection or the content of a request.
     private nonisolated(nonsending) func runNext() async -> Bool {
         guard let work = next else { return false }
         next = nil
@@ -39,7 +39,7 @@ package final class LoopTask: @unchecked Sendable {
         return true
     }
 
-    /// Resumes the waiting task with new work; nil ends the task. Only while the task waits.
+    /// Resumes the waiting task with new work; nil ends the task. Must be called only while the task waits.
     fileprivate func resume(with work: Work?) {
         next = work
         let waiter = waiter
@@ -51,7 +51,8 @@ package final class LoopTask: @unchecked Sendable {
 /// The tasks of a loop that wait for work. The task that began to wait last is resumed first, because its stack is
 /// still in the processor's cache.
 struct IdleTasks {
-    /// Maximum number of waiting tasks, of about four kilobytes each. With more requests at once, some need new tasks.
+    /// Maximum number of waiting tasks. Each uses about four kilobytes. If more requests than this arrive at once, some
+    /// of them need new tasks.
     static let countMax = 128
 
     private var tasks: [LoopTask] = []
@@ -77,7 +78,7 @@ struct IdleTasks {
 }
 
 extension EventLoop {
-    /// Runs the work in a task on this loop, in this round or the next. On the loop.
+    /// Runs the work in a task on this loop, in this round or the next. Must be called on the loop.
     package func start(_ work: @escaping LoopTask.Work) -> LoopTask {
         assertOnLoop()
         if let task = idleTasks.take() {

@@ -12,7 +12,7 @@ internal import CEpoll
     internal import Glibc
 #endif
 
-/// What a descriptor is ready for.
+/// The operations for which a descriptor is ready.
 struct Readiness: OptionSet {
     let rawValue: UInt32
     static let readable = Readiness(rawValue: EPOLLIN.rawValue)
@@ -31,7 +31,7 @@ struct Poller: @unchecked Sendable {
     private let waker: Int32
     private let syscalls: Syscalls
     private let events: UnsafeMutablePointer<epoll_event>
-    /// Maximum number of events of one epoll_wait; the next call reports the rest.
+    /// Maximum number of events that one epoll_wait returns; the next call returns the rest.
     private static let eventsMax = 256
     /// The token of `waker`; no other descriptor has it.
     private static let wakerToken = UInt64.max
@@ -40,7 +40,7 @@ struct Poller: @unchecked Sendable {
         let answer = syscalls.pollerCreate()
         if answer < 0 { throw .system(call: "epoll_create1", errno: Int32(-answer)) }
         let waker = dwell_eventfd()
-        // Edge-triggered: each write is reported once, and the counter never has to be read.
+        // Register the waker edge-triggered: each write is reported once, and its counter never has to be read.
         var event = epoll_event(
             events: EPOLLIN.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: Poller.wakerToken))
         guard waker >= 0, epoll_ctl(Int32(answer), EPOLL_CTL_ADD, waker, &event) == 0 else {
@@ -74,7 +74,7 @@ struct Poller: @unchecked Sendable {
     }
 
     /// Waits until a descriptor is ready, `wake` is called, or `milliseconds` have passed (-1: no limit). Returns the
-    /// number of events for `takeReady`. `yieldsFirst`: yields the processor first.
+    /// number of events for `takeReady`. `yieldsFirst`: whether to yield the processor before the wait.
     func wait(_ milliseconds: Int32, yieldsFirst: Bool) -> Int {
         if yieldsFirst, milliseconds != 0 { sched_yield() }
         return max(0, Int(epoll_wait(descriptor, events, Int32(Poller.eventsMax), milliseconds)))
@@ -88,7 +88,7 @@ struct Poller: @unchecked Sendable {
         }
     }
 
-    /// Ends the current wait or, if there is none, the next one. From any thread.
+    /// Ends the current wait or, if there is none, the next one. May be called from any thread.
     func wake() {
         var one: UInt64 = 1
         _ = Glibc.write(waker, &one, MemoryLayout<UInt64>.size)

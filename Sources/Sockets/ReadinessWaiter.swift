@@ -1,21 +1,22 @@
-// A task that waits for one direction of a connection.
+// Lets a task wait until one direction of a connection is ready.
 
-/// How a wait ended.
+/// The reason why a wait ended.
 enum Wake {
     case ready, timedOut, cancelled, draining, closed
 }
 
-/// Safe to share: everything is touched only on `loop`; a cancellation, which comes from another thread, goes through
+/// Safe to share: everything is touched only on `loop`. A cancellation comes from another thread and goes through
 /// `loop.execute`.
 final class ReadinessWaiter: @unchecked Sendable {
     private let loop: EventLoop
     private var waiter: UnsafeContinuation<Wake, Never>?
     private var timer: LoopTimer?
     private var endsOnDrain = false
-    /// The number of waits so far, by which a late cancellation recognizes that its wait has ended.
+    /// The number of waits so far. A cancellation compares it with the number of its own wait, so that a late
+    /// cancellation does not end a later wait.
     private var number: UInt64 = 0
-    /// The number of the cancelled wait, stored because the cancellation handler may run before the wait has a
-    /// continuation.
+    /// The number of the wait that was cancelled last. It is stored because the cancellation may arrive before the wait
+    /// has a continuation.
     private var cancelled: UInt64 = 0
 
     init(_ loop: EventLoop) {

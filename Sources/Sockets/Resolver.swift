@@ -1,5 +1,6 @@
-// Resolves addresses to socket addresses. Numeric addresses and paths are converted immediately. Names need
-// getaddrinfo, which blocks, so they are looked up on a bounded number of other threads.
+// Resolves configured addresses (`SocketAddress`) to addresses of the system (`Endpoint`). Numeric addresses and paths
+// are converted immediately. Names need getaddrinfo, which blocks, so they are looked up on a bounded number of other
+// threads.
 
 internal import Dispatch
 internal import Synchronization
@@ -16,7 +17,7 @@ enum Resolver {
     private static let lookups = Mutex(0)
     private static let queue = DispatchQueue(label: "dwell.resolver", attributes: .concurrent)
 
-    /// Resolves without a lookup; nil when the host is a name.
+    /// Returns the endpoint of a numeric address or of a path. Returns nil if the host is a name, which needs a lookup.
     static func resolveNow(_ address: SocketAddress) throws(TransportError) -> Endpoint? {
         switch address {
         case .inherited: throw .unresolvable

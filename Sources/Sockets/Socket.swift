@@ -21,8 +21,8 @@ enum Socket {
         _ = syscalls.setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
 
-    /// Returns a bound, listening socket. `sharesPort`: further sockets may bind the same port; the kernel distributes
-    /// connections among them.
+    /// Returns a bound, listening socket. `sharesPort`: whether further sockets may bind the same port. The kernel then
+    /// distributes connections among them.
     static func listen(
         on endpoint: Endpoint, backlog: Int, sharesPort: Bool, _ syscalls: Syscalls
     ) throws(TransportError) -> Int32 {

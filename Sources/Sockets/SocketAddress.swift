@@ -4,7 +4,7 @@
     internal import Darwin
 #endif
 
-/// Where to listen or to connect to, as configured.
+/// A configured address, to listen on or to connect to.
 package enum SocketAddress: Hashable, Sendable, CustomStringConvertible {
     /// An IPv4 or IPv6 address (no brackets) or a name; port 0...65535. Port 0 is only for listening: the system
     /// chooses one.
@@ -94,7 +94,7 @@ struct Endpoint: Sendable {
         }
     }
 
-    /// The path of a Unix socket; "" for one without a file and for other addresses.
+    /// The path of a Unix socket; "" for a Unix socket without a file, and for IP addresses.
     var unixPath: String {
         guard family == AF_UNIX else { return "" }
         return withUnsafeBytes(of: storage) { bytes in

@@ -1,8 +1,10 @@
-// The system calls of this module that may fail, as closures that a test can replace, so that the n-th call fails with
-// EINTR, EAGAIN, EMFILE and so on without the kernel's involvement. The wait itself is in Poller.swift.
+// The system calls of this module that may fail, as closures. A test can replace a closure, for example to make the
+// n-th call fail with EINTR, EAGAIN or EMFILE. Poller.swift makes some calls directly: epoll_wait, and the calls for
+// its eventfd.
 //
-// A call returns zero or more, or its errno negated: errno itself could be overwritten by the next call on the thread.
-// EINTR is retried here and nowhere else, in `retried`; the closures themselves must not retry.
+// A call returns its result, which is never negative, or the negated errno if it failed. Callers do not read errno,
+// because the next call on the thread could overwrite it. EINTR is retried here and nowhere else, in `retried`; the
+// closures themselves must not retry.
 
 internal import CEpoll
 
@@ -28,7 +30,7 @@ package struct Syscalls: Sendable {
     /// Sets O_NONBLOCK and FD_CLOEXEC on a socket that another process opened. Sockets opened here are created with
     /// both.
     package var makeOwn: @Sendable (_ descriptor: Int32) -> Int
-    /// Opens a descriptor on /dev/null, which a listener holds in reserve.
+    /// Opens /dev/null and returns the descriptor. A listener holds it in reserve.
     package var openSpare: @Sendable () -> Int
     /// Returns the st_mode of the path itself, without following symbolic links.
     package var fileMode: @Sendable (_ path: String) -> Int

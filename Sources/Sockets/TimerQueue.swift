@@ -22,8 +22,8 @@ struct TimerQueue {
 
     var count: Int { heap.count }
 
-    /// When to call `takeDue` again; `.never` when there is no timer. May be earlier than the deadline of the first
-    /// timer.
+    /// The time at which to call `takeDue` again; `.never` when there is no timer. May be earlier than the deadline of
+    /// the first timer.
     var earliest: Deadline {
         heap.isEmpty ? .never : Deadline(nanoseconds: heap[0].key)
     }

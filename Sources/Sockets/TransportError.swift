@@ -4,8 +4,8 @@
     internal import Darwin
 #endif
 
-/// Why bytes could not be transferred. No error response can be sent for these errors; a protocol's own errors are
-/// declared in the layers above.
+/// The reason why bytes could not be transferred. No error response can be sent for these errors. A protocol's own
+/// errors are declared in the layers above.
 package enum TransportError: Error, Hashable, Sendable {
     /// This side closed the connection, before the call or during it.
     case closed

@@ -80,8 +80,8 @@ struct LineBuffer {
         bytes.append(0x22)
     }
 
-    /// Writes the inside of a JSON string (RFC 8259, section 7), cut to `valueBytesMax` bytes, escapes included. DEL
-    /// and the C1 controls are escaped too: terminals interpret them.
+    /// Writes the content of a JSON string (RFC 8259, section 7) without its quotes, cut to `valueBytesMax` bytes
+    /// including escapes. DEL and the C1 controls are escaped too, because terminals interpret them.
     mutating func appendEscaped(_ string: String) {
         let escapeBytesMax = 6
         let end = bytes.count + LogLine.valueBytesMax - escapeBytesMax

@@ -8,11 +8,11 @@ package import Logging
 package enum LogLine {
     /// `PIPE_BUF` on Linux: a write of up to this many bytes is not interleaved with another process's (pipe(7)).
     package static let lineBytesMax = 4096
-    /// A value with more bytes, escapes included, is cut and ends in `...`. Three values (label, message, error) and
-    /// the line's other fixed parts take less than `lineBytesMax`.
+    /// Maximum length of a value, including escapes. A longer value is cut and ends in `...`. Three values (label,
+    /// message, error) together with the line's other fixed parts are shorter than `lineBytesMax`.
     static let valueBytesMax = 1024
-    /// Metadata nested deeper is shown as `...`. The server's own metadata is flat; the bound protects against endless
-    /// recursion by a bug.
+    /// The maximum depth of nested metadata. Metadata that is nested deeper is shown as `...`. The server's own
+    /// metadata is flat; the bound protects against endless recursion by a bug.
     static let depthMax = 4
 
     /// The member names of the line itself. Metadata with one of these names is written with a trailing underscore.

@@ -1,10 +1,10 @@
-// The output of log lines: one file descriptor, one write(2) per line, never a long wait.
+// The output of log lines: one file descriptor. Each line is written with one write(2), which never waits long.
 //
-// A write to a pipe whose reader has stopped would block the event loop that logs. So the descriptor is polled first
-// (poll(2)): a pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once. If there is no
-// POLLOUT within `waitMilliseconds`, the line is dropped and counted. Later lines are then polled without waiting until
-// one of them can be written; a line with the number of dropped lines follows it. A written line survives a crash of
-// the process, which a queue in memory would not guarantee.
+// A write to a pipe whose reader has stopped would block the event loop that logs. The descriptor is therefore polled
+// first (poll(2)): a pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once. If there is no
+// POLLOUT within `waitMilliseconds`, the line is dropped and counted. For later lines the descriptor is then polled
+// without waiting, until one of them can be written. A line with the number of dropped lines follows that line. A
+// written line survives a crash of the process, which a queue in memory would not guarantee.
 
 import Logging
 import Synchronization
@@ -23,8 +23,8 @@ package final class LogOutput: Sendable {
     /// there), and systemd and container runtimes collect a service's log from standard error.
     package static let standardError = LogOutput(descriptor: STDERR_FILENO)
 
-    /// Maximum wait for POLLOUT: long enough for a reader that was only descheduled, short enough for the event loop
-    /// that waits.
+    /// Maximum wait for POLLOUT. It is long enough for a reader that was only descheduled, and short enough for the
+    /// event loop that logs the line.
     static let waitMilliseconds: Int32 = 5
 
     private let descriptor: Int32
@@ -40,7 +40,7 @@ package final class LogOutput: Sendable {
         isatty(descriptor) == 1
     }
 
-    /// Writes one line, or drops it. `missing` returns the line that reports how many lines were dropped before.
+    /// Writes one line, or drops it. `missing` returns the line that reports the number of lines dropped before.
     package func write(_ line: [UInt8], missing: (_ count: Int) -> [UInt8]) {
         dropped.withLock { dropped in
             guard isWritable(waitMilliseconds: dropped == 0 ? Self.waitMilliseconds : 0) else {
@@ -58,7 +58,7 @@ package final class LogOutput: Sendable {
     private func isWritable(waitMilliseconds: Int32) -> Bool {
         var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         guard poll(&entry, 1, waitMilliseconds) == 1 else { return false }
-        // POLLERR: the reading end is closed; a write would raise SIGPIPE.
+        // POLLERR means that the reading end is closed: a write would raise SIGPIPE.
         return entry.revents & Int16(POLLOUT) != 0 && entry.revents & Int16(POLLERR | POLLNVAL) == 0
     }
 

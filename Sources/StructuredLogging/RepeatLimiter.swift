@@ -8,8 +8,8 @@ internal import Synchronization
 package final class RepeatLimiter: Sendable {
     /// Maximum number of lines of one message per second.
     static let linesPerSecondMax = 50
-    /// Maximum number of messages with their own count; further messages share one count. Messages are constants of the
-    /// source, a few hundred.
+    /// Maximum number of messages with their own count; further messages share one count. The messages are a few
+    /// hundred constants in the source.
     static let messagesMax = 1024
 
     private struct Count: Sendable {

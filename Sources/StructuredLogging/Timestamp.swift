@@ -1,4 +1,5 @@
-// Wall-clock time for log lines, without Foundation's formatters: a line is written per request.
+// Wall-clock time for log lines. Foundation's formatters are too slow for it, because a line is written for every
+// request.
 
 import GregorianCalendar
 

@@ -1,6 +1,6 @@
 // W3C Trace Context, section 3.2: parses and writes the `traceparent` field. `tracestate` is not read.
 
-/// The place of a request in a distributed trace.
+/// The value of a `traceparent` field: the trace of a request, and the span of the caller within it.
 package struct TraceParent: Hashable, Sendable {
     /// 16 bytes, never all zero; the first eight in the high half.
     package let traceID: UInt128
@@ -16,9 +16,9 @@ package struct TraceParent: Hashable, Sendable {
         self.flags = flags
     }
 
-    /// Parses a field value; nil when it is invalid, in which case the specification requires a new trace. Of a version
-    /// above 00, the first 55 characters are parsed, after which the value must end or continue with a dash (section
-    /// 4.3).
+    /// Parses a field value. Returns nil when it is invalid; the specification then requires a new trace. If the
+    /// version is above 00, only the first 55 characters are parsed. After them the value must end or continue with a
+    /// dash (section 4.3).
     package init?(_ fieldValue: some StringProtocol) {
         let bytes = Array(fieldValue.utf8.prefix(Self.fieldBytesMax + 1))
         guard bytes.count >= 55, bytes.count <= Self.fieldBytesMax,

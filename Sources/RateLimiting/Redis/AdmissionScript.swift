@@ -2,19 +2,23 @@
 // script implements the algorithm of `LocalRateLimiter`; the tests compare the two call by call.
 
 enum AdmissionScript {
-    /// KEYS: the window, the keys of stored events; both are sorted sets, idempotency key -> milliseconds.
-    /// ARGV: limit, window in milliseconds, idempotency key, the call's number.
-    /// Returns: verdict (0 admitted, 1 known, 2 refused), remaining, milliseconds to the reset, Redis's time, the
-    /// call's number. Replies are matched to calls by order only; a wrong number shows that the order is lost.
+    /// KEYS: the driver's window, and the idempotency keys of the driver's stored events. Both are sorted sets whose
+    /// members are idempotency keys and whose scores are times in milliseconds.
     ///
-    /// A charge made at t leaves the window at t + window. If the clock has gone back by more than a window (a
-    /// failover to a machine with a slower clock), the charges are in the future. They are deleted, because no client
-    /// should wait so long. After the limit was lowered, or after `charge`, there may be more charges than the limit;
-    /// a new charge then fits once the surplus has left.
+    /// ARGV: the limit, the window's length in milliseconds, the idempotency key, the number of the call.
     ///
-    /// Every call from Lua costs Redis about a microsecond. If the oldest charge is still in the window, no charge
-    /// has left it. The calls that count and remove by score are then skipped, and the ZADD of the charge reports
-    /// whether the key was already in the set.
+    /// Returns: the verdict (0 admitted, 1 known, 2 refused), the remaining quota, the milliseconds until the reset,
+    /// Redis's time, the number of the call. Replies are matched to calls only by their order; a wrong number shows
+    /// that the order was lost.
+    ///
+    /// A charge made at t leaves the window at t + window. If the clock has gone back by more than a window (a failover
+    /// to a machine with a slower clock), the charges are in the future. They are deleted, because otherwise a client
+    /// would have to wait until they expire. After the limit was lowered, or after `charge`, there may be more charges
+    /// than the limit; a new charge then fits once the surplus has left.
+    ///
+    /// Every call from Lua costs Redis about a microsecond. If the oldest charge is still in the window, no charge has
+    /// left it. The script then skips the calls that count and remove charges by their times. The ZADD that makes the
+    /// charge reports whether the key was already in the set.
     ///
     /// The first write is the charge: Redis rejects a write for lack of memory only if it is the first write of a
     /// script, and a full Redis should report an error. Nothing is written unless a claim is charged.
@@ -81,8 +85,8 @@ enum AdmissionScript {
         commands.add(String(number))
     }
 
-    /// Returns the command that charges the claim, also beyond the limit. Such commands are rare, so the script's
-    /// source is sent each time.
+    /// Returns the command that charges the claim, even beyond the limit. Such commands are rare, so the source of
+    /// their script is sent each time.
     static func forceCharge(_ claim: AdmissionClaim, _ limits: RateLimits) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -94,11 +98,12 @@ enum AdmissionScript {
             "1", RedisKeys.window(of: claim), claim.afterwards.idempotencyKey, String(limits.windowMilliseconds))
     }
 
-    /// The maximum number of keys of stored events kept for each driver: far more than a phone repeats.
+    /// The maximum number of idempotency keys of stored events that are kept for each driver. A phone repeats far fewer
+    /// events.
     private static let storedMax = 1000
 
-    /// Returns the command that keeps the key of a stored event for `seconds`. Such commands are rare, so the script's
-    /// source is sent each time.
+    /// Returns the command that keeps the idempotency key of a stored event for `seconds`. Such commands are rare, so
+    /// the source of their script is sent each time.
     static func recordStored(_ claim: AdmissionClaim, forSeconds seconds: Int) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -111,8 +116,9 @@ enum AdmissionScript {
             "1", RedisKeys.stored(claim), claim.idempotencyKey, String(seconds), String(storedMax))
     }
 
-    /// Returns the command that adds `times` charges, also beyond the limit, up to `RateLimits.overdraftMax` beyond it.
-    /// Charges beyond the limit get times in the future, spaced so that they expire at the rate of the limit.
+    /// Returns the command that adds `times` charges, even beyond the limit, but at most `RateLimits.overdraftMax`
+    /// beyond it. Charges beyond the limit get times in the future. The times are spaced so that the charges expire at
+    /// the rate that the limit permits.
     static func charge(_ claim: AdmissionClaim, times: Int, _ limits: RateLimits) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -139,11 +145,11 @@ enum AdmissionScript {
 
     struct Answer: Hashable, Sendable {
         var decision: AdmissionDecision
-        /// Redis's clock, milliseconds since 1970.
+        /// The time of the decision on Redis's clock, in milliseconds since 1970.
         var decidedAt: Int64
     }
 
-    /// Parses a reply of the script. Returns nil for a reply that the script cannot have returned to call `number`.
+    /// Parses a reply of the script. Returns nil if the script cannot have returned it to the call with that number.
     static func answer(
         _ reply: RedisReply, to number: Int64, _ limitClass: RateLimitClass, _ limits: RateLimits
     ) -> Answer? {

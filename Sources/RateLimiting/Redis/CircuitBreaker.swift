@@ -9,10 +9,11 @@ package struct CircuitBreaker: Sendable {
     package struct Limits: Hashable, Sendable {
         /// The number of consecutive failures that opens the breaker. A single late response is no outage.
         package var failuresMax = 3
-        /// The delay before the first probe. A random time from half of the delay to all of it is used, so that
-        /// processes do not probe at the same time.
+        /// The delay before the first probe. The time actually waited is random, from half of the delay to the whole
+        /// delay, so that processes do not probe at the same time.
         package var delayMilliseconds: Int64 = 100
-        /// The maximum of the doubled delay: the longest time until a recovery is noticed.
+        /// The maximum of the delay, which is doubled after each failed probe. It bounds the time until a recovery is
+        /// noticed.
         package var delayMillisecondsMax: Int64 = 2000
 
         package init() {}

@@ -35,7 +35,7 @@ struct RedisCommands: Sendable {
         addLineEnd()
     }
 
-    /// The size of one call of the admission script, the most common content.
+    /// The size of one call of the admission script. Such calls are the most common commands.
     private static let usualBytes = 384
 
     private mutating func addLine(_ type: Unicode.Scalar, _ number: Int) {

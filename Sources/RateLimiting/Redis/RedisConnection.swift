@@ -3,7 +3,7 @@
 
 internal import Sockets
 
-/// One connection to Redis, from connect to close. Stays on its loop.
+/// One connection to Redis, from connect to close. It is used only on its loop.
 struct RedisConnection: Sendable {
     let connection: Connection
     /// The script's digest for EVALSHA, as computed by Redis.
@@ -14,8 +14,8 @@ struct RedisConnection: Sendable {
     /// The timeout of a call.
     let timeoutMilliseconds: Int
 
-    /// Connects, authenticates, and runs the script once for a decision that writes. A Redis that is read-only, full,
-    /// or slower than the timeout of a call thus fails here and not in a request.
+    /// Connects, authenticates, and runs the script once so that it makes a decision and writes. If Redis is read-only,
+    /// full, or slower than the timeout of a call, the failure therefore occurs here and not in a request.
     static func open(
         _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {
@@ -52,8 +52,9 @@ struct RedisConnection: Sendable {
         return commands
     }
 
-    /// Returns a command that charges a window of one millisecond under a key that nothing else uses. The charge is
-    /// a write, and its key expires at once.
+    /// Returns a command that makes one charge in the window of probes, which is one millisecond long. The idempotency
+    /// key is random, so that it is new for each probe. The charge is a write, and the window expires after that
+    /// millisecond.
     private static func probe() -> RedisCommands {
         let key = String(UInt64.random(in: .min ... .max), radix: 36)
         return RedisCommands(
@@ -91,7 +92,7 @@ struct RedisConnection: Sendable {
     /// closes the connection and ends the pipeline. Returns the failure, or nil when another task ended the pipeline or
     /// Redis closed a connection on which no call was waiting.
     ///
-    /// - Parameter report: called with error replies to calls that have no waiting caller.
+    /// - Parameter report: called with the error replies to commands for which no caller waits.
     func serve(
         _ pipeline: RedisPipeline, report: @escaping @Sendable (RedisFailure) -> Void
     ) async -> RedisFailure? {

@@ -93,7 +93,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
 
     private static func database(_ text: Substring?) throws(RedisEndpointError) -> Int {
         guard let text, !text.isEmpty else { return 0 }
-        // A Redis has 16 databases unless `databases` in redis.conf is raised.
+        // Redis has 16 databases unless the setting `databases` in redis.conf is raised.
         guard let number = decimal(text), (0...9999).contains(number) else { throw .malformedDatabase }
         return number
     }
@@ -129,7 +129,7 @@ extension RedisEndpoint: CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: ["endpoint": description]) }
 }
 
-/// What is wrong with a `REDIS_URL`; each description is one sentence for the operator.
+/// The error in a `REDIS_URL`. Each description is a message for the operator.
 package enum RedisEndpointError: Error, Hashable, Sendable, CustomStringConvertible {
     case noScheme, unknownScheme, tls, fragment, malformedCredentials, malformedHost, malformedPort, noPath,
         malformedDatabase

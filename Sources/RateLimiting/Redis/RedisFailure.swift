@@ -1,13 +1,13 @@
-// The ways in which Redis fails. After each failure the limiter of the process decides, so that no request fails.
+// The ways in which Redis fails. After each failure the limiter in this process decides, so that no request fails.
 
 /// The reason why a call or a probe failed. Its description is for the log.
 enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The connection could not be made, or was lost while calls were waiting.
     case connection
     case timedOut
-    /// A reply was not RESP, not of the expected type, or not requested.
+    /// A reply was not RESP, had an unexpected type, or answered no command.
     case unexpectedReply
-    /// An error reply. Holds only its first word, because the rest may quote the command.
+    /// Redis sent an error reply. Only its first word is kept, because the rest may quote the command.
     case errorReply(String)
 
     init(errorText: String) {

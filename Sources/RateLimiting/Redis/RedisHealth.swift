@@ -5,8 +5,8 @@ internal import Logging
 internal import Synchronization
 
 /// The circuit breaker behind a lock, with counts and a log line for each change of state. When the breaker opens,
-/// every active pipeline is ended. Then no request waits for Redis, and the probes of new connections determine when
-/// the breaker closes.
+/// every active pipeline is ended. From then on no request waits for Redis. The breaker closes when the probe of a new
+/// connection succeeds.
 final class RedisHealth: Sendable {
     private let breaker = Mutex(CircuitBreaker())
     private let pipelines = Mutex<[ObjectIdentifier: RedisPipeline]>([:])
@@ -28,7 +28,8 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// Records that a request got a valid reply. Only probes close the breaker; a late reply does not.
+    /// Records that a request got a valid reply. Does nothing unless the breaker is closed: only probes close it, and a
+    /// late reply must not.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
@@ -55,8 +56,8 @@ final class RedisHealth: Sendable {
     /// Records that a new connection passed its probe.
     func recordProbeSuccess() {
         let closed = breaker.withLock { breaker in
-            // While the breaker is closed, only successful requests reset the count of consecutive failures: a Redis
-            // that serves probes and nothing else must still open the breaker.
+            // While the breaker is closed, only successful requests reset the count of consecutive failures. Otherwise
+            // the breaker would stay closed when Redis answers probes but no requests.
             guard breaker.state != .closed else { return false }
             breaker.recordSuccess()
             return true
@@ -80,8 +81,8 @@ final class RedisHealth: Sendable {
         case wait(milliseconds: Int64)
     }
 
-    /// Returns when a lost connection may reconnect. While the breaker is not closed, returns `.now` to one caller
-    /// only, which must record the result.
+    /// Returns the time at which a lost connection may reconnect. While the breaker is not closed, only one caller gets
+    /// `.now`. That caller's connection is the probe: the caller must record its result.
     func claimReconnect() -> Reconnect {
         let time = now()
         return breaker.withLock { breaker in

@@ -21,8 +21,8 @@ enum RedisKeys {
         } + [stored(driver)]
     }
 
-    /// The prefix of the keys that probes write. Its hash tag puts the keys of a probe into one slot. No driver has
-    /// this tag, because a percent sign in a driver's id is encoded.
+    /// The prefix of the keys that probes write. Its hash tag puts the keys of a probe into one slot. No driver has the
+    /// tag `%probe`, because a percent sign in a driver's id is encoded.
     static let probe = "dwell:{%probe}"
 
     /// Returns the driver's id with all bytes except letters, digits, ".", "_" and "-" percent-encoded. A brace in the

@@ -1,4 +1,5 @@
-// One event loop's connection to Redis: reconnects when it is lost, and provides it to callers while it works.
+// The connection of one event loop to Redis. A link reconnects when the connection is lost, and provides it to callers
+// while it works.
 
 internal import Sockets
 internal import Synchronization
@@ -16,11 +17,11 @@ final class RedisLink: Sendable {
     private let health: RedisHealth
     private let current = Mutex<Serving?>(nil)
 
-    /// The delay between attempts while the breaker is closed, because another loop's connection works. Doubled with
-    /// each failed attempt, up to `delayMillisecondsMax`.
+    /// The delay between two attempts to connect while the breaker is closed, which is the case while another loop's
+    /// connection works. It is doubled with each failed attempt, up to `delayMillisecondsMax`.
     private static let delayMilliseconds: Int64 = 50
     private static let delayMillisecondsMax: Int64 = 2000
-    /// After a connection that lasted this long, the next attempt is immediate.
+    /// If a connection lasted at least this long, the next attempt to connect is made immediately.
     private static let stableDuration = Duration.seconds(1)
 
     init(on loop: EventLoop, _ endpoint: RedisEndpoint, timeoutMilliseconds: Int, _ health: RedisHealth) {
@@ -33,7 +34,7 @@ final class RedisLink: Sendable {
     /// The working connection; nil while no connection has passed its probe.
     var serving: Serving? { current.withLock { $0 } }
 
-    /// Connects, serves, and reconnects, until the task is cancelled.
+    /// Connects, moves commands and replies, and reconnects, until the task is cancelled.
     func run() async {
         var badAttempts: Int64 = 0
         while !Task.isCancelled {
@@ -49,7 +50,8 @@ final class RedisLink: Sendable {
         }
     }
 
-    /// Returns true when the connection lasted for at least `stableDuration`.
+    /// Connects once and moves commands and replies until the connection is lost. Returns whether the connection lasted
+    /// for at least `stableDuration`.
     private func connectAndServe() async -> Bool {
         do throws(RedisFailure) {
             let connection = try await RedisConnection.open(
@@ -74,7 +76,7 @@ final class RedisLink: Sendable {
         if let failure { health.recordFailure(failure) }
     }
 
-    /// Waits. Returns early when the task is cancelled.
+    /// Waits for that time. Returns early when the task is cancelled.
     private static func sleep(_ milliseconds: Int64) async {
         try? await Task.sleep(for: .milliseconds(milliseconds))
     }

@@ -1,4 +1,4 @@
-// The metrics of the limiter over Redis: its connections, the decisions by limiter, and the failures.
+// The metrics of `RedisRateLimiter`: its connections, the number of decisions by each limiter, and the failures.
 
 package import CoreMetrics
 import MetricInstruments

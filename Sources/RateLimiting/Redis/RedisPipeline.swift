@@ -1,7 +1,9 @@
-// The calls of one connection, in the order in which they are written and their replies come. Callers add commands, a
-// writer takes bytes out, a reader adds replies. The pipeline uses no socket and does not interpret the bytes.
+// The calls of one connection, in the order in which their commands are written and their replies arrive. Callers add
+// commands, a writer task takes their bytes, and a reader task adds the replies. The pipeline uses no socket and does
+// not interpret the bytes.
 //
-// Each connection has its own pipeline, which ends with the connection, so that no late reply reaches a caller.
+// Each connection has its own pipeline. It ends with the connection, so that a late reply of an old connection reaches
+// no caller.
 
 internal import Sockets
 internal import Synchronization
@@ -15,14 +17,14 @@ final class RedisPipeline: Sendable {
         var replies: [RedisReply] = []
         /// The caller that waits for the replies; nil when there is none.
         var caller: Caller?
-        /// The caller's number; 0 for none.
+        /// The number by which a cancellation finds the call; 0 if no caller waits.
         var number: UInt64
         /// Whether the caller was cancelled. The call keeps its deadline, to check whether Redis replies in time.
         var isAbandoned = false
     }
 
     private struct State {
-        /// The calls in order. Calls at indexes below `first` are answered.
+        /// The calls in order. Calls at indexes below `first` have all their replies.
         var calls: [Call] = []
         var first = 0
         var commandsWaiting = 0
@@ -33,14 +35,14 @@ final class RedisPipeline: Sendable {
 
     /// The result of delivering some replies.
     struct Delivery: Sendable {
-        /// The number of replies without a call; above 0, replies and calls no longer correspond.
+        /// The number of replies for which there is no call. If it is above 0, replies and calls no longer correspond.
         var unasked = 0
         /// The first error reply to a call without a waiting caller.
         var error: String?
     }
 
-    /// The maximum number of commands without a reply; a call that would exceed it is rejected. A batch of 500 events
-    /// is 500 commands.
+    /// The maximum number of commands that wait for a reply. A call that would exceed it is rejected. A batch of 500
+    /// events takes 500 commands.
     static let commandsWaitingMax = 4096
 
     private let state = Mutex(State())
@@ -88,7 +90,8 @@ final class RedisPipeline: Sendable {
             guard !state.hasEnded, state.commandsWaiting + commands.count <= Self.commandsWaitingMax else {
                 return (false, nil)
             }
-            // Checked under the lock: an earlier cancellation is seen here, and a later one finds the call.
+            // Check for a cancellation under the lock: an earlier cancellation is seen here, and a later one finds the
+            // call in `calls`.
             if caller != nil && Task.isCancelled { return (false, nil) }
             state.calls.append(Call(deadline: deadline, expected: commands.count, caller: caller, number: number))
             state.commandsWaiting += commands.count
@@ -102,7 +105,8 @@ final class RedisPipeline: Sendable {
 
     // MARK: - The connection
 
-    /// Waits for bytes to write and returns all of them; nil after the pipeline has ended. For one task at a time.
+    /// Waits for bytes to write and returns all of them; nil after the pipeline has ended. Only one task at a time may
+    /// call it.
     func nextBytes() async -> [UInt8]? {
         while true {
             let (bytes, hasEnded) = state.withLock { state in

@@ -1,9 +1,11 @@
 // The port `Admission` over Redis. All processes share the windows in Redis; one script decides in one round trip
-// (contract, section 4). The process's own window mirrors the counts, and decides whenever Redis does not.
+// (contract, section 4). A window in this process mirrors the charges of each window in Redis. It decides whenever
+// Redis does not.
 //
-// When there is no connection, the breaker is open or too many calls are waiting, the process decides at once. When a
-// reply is late, an error or unexpected, or the connection is lost, the process decides after that. When Redis has lost
-// its data (restarted empty, flushed, failed over), the process corrects the decisions of Redis. Nothing is thrown.
+// If there is no connection, the breaker is open, or too many calls are waiting, this process decides at once. If the
+// connection is lost during a call, or the reply is late, an error or unexpected, this process decides when that
+// happens. If Redis has lost its data (it was restarted empty, flushed, or failed over), this process corrects the
+// decisions of Redis. No errors are thrown.
 
 package import JourneyModel
 package import Logging
@@ -15,25 +17,27 @@ package final class RedisRateLimiter: Admission {
     private let timeoutMilliseconds: Int
     private let fallback: LocalRateLimiter
     private let health: RedisHealth
-    /// One per loop, at the loop's index.
+    /// One link per loop, at the loop's index.
     private let links: [RedisLink]
     private let turn = Atomic<Int>(0)
     private let callsMade = Atomic<Int64>(0)
 
-    /// How long repeated keys of a driver stay known after the driver's last repeat. A phone's queue retries within
-    /// minutes. The time is no longer because keys of a driver deleted while Redis is unreachable remain until it ends.
+    /// How long the idempotency keys of a driver's repeated events stay known in Redis after the driver's last repeat.
+    /// A phone's queue retries within minutes. The time is not longer, because the keys of a driver who is deleted
+    /// while Redis is unreachable stay in Redis until the time ends.
     private static let storedSeconds = 3600
 
-    /// The maximum number of drivers whose keys are deleted once Redis replies. The keys of further drivers, and of all
-    /// these drivers after a restart, expire after `storedSeconds`.
+    /// The maximum number of deleted drivers whose keys wait to be deleted until Redis replies. Keys of further drivers
+    /// expire after `storedSeconds`. So do the keys of all waiting drivers if this process restarts.
     private static let forgottenMax = 10_000
     private let forgotten = Mutex<Set<DriverID>>([])
 
-    /// Creates the limiter without connecting. Until `run()` is called, the process decides.
+    /// Creates the limiter without connecting. Until `run()` is called, the limiter in this process decides.
     ///
     /// - Parameters:
     ///   - timeoutMilliseconds: how long a request may wait for Redis; at least 1.
-    ///   - fallback: the limiter of this process, whose limits are used here too; not shared with other instances.
+    ///   - fallback: the limiter in this process. Its limits are used for Redis too. It must not be shared with other
+    ///     instances.
     package init(
         endpoint: RedisEndpoint, timeoutMilliseconds: Int = 50, fallback: LocalRateLimiter, loops: EventLoopGroup,
         logger: Logger
@@ -48,7 +52,8 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Keeps one connection per loop until the task is cancelled. Called once; must end before the loops shut down.
+    /// Keeps one connection per loop until the task is cancelled. Must be called once, and must end before the loops
+    /// shut down.
     package func run() async {
         await withTaskGroup { group in
             for link in links { group.addTask(executorPreference: link.loop) { await link.run() } }
@@ -74,16 +79,17 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Returns the quota of the window in this process, which mirrors the counts, so that a request that is refused
-    /// anyway does not wait for Redis.
+    /// Returns the quota of the window in this process, which mirrors the window in Redis. A request that is refused
+    /// because of this quota therefore does not wait for Redis.
     package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         fallback.quota(of: driver, in: limitClass)
     }
 
-    /// Records the key in this process, and in Redis only if the event is a repeat. The charge keeps a new event's key
-    /// in Redis for the length of the window. After that, this process recognizes a repeat, or else the store does.
-    /// Recording every key in Redis would double the commands, and repeats are rare. A key that was repeated is likely
-    /// to be repeated again, by the queue of a phone that does not receive the responses.
+    /// Records the idempotency key in this process, and in Redis only if the event is a repeat. The key of a new event
+    /// is in Redis as part of its charge, for the length of the window. After that time a repeat is recognized by this
+    /// process or, if not, by the store. Recording every key in Redis would double the number of commands, and repeats
+    /// are rare. A key that was repeated once is likely to be repeated again, by the queue of a phone that does not
+    /// receive the responses.
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
@@ -103,7 +109,7 @@ package final class RedisRateLimiter: Admission {
         post(AdmissionScript.charge(claim, times: times, limits))
     }
 
-    /// Reads the window of this process, which mirrors every charge.
+    /// Returns whether the window in this process, which mirrors every charge, has more charges than its limit.
     package func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool {
         fallback.isOverdrawn(by: driver, in: limitClass)
     }
@@ -114,8 +120,8 @@ package final class RedisRateLimiter: Admission {
         post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey))
     }
 
-    /// Deletes every key that names the driver. Waits for Redis at most `timeoutMilliseconds`. Without a reply, `run()`
-    /// retries once a second.
+    /// Deletes every key in Redis that names the driver. Waits for Redis at most `timeoutMilliseconds`. If Redis does
+    /// not reply, `run()` retries once a second.
     package func forget(_ driver: DriverID) async {
         forgotten.withLock { if $0.count < Self.forgottenMax { _ = $0.insert(driver) } }
         await forgetNow(driver)
@@ -155,7 +161,7 @@ package final class RedisRateLimiter: Admission {
         return zip(keys, replies).filter { $0.1 != .integer(0) }.map(\.0)
     }
 
-    /// Deletes every key that names the driver. For a command that runs without the server.
+    /// Deletes every key in Redis that names the driver. For a command that runs without the server.
     package static func removeKeys(
         of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
     ) async throws {
@@ -180,7 +186,8 @@ package final class RedisRateLimiter: Admission {
 
     // MARK: - Asking
 
-    /// Returns one answer per claim. Where Redis gave no answer, the element is nil or missing at the end.
+    /// Returns the answers of Redis to the claims, in their order. An element is nil if Redis replied with an error. If
+    /// Redis gave no valid answers, or only the first ones, the array is empty or shorter than `claims`.
     private nonisolated(nonsending) func ask(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
         guard !claims.isEmpty, health.permitsRequests, let serving = serving() else { return [] }
         let deadline = Deadline.inMilliseconds(timeoutMilliseconds)
@@ -191,7 +198,7 @@ package final class RedisRateLimiter: Admission {
         if replies.contains(where: \.isScriptMissing) {
             await repeatWithScript(calls, serving, &replies, until: deadline)
         }
-        // The client disconnected during the call, so the replies do not show whether Redis works.
+        // If the client disconnected during the call, the replies do not show whether Redis works.
         if Task.isCancelled { return [] }
 
         let answers = replies.indices.map { index in
@@ -200,7 +207,8 @@ package final class RedisRateLimiter: Admission {
         if let text = replies.lazy.compactMap(\.errorText).first {
             health.recordFailure(RedisFailure(errorText: text))
         } else if answers.contains(nil) {
-            // The script returns no such reply, so replies may belong to other calls: this connection is closed.
+            // The script never returns such a reply, so the replies may belong to other calls. Ending the pipeline
+            // closes the connection.
             serving.pipeline.end()
             health.recordFailure(.unexpectedReply)
             return []
@@ -210,7 +218,7 @@ package final class RedisRateLimiter: Admission {
         return answers
     }
 
-    /// Claims that are decided together, with consecutive numbers of their calls.
+    /// Claims that are decided together. Their calls of the script have consecutive numbers, from `first` on.
     private struct Calls {
         var claims: [AdmissionClaim]
         var first: Int64
@@ -218,13 +226,14 @@ package final class RedisRateLimiter: Admission {
         func number(_ index: Int) -> Int64 { first + Int64(index) }
     }
 
-    /// Repeats, with the script, the calls for which Redis did not have it. That happens after the script was flushed,
-    /// or Redis restarted behind a proxy.
+    /// Repeats the calls that failed because Redis did not have the script, and sends the script with them. Redis does
+    /// not have it after a flush of its scripts, or after a restart behind a proxy.
     private nonisolated(nonsending) func repeatWithScript(
         _ calls: Calls, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {
         let missing = replies.indices.filter { replies[$0].isScriptMissing }
-        // The first command has the script's source; Redis keeps the script for the other commands.
+        // The first command contains the script's source. Redis keeps the script, so the other commands need only its
+        // digest.
         var again = commands(calls, missing.prefix(1), digest: nil)
         again.append(commands(calls, missing.dropFirst(), digest: serving.scriptDigest))
         guard let repeated = await serving.pipeline.call(again, until: deadline) else { return }
@@ -244,7 +253,7 @@ package final class RedisRateLimiter: Admission {
         return commands
     }
 
-    /// Returns the decision after reconciling it with this process's window.
+    /// Returns the decision of Redis after reconciling it with the window in this process.
     private func settled(
         _ claim: AdmissionClaim, _ decision: AdmissionDecision, askedAt: Int64
     ) -> AdmissionDecision {
@@ -290,7 +299,7 @@ package struct RedisStatus: Hashable, Sendable {
     package var connections: Int
     package var breaker: CircuitBreaker.State
     package var decisionsByRedis: Int
-    /// Decisions by the process, because Redis was not called or did not reply properly.
+    /// Decisions by the limiter in this process, because Redis was not called or did not reply properly.
     package var decisionsInProcess: Int
     /// The decisions by Redis that this process corrected.
     package var decisionsCorrected: Int

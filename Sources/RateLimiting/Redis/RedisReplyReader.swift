@@ -1,9 +1,9 @@
 // hiredis's reply reader for Swift: parses bytes into replies. The only file of this module that calls C; it depends on
 // neither sockets nor commands.
 //
-// hiredis builds a reply by callbacks, which make `Node`s here. The root is retained for hiredis; nested arrays are
-// owned by their parents. When hiredis gives up on a reply, it passes the root to `freeObject`. Otherwise
-// `redisReaderGetReply` returns the root, and this file releases it.
+// hiredis builds a reply by calling back functions in this file, which create `Node`s. The root is retained for
+// hiredis; nested arrays are owned by their parents. When hiredis gives up on a reply, it passes the root to
+// `freeObject`. Otherwise `redisReaderGetReply` returns the root, and this file releases it.
 
 internal import CHiredis
 
@@ -57,7 +57,8 @@ final class RedisReplyReader {
 /// A reply that is being built. Only the root and arrays have a node; other elements are stored in their array.
 private final class Node {
     private var reply: RedisReply
-    /// The elements of an array, and its nested arrays, each with its index among the elements.
+    /// The elements of an array. Its nested arrays are kept in `arrays` until the reply is complete, each with its
+    /// index among the elements.
     private var elements: [RedisReply] = []
     private var arrays: [(index: Int, node: Node)] = []
 
@@ -66,15 +67,15 @@ private final class Node {
         elements.reserveCapacity(elementCount)
     }
 
-    /// The complete reply. The recursion is bounded, because hiredis reads at most 7 levels.
+    /// The complete reply. The recursion is bounded, because hiredis reads at most 7 levels of nested arrays.
     var whole: RedisReply {
         guard case .array = reply else { return reply }
         for array in arrays { elements[array.index] = array.node.whole }
         return .array(elements)
     }
 
-    /// Returns the pointer that hiredis holds. The root is owned by hiredis, a nested array by its parent. Other
-    /// elements are stored in their array; for these hiredis needs any address that is not null, and does not use it.
+    /// Returns the pointer that hiredis holds. hiredis owns the root; its parent owns a nested array. Other elements
+    /// are stored in their array. For them hiredis needs an address that is not null, and does not use it.
     static func make(
         _ reply: RedisReply, elementCount: Int = 0, _ task: UnsafePointer<redisReadTask>?
     ) -> UnsafeMutableRawPointer? {
@@ -105,8 +106,8 @@ private enum ReplyFunctions {
                     default: Node.make(.string(text), task)
                     }
                 },
-                // hiredis treats a null result as out of memory and ends the stream. So an array with too many
-                // elements, such as a billion, is never allocated.
+                // hiredis treats a null result as a lack of memory and ends the stream. An array with too many
+                // elements, such as a billion, is therefore never allocated.
                 createArray: { task, count in
                     (0...RedisReplyReader.elementsMax).contains(Int(count))
                         ? Node.make(.array([]), elementCount: Int(count), task) : nil
