@@ -35,7 +35,7 @@ let package = Package(
     targets: [
         // Converts days to dates and back, for times in JSON, HTTP fields and log lines.
         .target(name: "GregorianCalendar", swiftSettings: settings),
-        // A cache bounded in size and age, for tokens, sign-in sessions, certificates and rate limit windows.
+        // A cache whose size and age are limited, for tokens, sign-in sessions, certificates and rate limit windows.
         .target(name: "Caching", swiftSettings: settings),
 
         // The domain: no I/O, no clock. Foundation only.
@@ -55,9 +55,10 @@ let package = Package(
             dependencies: ["GregorianCalendar", .product(name: "Logging", package: "swift-log")],
             swiftSettings: settings
         ),
-        // Values that no text shows.
+        // Secret values, which no text or log line shows.
         .target(name: "Secrets", swiftSettings: settings),
-        // What a module counts with, and the exporter of all counts, which knows none of them.
+        // The instruments with which each module counts, and the exporter of all metrics, which does not know their
+        // names.
         .target(
             name: "MetricInstruments",
             dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")], swiftSettings: settings),
@@ -66,7 +67,7 @@ let package = Package(
             dependencies: ["MetricInstruments", .product(name: "CoreMetrics", package: "swift-metrics")],
             swiftSettings: settings
         ),
-        // The content coding gzip of request bodies.
+        // The decoder of gzip for request bodies.
         .target(name: "GzipCoding", dependencies: ["CZlib"], swiftSettings: settings),
         .target(
             name: "HTTPServer",
@@ -78,7 +79,7 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // Limits, sliding windows and charges, in the process and in Redis.
+        // The rate limits and their sliding windows, in the process and in Redis.
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .target(
             name: "RateLimiting",
@@ -134,7 +135,7 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
-            // A symlink to migrations/: the binary contains them, so it runs in any directory.
+            // A symlink to migrations/. The binary contains the migrations, so that it runs in any directory.
             resources: [.embedInCode("Migrations")],
             swiftSettings: settings
         ),
@@ -327,7 +328,7 @@ let package = Package(
     ]
 )
 
-// Links libFuzzer; only for `make fuzz`.
+// The fuzz executable, which links libFuzzer. It is built only for `make fuzz`.
 if Context.environment["DWELL_FUZZ"] != nil {
     package.targets.append(
         .executableTarget(
@@ -335,7 +336,8 @@ if Context.environment["DWELL_FUZZ"] != nil {
             swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
 }
 
-// Measures each layer (`make bench-layers`, and the allocations in `make test`); includes a malloc that counts.
+// The program that measures each layer, for `make bench-layers`, and for the check of the allocations in `make test`.
+// It includes a malloc that counts calls.
 if Context.environment["DWELL_LAYERS"] != nil {
     package.targets.append(.target(name: "Allocations", path: "Benchmarks/Layers/Allocations"))
     package.targets.append(
@@ -351,7 +353,8 @@ if Context.environment["DWELL_LAYERS"] != nil {
         ))
 }
 
-// Measures the work of each parser on adversarial bytes (`scripts/parser-work`, in `make test`).
+// The program that measures the work of each parser on adversarial bytes, for `scripts/parser-work`, which `make test`
+// runs.
 if Context.environment["DWELL_LAYERS"] != nil {
     package.targets.append(.target(name: "Marks", path: "Benchmarks/ParserWork/Marks"))
     package.targets.append(
@@ -365,8 +368,8 @@ if Context.environment["DWELL_LAYERS"] != nil {
         ))
 }
 
-// Only for `make bench-fields` and `make bench-journeys`: the package that they compare with is not a dependency of
-// Dwell.
+// The programs of `make bench-fields` and `make bench-journeys`. They are built only for these commands, so that
+// swift-http-types, with which `make bench-fields` compares, is not a dependency of Dwell.
 if Context.environment["DWELL_BENCHMARKS"] != nil {
     package.dependencies.append(.package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"))
     package.targets.append(

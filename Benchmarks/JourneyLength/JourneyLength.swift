@@ -1,5 +1,6 @@
-// Compares the cost of an event in order in a long and in a short journey: batches of events for drivers with 10 and
-// with 10,000 events, alternating, on a real database with synchronous=FULL. Run with `make bench-journeys`.
+// Compares the cost of an event that arrives in order, for a driver with 10,000 earlier events and for a driver with
+// 10. Batches of events for the two drivers are stored alternately, in a real database with synchronous=FULL. Run with
+// `make bench-journeys`.
 
 import Engine
 import Foundation
@@ -39,7 +40,8 @@ struct JourneyLength {
         report(shortTimes, longTimes)
     }
 
-    /// In order, each moving the journey: into the charger's zone and out again.
+    /// Stores events in order. Each of them changes the state of the journey: the driver enters the charger's zone or
+    /// leaves it.
     static func append(_ store: SQLiteEventStore, _ driver: String, from first: Int, count: Int) async throws {
         let settings = VersionedSettings(settings: Settings(), version: Settings().version)
         let requests = (first..<first + count).map { index in

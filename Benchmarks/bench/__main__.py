@@ -78,7 +78,7 @@ def measure(options, names):
         entry = {
             "machine": place, "when": datetime.date.today().isoformat(), "version": version(),
             "seconds": options.seconds, "connections": options.connections, "busy": machine.busy(), "series": {}}
-        # A B C A B C: what disturbs the machine for a while disturbs all of them.
+        # The order is A B C A B C, so that a temporary disturbance of the machine affects all of them.
         for round_number in range(options.rounds):
             for step in steps:
                 if step.rounds and round_number >= step.rounds:

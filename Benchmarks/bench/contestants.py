@@ -14,8 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILT = ROOT / ".build" / "bench"
 SECRET = "the-benchmarks-sign-with-this-secret"
 
-# The limiters work, and refuse nobody: at the rates measured here, a window of 6 s holds about as many charges of a
-# driver as one in production may, 60.
+# The limiters count but refuse nothing. At the rates measured here, a driver's window of 6 s holds about 60 charges,
+# which is the maximum in production.
 LIMITS = {
     "RATE_LIMIT_SESSION_EVENTS": "100000", "RATE_LIMIT_PRESESSION_EVENTS": "100000", "RATE_LIMIT_WINDOW_SECONDS": "6",
     "RATE_LIMIT_READS": "100000",
@@ -57,7 +57,7 @@ class Contestant:
     stores = True
     wants_redis = False
     fixed_answers = False
-    # Which of the rows in `event` clients posted.
+    # The SQL condition that selects the rows of `event` that clients posted.
     posted = ""
 
     def build(self):
@@ -202,7 +202,7 @@ class Running:
 class Dwell(Contestant):
     key = "dwell"
     title = "Dwell"
-    # In a long run the server stores the expiries of sessions that nobody ended, too.
+    # In a long run the server also stores events of its own: the expiries of sessions that no client ended.
     posted = "WHERE kind NOT IN (SELECT id FROM event_kind WHERE origin = 1)"
     binary = pathlib.Path(os.environ.get("DWELL", ROOT / ".build" / "release" / "dwell"))
 

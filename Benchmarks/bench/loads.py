@@ -16,8 +16,8 @@ import machine
 from contestants import ALL, BUILT, ROOT, SECRET, Failed, compile_c, run
 
 DRIVERS = 2000
-# One connection alone takes longer than the usual second to come round to every driver: a driver's first request has
-# its token checked and its row made, which is not what an event costs.
+# The warm-up must send one request of every driver: a driver's first request costs more than later ones, because the
+# token is verified and the driver's row is created. With one connection this takes longer than the usual second.
 ALONE_WARMUP_SECONDS = 3
 
 
@@ -52,7 +52,7 @@ class Bench:
         options.data.mkdir(parents=True, exist_ok=True)
         self.tokens.write_text("".join(token(f"driver-{number:05}") + "\n" for number in range(DRIVERS)))
         self.token = self.tokens.read_text().split("\n", 1)[0]
-        # What the load of single events reached, by contestant, once it was measured.
+        # The rate that the load of single events reached, by contestant. Has no entry until it was measured.
         self.maximum = {}
 
     # --- a load on a service ----------------------------------------------------------------------------------------
@@ -144,12 +144,12 @@ class Bench:
         folder = self.fresh_folder(name)
         path = folder / "events.sqlite3"
         shutil.copyfile(self.filled(rows), path)
-        # Written back now, and not under the load.
+        # Write the copy to the disk now, so that this does not happen during the load.
         with open(path, "rb+") as copy:
             os.fsync(copy.fileno())
         return folder
 
-    # --- the loads that need more than a load -------------------------------------------------------------------------
+    # --- loads with a preparation of their own ------------------------------------------------------------------------
 
     def into_table(self, rows):
         def measure():
@@ -184,14 +184,14 @@ class Bench:
             stored, points = 0, []
             with contestant.start(folder, self.token) as running:
                 for tenth in range(10):
-                    # The time is no limit here, the number is.
+                    # This load is limited by the number of requests, not by the time.
                     share = events // 10
                     figures = self.put_load(running, "events", requests=share, warmup=0, seconds=3600)
                     stored += figures["stored"]
                     points.append([stored, running.resident_bytes() / 1e6])
                 running.stop()
             expect_rows(contestant, folder, stored)
-            # The first point is where the caches are full: what grows after it never stops.
+            # At the first point the caches are full. Memory that grows after it would grow without end.
             return {"points": points, "growth_mb": points[-1][1] - points[0][1], "resident_mb": max(p[1] for p in points)}
         return measure
 
@@ -223,7 +223,7 @@ SERVICES = ["dwell", "dwell-redis", "hummingbird", "fastapi"]
 BATCHES = [1, 16, 64, 256]
 CONNECTIONS = [1, 64, 256, 2000]
 
-# In the order in which they are run and told. The last three want gigabytes or an hour.
+# The names in the order in which the loads are run and reported. The last three need gigabytes of disk or an hour.
 NAMES = ["config", "events", "batch", "mix", "connections", "fresh", "half", "latency", "table", "start", "memory"]
 HEADLINE = NAMES[:8]
 

@@ -61,7 +61,7 @@ def flushes(folder, size, places):
     path = folder / "flush"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        # As SQLite's WAL between checkpoints: pages that the file has already.
+        # Write to pages that the file already has, as SQLite does in its WAL between checkpoints.
         os.write(descriptor, bytes(size * places))
         os.fsync(descriptor)
         for place in itertools.cycle(range(places)):

@@ -7,7 +7,7 @@ from results import bars
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 PICTURES = ROOT / "docs" / "benchmarks"
 
-# The word of a load -> what it is, and which figure of it counts.
+# The name of a load -> its title, the figure that is compared, and the unit of that figure.
 TITLES = {
     "config": ("Config reads", "rate", "answers a second"),
     "events": ("Single events", "rate", "durable events a second"),

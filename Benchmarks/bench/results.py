@@ -66,8 +66,8 @@ def bars(results):
 
     half = ratio("half", "p99 at half the maximum rate: against its p50", "dwell", "dwell", 5, at_least=False,
                  figure=("p99_us", "p50_us"))
-    # On a machine that has become slower since the maximum was found, all wait in line, and the slowest hardly longer
-    # than the others.
+    # If the machine has become slower since the maximum was measured, all requests wait in a queue, and the slowest
+    # hardly longer than the others. The ratio then means nothing, so it is dropped.
     kept_up = results.ratio(("half", "dwell", "rate"), ("half", "dwell", "due_rate"))
     if kept_up is None or kept_up < 0.98:
         half.found, half.rounds = None, []
@@ -87,7 +87,8 @@ def bars(results):
         ratio("latency", "one connection, one event: against one SQLite commit of one row", "dwell", "sqlite-1", 1.6,
               at_least=False, figure="p50_us"),
         Bar("memory", "resident memory", results.median("memory", "dwell", "resident_mb"), 150, False, "MB"),
-        # Flat: what malloc's arenas do between two readings is a few MB.
+        # The memory must not grow. The limit leaves room for malloc's arenas, whose size varies by a few MB between two
+        # readings.
         Bar("memory", "its growth after the first tenth of the events", growth, 8, False, "MB"),
         ratio("table", "events into a large table: against an empty one", "filled", "empty", 0.8),
         Bar("start", "cold start on 1 GB to the first answer", results.median("start", "dwell", "start_ms"), 200, False,

@@ -22,7 +22,8 @@ from code_receiver import CodeReceiver  # noqa: E402
 from processes import Folder, Server, arguments  # noqa: E402
 
 TIMES_MAX = 10
-# Wide windows, so that the requests of one measurement fit; what a request pays is computed from the defaults.
+# The limits are raised, so that all requests of one measurement are admitted. The number of charges that a request
+# costs its driver is computed from the default limits.
 WINDOW = 100_000
 LIMITS = {
     f"RATE_LIMIT_{name}": str(WINDOW)
@@ -276,10 +277,11 @@ def measure(server, meter, driver, row):
                 statuses.add(200)
             else:
                 status, count = exported(server.port, token(driver))
-                # And one of the window of account changes, which is not counted here.
+                # An export also costs one charge in the class `account`, which is not counted here.
                 pays = 1 + count // EXPORT_BYTES_PER_READ
                 statuses.add(status)
-            # A driver has one export and four streams at a time: until the server sees that the client is gone.
+            # A driver may have one export and four streams at the same time. A stream counts until the server notices
+            # that its client is gone, so wait for that.
             time.sleep(0 if row.make == "export" else 0.05)
         after = meter.read()
     return (after[0] - before[0]) / row.times, (after[1] - before[1]) / row.times, statuses, pays

@@ -13,7 +13,8 @@ from processes import UNLIMITED, Folder, Server
 
 ROUNDS = 2
 SECONDS = 20
-# Others: this many connections, each with this pause between an answer and the next event of the next driver.
+# The load of the other drivers: the number of connections, and the pause in seconds on each connection between a
+# response and the next request. Each request is an event of the next driver.
 CONNECTIONS = 4
 PAUSE = 0.01
 DRIVERS = 600

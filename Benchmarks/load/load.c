@@ -1,9 +1,11 @@
-// The load of `make bench`: events, batches, settings, a mix, or App Store notifications, over keep-alive connections or a new one for each
-// request, as fast as possible or at a fixed rate. Checks every response and counts acknowledged events; prints one
-// line of JSON. Knows the contract, not the server.
+// The load generator of `make bench`. It sends events, batches, requests for the settings, a mix of these, or App Store
+// notifications. It uses keep-alive connections or a new connection for each request, and sends as fast as possible or
+// at a fixed rate. It checks every response, counts acknowledged events, and prints one line of JSON. It depends only
+// on the contract, not on the server.
 //
-// At a fixed rate a request is timed from the moment at which it was due, not from when a connection was free for it:
-// a contestant that stalls is charged for the requests that had to wait (no coordinated omission).
+// At a fixed rate, the latency of a request is measured from the moment at which it was due, not from the moment at
+// which a connection was free for it. If a service stalls, the waiting time of the delayed requests therefore counts as
+// latency (no coordinated omission).
 //
 // cc -O2 -pthread -o load load.c
 
@@ -29,10 +31,10 @@
 enum { INPUT_MAX = 256 * 1024, OUTPUT_MAX = 128 * 1024, DRIVERS_MAX = 100000, BATCH = 100, ID_MAX = 64,
        BODIES_MAX = 1000000 };
 
-// What a request was, and so what its answer must say.
+// The kind of a request. It determines the expected response.
 enum kind { CONFIG, EVENT, REPEAT, BATCH_OF_EVENTS, NOTIFICATION };
 
-// --- what the command line says -----------------------------------------------------------------------------------
+// --- options of the command line ----------------------------------------------------------------------------------
 
 static struct {
     int port, connections, threads;
@@ -43,9 +45,9 @@ static struct {
     uint64_t requests_max;
 } options = {.connections = 64, .threads = 1, .seconds = 5, .warmup = 1, .load = "events"};
 
-static char *heads[DRIVERS_MAX]; // "Authorization: Bearer ..." by driver
+static char *heads[DRIVERS_MAX]; // "Authorization: Bearer ..." of each driver
 static int drivers;
-// Signed notifications of the App Store, made before: each is posted once.
+// Signed App Store notifications, created before the run. Each is posted once.
 static char **bodies;
 static uint64_t bodies_count;
 
@@ -67,7 +69,8 @@ static uint64_t now_ns(void) {
 
 // --- latencies ----------------------------------------------------------------------------------------------------
 
-// Buckets of 1/64 of their power of two: no value is told wrong by more than 1.6 %.
+// Each power of two is divided into 64 buckets. A reported value therefore differs from the measured one by at most 1.6
+// %.
 enum { BUCKETS = 64 * 40 };
 
 static unsigned bucket(uint64_t nanoseconds) {
@@ -83,7 +86,7 @@ static uint64_t bucket_value(unsigned index) {
     return ((uint64_t)(index % 64) + 64) << shift;
 }
 
-// --- one thread's share ---------------------------------------------------------------------------------------------
+// --- the state of one thread ----------------------------------------------------------------------------------------
 
 struct connection {
     int descriptor, driver;
@@ -94,7 +97,7 @@ struct connection {
     size_t body_start, answer_length; // 0 while the head of the answer is incomplete
     char id[ID_MAX], last_id[ID_MAX];
     int last_driver;
-    size_t repeat_length; // of `repeat`, the last event that was acknowledged, to be posted once more
+    size_t repeat_length; // of `repeat`: the last acknowledged event, which is posted again
     char *output, *input, *repeat;
 };
 
@@ -124,7 +127,7 @@ static void fail(struct share *share, const char *what, const char *text, size_t
 
 // --- requests -------------------------------------------------------------------------------------------------------
 
-// A driver's events go round this journey, one session each time.
+// The events of a driver repeat this journey. Each repetition is a new session.
 static const struct { const char *name; bool session; } journey[] = {
     {"chargerTargeted", false}, {"enteredChargerIntentZone", false}, {"anchorDwellComplete", false},
     {"exclusiveActivatedByWeb", true}, {"exitedChargerAnchorZone", true}, {"enteredMerchantZone", true},
@@ -149,7 +152,8 @@ static void write_time(char *text, int64_t offset_ms) {
     sprintf(text + 19, ".%03dZ", (int)(ms % 1000));
 }
 
-// The driver's nth event. The id has the form of a UUID and is never used twice: salt, driver, number.
+// Writes the driver's event with this number. Its id has the form of a UUID. It is unique, because it contains the
+// salt, the driver and the number.
 static int write_event(char *text, int driver, uint64_t number, int64_t offset_ms, char *id) {
     char time[32], session[64] = "";
     unsigned step = (unsigned)(number % JOURNEY);
@@ -175,7 +179,8 @@ static size_t write_head(char *text, const char *method_and_path, int driver, in
     return (size_t)(end - text);
 }
 
-// This thread's next event: every driver in turn, and of each the next of its journey.
+// Selects the next event of this thread. The thread's drivers take turns, and each driver sends the next event of its
+// journey.
 static void next_place(struct share *share, int *driver, uint64_t *number) {
     int mine = drivers / options.threads;
     uint64_t sequence = share->sequence++;
@@ -220,8 +225,8 @@ static void prepare(struct share *share, struct connection *connection) {
     } else if (kind == EVENT) {
         length = write_event(body, driver, number, 0, connection->id);
     } else {
-        // A phone that was out of reach sends what it queued: a hundred events. 10 ms apart, so that no event of a batch
-        // is older than one of the driver's batch before: phones empty their queues in order.
+        // A phone that was offline sends the hundred events in its queue. The events are 10 ms apart, so that none of
+        // them is older than an event of the driver's previous batch: phones send their queues in order.
         path = "POST /native/events/batch";
         length = sprintf(body, "{\"events\":[");
         for (int place = 0; place < BATCH; place++) {
@@ -246,7 +251,8 @@ static int occurrences(const char *text, size_t length, const char *word) {
     return count;
 }
 
-// Whether the answer is what the contract says for what was asked. Members may come in any order.
+// Returns NULL if the response is what the contract requires for this request, otherwise the name of the part that is
+// wrong. JSON members may be in any order.
 static const char *wrong(struct connection *connection, const char *head, const char *body, size_t length) {
     if (strncmp(head, "HTTP/1.1 200 ", 13) != 0) return "status";
     if (options.fixed_answers) return NULL;
@@ -326,7 +332,7 @@ static void finish(struct share *share, struct connection *connection) {
     rest(share, connection);
 }
 
-// --- the wire -------------------------------------------------------------------------------------------------------
+// --- connections ----------------------------------------------------------------------------------------------------
 
 static void broke(struct share *share, struct connection *connection, const char *how) {
     share->broken++;
@@ -334,7 +340,7 @@ static void broke(struct share *share, struct connection *connection, const char
     if (connection->busy) share->in_flight--;
     connection->busy = false;
     close_connection(share, connection);
-    // Not used again: a contestant that breaks connections has failed already.
+    // The connection is not used again: a service that breaks connections has failed in any case.
 }
 
 static void open_connection(struct share *share, struct connection *connection) {
@@ -344,7 +350,8 @@ static void open_connection(struct share *share, struct connection *connection) 
     setsockopt(connection->descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)options.port)};
     if (options.fresh) {
-        // From many addresses: one has too few ports for the connections that linger after their end.
+        // Connect from many addresses. One address has too few ports, because a closed connection keeps its port for a
+        // while.
         setsockopt(connection->descriptor, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
         struct sockaddr_in from = {.sin_family = AF_INET};
         from.sin_addr.s_addr = htonl(0x7f000002u + (uint32_t)(next_random(share) % 200));
@@ -409,12 +416,12 @@ static void receive(struct share *share, struct connection *connection) {
         if (connection->input_length == connection->answer_length) {
             bool drained = count < INPUT_MAX / 2;
             finish(share, connection);
-            if (drained) return; // edge-triggered: nothing more can be there before the next request
+            if (drained) return; // edge-triggered: no more bytes before the next request
         }
     }
 }
 
-// --- when to send ---------------------------------------------------------------------------------------------------
+// --- the times of requests ------------------------------------------------------------------------------------------
 
 static void begin(struct share *share, struct connection *connection, uint64_t begun_ns) {
     prepare(share, connection);
@@ -431,7 +438,8 @@ static uint64_t due_ns(struct share *share) {
     return share->started_ns + (uint64_t)((double)share->due_count * apart);
 }
 
-// What was due and is not even sent has waited that long at least: it counts among the latencies.
+// Counts the requests that were due but were not sent. The time since a request was due is recorded as its latency,
+// because its real latency would be at least as long.
 static void count_the_unsent(struct share *share, uint64_t now) {
     for (uint64_t due; (due = due_ns(share)) < now; share->due_count++) {
         if (due - share->started_ns < (uint64_t)(options.warmup * 1e9)) continue;
@@ -450,7 +458,8 @@ static bool finished(struct share *share) {
     return share->stopping;
 }
 
-// A connection that has its answer: the next request at once, or when it is due.
+// Continues with a connection that has received its response. Sends the next request at once or, at a fixed rate, makes
+// the connection available for the next request that is due.
 static void rest(struct share *share, struct connection *connection) {
     if (options.rate <= 0 && share->started_ns && !finished(share)) begin(share, connection, now_ns());
     else share->idle[share->idle_count++] = connection;
@@ -459,7 +468,8 @@ static void rest(struct share *share, struct connection *connection) {
 static void send_what_is_due(struct share *share) {
     if (finished(share)) return;
     if (options.rate <= 0) {
-        // The first requests; from then on `rest` sends the next one as soon as there is an answer.
+        // Send the first requests. After that, `rest` sends the next request on a connection as soon as a response has
+        // arrived.
         while (share->idle_count > 0 && !share->stopping) begin(share, share->idle[--share->idle_count], now_ns());
         return;
     }
@@ -525,7 +535,7 @@ static void *run(void *argument) {
     return NULL;
 }
 
-// --- the whole ------------------------------------------------------------------------------------------------------
+// --- the program ----------------------------------------------------------------------------------------------------
 
 static void read_tokens(void) {
     FILE *file = fopen(options.tokens, "r");

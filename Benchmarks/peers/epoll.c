@@ -19,7 +19,7 @@
 
 enum { INPUT_MAX = 160 * 1024, OUTPUT_MAX = 64 * 1024 };
 
-// As long as Dwell's own answers, so that both send as many bytes.
+// These responses are as long as Dwell's, so that both programs send the same number of bytes.
 static const char settings[] =
     "HTTP/1.1 200 OK\r\nDate: Sat, 21 Nov 2026 12:00:00 GMT\r\nETag: \"2dc2c112dbf76568\"\r\n"
     "Cache-Control: private, max-age=86400\r\nContent-Type: application/json\r\nX-Request-Id: 1saiecbb8qwov-0\r\n"
@@ -40,7 +40,7 @@ struct connection {
     char input[INPUT_MAX];
 };
 
-// Answers every whole request in the input and keeps the rest. false: send failed.
+// Answers every complete request in the input and keeps the rest. Returns false if send failed.
 static bool answer(struct connection *connection) {
     static __thread char output[OUTPUT_MAX];
     size_t used = 0, output_length = 0;
@@ -68,7 +68,7 @@ static bool answer(struct connection *connection) {
     }
     memmove(connection->input, connection->input + used, connection->input_length - used);
     connection->input_length -= used;
-    // A client that does not take its answers is not this program's subject.
+    // This program does not support clients that do not read their responses.
     return output_length == 0 || send(connection->descriptor, output, output_length, MSG_NOSIGNAL) == (ssize_t)output_length;
 }
 
@@ -84,7 +84,7 @@ static void serve(int epoll, struct connection *connection) {
             free(connection);
             return;
         }
-        if ((size_t)count < room) return; // level-triggered: what comes now is told again
+        if ((size_t)count < room) return; // level-triggered: bytes that arrive now are reported again
     }
 }
 

@@ -20,7 +20,8 @@ class UnderCallgrind(Dwell):
     """The server counted instruction by instruction; its memory and time are valgrind's."""
 
     def build(self):
-        # With its symbols and without its debugging information, which this valgrind may be too old to read.
+        # Keep the symbols and remove the debugging information, because the installed valgrind may be too old to read
+        # it.
         super().build()
         run(["objcopy", "--strip-debug", Dwell.binary, OUT / "dwell"])
         self.binary = OUT / "dwell"

@@ -7,7 +7,8 @@ import collections
 import re
 import subprocess
 
-# What every stack of the server begins with says nothing: the thread, Dispatch, the runtime of Swift's tasks.
+# The frames with which every stack of the server begins: the start of the thread, Dispatch, and the runtime of Swift's
+# tasks. They carry no information and are removed.
 PLUMBING = re.compile(
     r"^(start_thread|clone3?|__clone|__GI___clone|_dispatch_|dispatch_|thunk for |partial apply for thunk|swift_job_run|"
     r"swift::runJob|UnownedJob\.|completeTask|(partial apply for )?closure #\d+ in EventLoop\.|"
@@ -25,8 +26,8 @@ class Names:
 
     def frame(self, symbol, image):
         name = self.readable.get(symbol, symbol)
-        # $s6Engine6IngestV...: the module is the first identifier. What the standard library's generic code was made
-        # into for us carries no module at its front and counts as the standard library's.
+        # In $s6Engine6IngestV... the first identifier is the module. The name of specialized generic code of the
+        # standard library does not begin with a module. Such code counts as the standard library.
         module = re.match(r"_?\$s(\d+)(\D\w*)", symbol)
         if module:
             return (name, module[2][: int(module[1])])
@@ -68,9 +69,10 @@ def from_perf(lines):
     names = Names(symbol for stack in raw for symbol, _ in stack)
     weights = collections.Counter()
     for stack in raw:
-        # An address in no file is where unwinding ended too early.
+        # An address that is in no file shows that unwinding ended too early. Leave its frame out.
         frames = [names.frame(symbol, image_name(image)) for symbol, image in stack if image != "[unknown]"]
-        # An address without a name between two named ones is a library without symbols; two of them are one.
+        # A frame without a name is in a library without symbols, and gets the library's name. Merge adjacent equal
+        # frames.
         frames = [frame if frame[0] != "[unknown]" else (f"[{frame[1]}]", frame[1]) for frame in frames]
         frames = [frame for index, frame in enumerate(frames) if index == 0 or frame != frames[index - 1]]
         if frames:
@@ -103,7 +105,7 @@ def from_callgrind(lines):
         if own[name] * share >= smallest:
             weights[stack] += round(own[name] * share)
         for callee, cost in calls[name].items():
-            # A cycle is cut where it closes, and what is too thin to draw is not followed.
+            # Do not follow a call that is too cheap to be drawn, and limit the depth, because calls can be recursive.
             if cost * share < smallest or len(stack) > 60:
                 continue
             if inclusive.get(callee):

@@ -13,10 +13,10 @@ private let target: FuzzTarget = {
     return target
 }()
 
-/// libFuzzer takes an abort for a finding and writes its input to a file.
+/// Runs the target on one input and aborts at a finding. libFuzzer then writes the input to a file.
 @_cdecl("LLVMFuzzerTestOneInput")
 func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
-    // Safe: libFuzzer lends `count` bytes for the time of this call, and they are copied.
+    // Safe: libFuzzer keeps the `count` bytes valid during this call, and they are copied here.
     let input = Array(UnsafeBufferPointer(start: start, count: count))
     do throws(Finding) {
         try target.run(input)

@@ -6,11 +6,12 @@ import Dispatch
 internal import Synchronization
 
 package struct FuzzTarget: Sendable {
-    /// Also the name of its folder in Fuzz/Corpus.
+    /// The name of the target and of its folder in Fuzz/Corpus.
     package let name: String
-    /// Blocks its thread while the code under test is asynchronous: for libFuzzer, whose thread is not in Swift's pool.
+    /// Runs the target on an input. Blocks the thread until asynchronous code under test has ended. For libFuzzer,
+    /// whose thread is not in Swift's pool.
     package let run: @Sendable ([UInt8]) throws(Finding) -> Void
-    /// The same for a task.
+    /// Runs the target on an input without blocking the thread. For tasks.
     package let replay: @Sendable ([UInt8]) async throws(Finding) -> Void
 
     init(_ name: String, _ run: @escaping @Sendable ([UInt8]) throws(Finding) -> Void) {
@@ -59,7 +60,7 @@ package struct FuzzTarget: Sendable {
     ]
 }
 
-/// A promise that an input broke.
+/// A promise that the code under test breaks for an input.
 package struct Finding: Error, CustomStringConvertible {
     package let description: String
 

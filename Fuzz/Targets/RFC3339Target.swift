@@ -1,7 +1,7 @@
 // Arbitrary bytes as a time, and any 64-bit number as a moment. The reference reads fields at fixed positions and
-// counts days by the Julian day number; JourneyModel scans and counts in eras.
+// counts days by the Julian day number; JourneyModel scans the text and counts days in eras of 400 years.
 //
-// Input: the text; its first eight bytes are also the number.
+// Input: the text of a time. Its first eight bytes are also used as the number.
 
 import JourneyModel
 
@@ -53,7 +53,8 @@ private struct ReferenceTime {
         guard (Self.earliest...Self.latest).contains(millisecondsSinceEpoch) else { return nil }
     }
 
-    /// "0" stands for a digit, "T" for either case of itself.
+    /// Returns whether the text matches the pattern. In the pattern "0" stands for any digit, and "T" and "Z" stand for
+    /// the letter in either case.
     private static func matches(_ text: ArraySlice<UInt8>, _ pattern: String) -> Bool {
         text.count == pattern.utf8.count
             && zip(text, pattern.utf8).allSatisfy { byte, form in
@@ -78,14 +79,14 @@ private struct ReferenceTime {
         }
     }
 
-    /// The Julian day number of a Gregorian date (Fliegel and Van Flandern, CACM 11, 1968).
+    /// Returns the Julian day number of a Gregorian date (Fliegel and Van Flandern, CACM 11, 1968).
     private static func dayNumber(_ year: Int, _ month: Int, _ day: Int) -> Int {
         let shift = (month - 14) / 12
         return (1461 * (year + 4800 + shift)) / 4 + (367 * (month - 2 - 12 * shift)) / 12
             - (3 * ((year + 4900 + shift) / 100)) / 4 + day - 32075
     }
 
-    /// Whether that minute of UTC is the last of its month.
+    /// Returns whether that minute of UTC is the last of its month.
     private static func endsMonth(_ minutes: Int) -> Bool {
         guard minutes % 1440 == 1439 || minutes % 1440 == -1 else { return false }
         let tomorrow = (minutes + 1) / 1440 + dayNumber(1970, 1, 1)

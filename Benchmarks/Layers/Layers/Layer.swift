@@ -1,4 +1,4 @@
-// The layers that a posted event passes, each alone, with real input of a phone.
+// The layers that a posted event passes through. Each is measured alone, with input as a phone sends it.
 
 import Engine
 import Foundation
@@ -12,16 +12,17 @@ import Secrets
 
 struct Layer: Sendable {
     var name: String
-    /// In one round: enough for the clock, few enough for `make test`.
+    /// The number of operations in one round: large enough to measure the time, and small enough for `make test`.
     var operations: Int
-    /// Does the operations of that round. What they need is made before, so that it is not counted.
+    /// Runs the operations of one round. Their input is created before, so that creating it is not measured.
     var run: @Sendable (_ round: Int, _ operations: Int) async throws -> Void
 
     static func all() async throws -> [Layer] {
         [parse, route, try await token(), decode, fold, encode, admission(), try append()]
     }
 
-    /// A request's bytes in, its head, body and end out, and the answer's bytes written, on a connection that stays.
+    /// Parses the bytes of a request into head, body and end, and encodes the response. All requests are on one
+    /// connection.
     static let parse = Layer(name: "parse", operations: 5000) { _, operations in
         let bytes = Sample.request
         let body = Sample.answer.encoded()
@@ -54,7 +55,8 @@ struct Layer: Sendable {
         }
     }
 
-    /// A token that was verified before, as all but the first request of an hour have.
+    /// Verifies a token that was verified before. This is the case for all requests of a driver but the first in an
+    /// hour.
     static func token() async throws -> Layer {
         let scope = TokenScope(issuer: "dwell", audience: "dwell")
         let key = try SigningKey(secret: Secret(String(repeating: "k", count: 40)))
@@ -75,7 +77,7 @@ struct Layer: Sendable {
         }
     }
 
-    /// Per event of a whole journey.
+    /// Applies one event to a journey. The events form a whole journey, which is repeated.
     static let fold = Layer(name: "fold", operations: 20_000) { _, operations in
         let events = Sample.journey
         var journey = Journey()
@@ -91,7 +93,7 @@ struct Layer: Sendable {
         guard length > 0 else { throw Unexpected(what: "nothing is encoded") }
     }
 
-    /// A claim charged, and its event recorded as stored, in the process.
+    /// Charges a claim in the limiter of the process, and records that its event is stored.
     static func admission() -> Layer {
         let admission = LocalRateLimiter(limits: RateLimits(sessionEvents: 100_000, preSessionEvents: 100_000))
         let rounds = 8
@@ -110,7 +112,7 @@ struct Layer: Sendable {
         }
     }
 
-    /// Per event, 64 to a commit, on a real file with synchronous=FULL.
+    /// Stores one event. 64 events share one commit, to a real file with synchronous=FULL.
     static func append() throws -> Layer {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("layers-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -126,7 +128,7 @@ struct Layer: Sendable {
                 }
                 left = left.dropFirst(64)
             }
-            // The folder lives as long as the process has it open.
+            // The files exist until the process closes them.
             try? FileManager.default.removeItem(at: folder)
         }
     }

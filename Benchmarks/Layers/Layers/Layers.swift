@@ -1,9 +1,9 @@
 // Measures one operation of each layer: its time, and its allocations, which are the same on every machine. `make
 // bench-layers` adds system calls; `make test` compares the allocations with allocations.txt.
 //
-//   Layers [--only parse,fold] [--rounds 5]          a line for each layer
-//   Layers --check allocations.txt                   status 1 when one allocates more than it may
-//   Layers --only append --operations 1000           just does it, for strace
+//   Layers [--only parse,fold] [--rounds 5]          prints a line for each layer
+//   Layers --check allocations.txt                   exits with 1 when a layer allocates more than its limit
+//   Layers --only append --operations 1000           runs the operations without measuring them, for strace
 
 import Allocations
 import Foundation
@@ -25,7 +25,7 @@ struct Layers {
             var line = name + String(format: "%10.0f ns %8.2f allocations", cost.nanoseconds, cost.allocations)
             if let limits {
                 let limit = limits[layer.name]
-                // What a round itself takes is spread over its operations.
+                // The tolerance covers the allocations of the round itself, which are spread over its operations.
                 let holds = limit.map { cost.allocations <= $0 + 0.02 } ?? false
                 failed = failed || !holds
                 line += "  " + (limit.map { "at most \($0)" } ?? "no limit in the file") + (holds ? "" : "  TOO MANY")
@@ -40,7 +40,8 @@ struct Layers {
         var allocations = Double.infinity
     }
 
-    /// The best of the rounds, after a warm-up: longer times are caused by other work on the machine.
+    /// Returns the lowest time and the lowest number of allocations of all rounds after a warm-up. Longer times are
+    /// caused by other work on the machine.
     static func measured(_ layer: Layer, rounds: Int) async throws -> Cost {
         var best = Cost()
         let clock = ContinuousClock()
@@ -78,7 +79,8 @@ struct Options {
         }
     }
 
-    /// A layer and how many allocations an operation of it may take, per line; # begins a comment.
+    /// Reads the limits. Each line contains a layer and the maximum number of allocations of one operation; # begins a
+    /// comment.
     func limits() throws -> [String: Double]? {
         guard let checked else { return nil }
         var limits: [String: Double] = [:]

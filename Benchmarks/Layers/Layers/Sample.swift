@@ -1,4 +1,4 @@
-// What a phone sends, as bytes and as values.
+// The requests of a phone, as bytes and as values.
 
 import Engine
 import JourneyModel
@@ -34,7 +34,8 @@ enum Sample {
     static let answer = EventAnswer(
         status: .ok, eventID: "7f3c9a52-1d2e-4b6f-8f52-6d6ab91f0c11", state: .atMerchant, verdict: .applied)
 
-    /// From IDLE to SESSION_ENDED; starting again implies the reset.
+    /// The events of a journey from IDLE to SESSION_ENDED. When they are repeated, the first events imply the reset to
+    /// IDLE.
     static let names: [(name: EventName, hasSession: Bool)] = [
         (.chargerTargeted, false), (.enteredChargerIntentZone, false), (.anchorDwellComplete, false),
         (.exclusiveActivatedByWeb, true), (.departedCharger, true), (.enteredMerchantZone, true),
@@ -48,7 +49,7 @@ enum Sample {
             idempotencyKey: "event-\(index)", origin: .client, gracePeriodSeconds: 900, hardTimeoutSeconds: 3600)
     }
 
-    /// In order for each of 200 drivers, rounds one after the other.
+    /// Returns events of 200 drivers. The events of each driver are in order, also from one round to the next.
     static func appends(round: Int, count: Int) throws -> [AppendRequest] {
         let settings = VersionedSettings(settings: Settings(), version: Settings().version)
         return try (0..<count).map { number in

@@ -1,4 +1,4 @@
-// The inputs. Each is one piece, repeated, between a prefix and a suffix.
+// The inputs. Each consists of a prefix, a piece that is repeated, and a suffix.
 
 import API
 import GzipCoding
@@ -9,7 +9,7 @@ import JourneyModel
 
 struct AdversarialInput: Sendable {
     var name: String
-    /// About this many bytes.
+    /// Returns an input of about this many bytes.
     var bytes: @Sendable (Int) -> [UInt8]
     var parse: @Sendable ([UInt8]) -> Void
 
@@ -143,11 +143,11 @@ struct AdversarialInput: Sendable {
 
     private static let compressed: [AdversarialInput] =
         [
-            // An empty member of gzip, again and again (RFC 1952 section 2.2).
+            // Many empty members of gzip (RFC 1952 section 2.2).
             gzip("gzip-members", [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0], before: []),
-            // Empty stored blocks of deflate (RFC 1951 section 3.2.4).
+            // Many empty stored blocks of deflate (RFC 1951 section 3.2.4).
             gzip("gzip-empty-blocks", [0, 0, 0, 0xFF, 0xFF], before: [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3]),
-            // A file name in the header without its end.
+            // A header with a file name that does not end.
             gzip("gzip-name", [0x61], before: [0x1F, 0x8B, 8, 8, 0, 0, 0, 0, 0, 3]),
         ]
 

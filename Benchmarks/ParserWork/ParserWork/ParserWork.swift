@@ -1,15 +1,17 @@
 // Runs every parser that reads client bytes on its most expensive inputs, at two lengths. scripts/parser-work counts
-// the instructions of each run with callgrind and compares them: a maximum per byte, and at most twice the work for
-// twice the bytes. Without tasks, because valgrind 3.19 does not support Swift's threads.
+// the instructions of each run with callgrind. It checks that a parser needs at most a maximum number of instructions
+// per byte, and at most twice the work for twice the bytes. This program uses no tasks, because valgrind 3.19 does not
+// support Swift's threads.
 //
-//   ParserWork     a line for each run, in the order of the counts: name and bytes
+//   ParserWork     prints a line for each run, in the order of the counts: name and number of bytes
 
 import Foundation
 import Marks
 
 @main
 struct ParserWork {
-    /// Long enough that what each call costs once does not show, short enough for the smallest limit (a request line).
+    /// The two lengths of an input. They are long enough that the constant cost of a call does not matter, and short
+    /// enough for the smallest limit, that of the request line.
     static let shortBytes = 3_000
     static let longBytes = 6_000
 
@@ -17,7 +19,8 @@ struct ParserWork {
         for input in AdversarialInput.all {
             for count in [shortBytes, longBytes] {
                 let bytes = input.bytes(count)
-                // What is made once for all calls is made here.
+                // Parse once before counting, because values that are created only at the first call must not be
+                // counted.
                 input.parse(bytes)
                 work_begins()
                 input.parse(bytes)

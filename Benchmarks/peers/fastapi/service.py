@@ -21,7 +21,8 @@ LIMIT = int(os.environ.get("RATE_LIMIT_SESSION_EVENTS", 60))
 WINDOW_MS = int(os.environ.get("RATE_LIMIT_WINDOW_SECONDS", 60)) * 1000
 SECRET = os.environ["JWT_SECRET"]
 
-# Sliding window log and repeats, decided together: 0 admitted, 1 stored already, 2 over the limit.
+# Checks for a repeat and for the rate limit (a sliding window log) in one step. Returns 0 if the event is admitted, 1
+# if it is already stored, 2 if the driver has reached the limit.
 ADMISSION = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -60,7 +61,8 @@ SETTINGS = orjson.dumps({
 })
 SETTINGS_FIELDS = {"ETag": '"2dc2c112dbf76568"', "Cache-Control": "private, max-age=86400"}
 
-# (state, event, has a session) -> the state after. In the order of arrival: late events are not folded into place.
+# (state, event, has a session) -> the next state. Events are applied in the order of arrival. Late events are not
+# sorted by their time.
 MOVES = {
     ("IDLE", "enteredChargerIntentZone", False): "NEAR_CHARGER",
     ("SESSION_ENDED", "enteredChargerIntentZone", False): "NEAR_CHARGER",
@@ -91,8 +93,8 @@ class Event(BaseModel):
 class Store:
     def __init__(self, path):
         self.database = sqlite3.connect(path, timeout=10, isolation_level=None)
-        # The two workers take turns here: SQLite's own way to wait for another process is to sleep, and it does not wait
-        # at all while a new file is given its WAL mode.
+        # A lock on a file makes the two workers take turns. SQLite itself waits for another process by sleeping, and
+        # does not wait at all while a new file is switched to WAL mode.
         self.turn = open(f"{path}.turn", "w")
         fcntl.flock(self.turn, fcntl.LOCK_EX)
         self.database.executescript(SCHEMA)

@@ -1,5 +1,6 @@
 // swift-tools-version: 6.2
-// What `make bench` compares Dwell with. A package of its own: nothing here is a dependency of Dwell's.
+// A service with which `make bench` compares Dwell. It is a separate package, so that nothing here is a dependency of
+// Dwell.
 
 import PackageDescription
 

@@ -1,7 +1,7 @@
 // Arbitrary bytes as chunked content, read by ServerConnection and by ChunkedReference. Both must return the same
 // content, end in the same way and leave the same bytes for the next request.
 //
-// Input: one byte for the Plan (limits alone), then the content in its coding.
+// Input: one byte for the Plan, of which only the limits are used, then the content in chunked coding.
 
 import HTTP1
 
@@ -32,7 +32,8 @@ func fuzzChunkedContent(_ input: [UInt8]) throws(Finding) {
     }
 }
 
-/// The trailer section has no reference: what came out of it has to stand in it.
+/// Checks that every returned trailer field occurs in the trailer section. There is no reference decoder for that
+/// section.
 private func checkTrailers(
     _ event: ServerConnection.Event, _ connection: borrowing ServerConnection, _ coded: [UInt8], _ start: Int,
     _ limits: Limits

@@ -1,5 +1,5 @@
-// A simple decoder of chunked coding, with all bytes at hand (RFC 9112 section 7.1), for ChunkedContentTarget. It stops
-// where the trailer section begins.
+// A simple decoder of chunked coding (RFC 9112 section 7.1), for ChunkedContentTarget. It has all bytes from the
+// beginning, and stops where the trailer section begins.
 
 import HTTP1
 
@@ -7,7 +7,7 @@ struct ChunkedReference {
     enum End {
         case incomplete
         case refused(Int)
-        /// The last chunk was read; its trailer section begins at that place.
+        /// The last chunk was read. The trailer section begins at this index.
         case trailers(Int)
     }
 
@@ -21,7 +21,7 @@ struct ChunkedReference {
     private mutating func read(_ bytes: [UInt8], extensionBytesMax: Int, contentBytesMax: Int) -> End {
         var (index, announced, extensions) = (0, 0, 0)
         while true {
-            // chunk-size [ chunk-ext ] CRLF, in no more bytes than the longest size and its extensions have.
+            // Read chunk-size [ chunk-ext ] CRLF. It is no longer than the longest size with the longest extensions.
             let window = bytes[index...].prefix(16 + extensionBytesMax + 2)
             guard let lineFeed = window.firstIndex(of: 0x0A) else {
                 return window.count == 16 + extensionBytesMax + 2 ? .refused(400) : .incomplete
@@ -35,7 +35,7 @@ struct ChunkedReference {
             index = lineFeed + 1
             if size == 0 { return .trailers(index) }
 
-            // chunk-data CRLF
+            // Read chunk-data CRLF.
             let data = bytes[index...].prefix(size)
             content += data
             let tail = bytes[data.endIndex...].prefix(2)
@@ -45,7 +45,7 @@ struct ChunkedReference {
         }
     }
 
-    /// `1*HEXDIG` of at most 16 digits and at most Int.max, and what follows them.
+    /// Parses `1*HEXDIG`, of at most 16 digits and at most Int.max. Returns the number, and the bytes after its digits.
     private static func size(_ line: ArraySlice<UInt8>) -> (Int, ArraySlice<UInt8>)? {
         let digits = line.prefix { Character(UnicodeScalar($0)).isHexDigit && $0 < 0x80 }
         guard (1...16).contains(digits.count), let size = Int(String(decoding: digits, as: UTF8.self), radix: 16)
@@ -57,8 +57,8 @@ struct ChunkedReference {
         case semicolon, name, inName, afterName, value, inValue, inQuotes, escaped, afterValue
     }
 
-    /// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`, one byte at a time. Whitespace at the very
-    /// end belongs to nothing.
+    /// Returns whether the bytes are `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`. Reads one byte at
+    /// a time. Whitespace at the very end is not part of this grammar and is refused.
     private static func areExtensions(_ bytes: ArraySlice<UInt8>) -> Bool {
         var state = Expected.semicolon
         for byte in bytes {

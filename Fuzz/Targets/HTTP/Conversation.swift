@@ -16,9 +16,10 @@ struct Conversation: ~Copyable {
 
     private(set) var said: [Said] = []
     private(set) var output: [UInt8] = []
-    /// What `output` has to hold, in order.
+    /// The responses that `output` must contain, in order.
     private(set) var answers: [ExpectedAnswer] = []
-    /// Where in the bytes the first request ended, and how much had been said by then; nil before that.
+    /// The offset in the input at which the first request ended, and the number of elements of `said` at that time. Nil
+    /// before that.
     private(set) var firstEnd: (offset: Int, saidCount: Int)?
 
     private var connection: ServerConnection
@@ -39,7 +40,8 @@ struct Conversation: ~Copyable {
         self.checksHeads = checksHeads
         eventsLeft = 16
         for piece in pieces {
-            // Each byte may end a head, be content and end the content; more events than that are a loop.
+            // Each byte may cause three events: it may end a head, be content, and end the content. More events than
+            // that mean an endless loop.
             eventsLeft += 3 * piece.count + 3
             deliveredBytes += piece.count
             piece.withUnsafeBytes { connection.receive($0) }
@@ -54,7 +56,7 @@ struct Conversation: ~Copyable {
         while try !step() {}
     }
 
-    /// True when nothing more can be done with what was received.
+    /// Handles the next event. Returns true when nothing more can be done with the bytes received so far.
     private mutating func step() throws(Finding) -> Bool {
         eventsLeft -= 1
         try require(eventsLeft > 0, "Events without end.")
@@ -156,7 +158,7 @@ struct Conversation: ~Copyable {
         }
         mustClose = connection.mustClose
         self.head = nil
-        // Were the connection open, this would answer the next request.
+        // Skip the check if the connection stays open, because the second response would then answer the next request.
         guard mustClose else { return }
         let length = output.count
         let isRepeated = connection.encode(status: .ok, dateText: "", into: &output)

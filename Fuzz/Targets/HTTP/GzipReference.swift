@@ -1,5 +1,5 @@
-// gzip (RFC 1952) and deflate (RFC 1951), read bit by bit: a second implementation to compare with zlib. Slow and
-// simple.
+// gzip (RFC 1952) and deflate (RFC 1951), read bit by bit. It is a second implementation, slow and simple, to compare
+// with zlib.
 
 struct GzipReference {
     enum End { case whole, malformed, tooLong }
@@ -10,7 +10,7 @@ struct GzipReference {
     private(set) var end = End.whole
     private let input: [UInt8]
     private let bytesMax: Int
-    /// In bits.
+    /// The position in the input, in bits.
     private var position = 0
     private var memberStart = 0
 
@@ -64,7 +64,7 @@ struct GzipReference {
 
     // MARK: RFC 1951
 
-    /// True after the last one.
+    /// Reads one block. Returns true after the last block.
     private mutating func readBlock() throws(Stop) -> Bool {
         let isLast = try bits(1) == 1
         switch try bits(2) {
@@ -105,7 +105,8 @@ struct GzipReference {
         }
         guard all.count == literalCount + distanceCount, all[256] > 0 else { throw Stop(end: .malformed) }
         let codes = [Code(Array(all[..<literalCount])), Code(Array(all[literalCount...]))]
-        // Section 3.2.7: a code of one symbol has one bit, and the other one is unused. No distances at all is allowed.
+        // Section 3.2.7: a code with only one symbol has one bit, and the other value of the bit is unused. A code
+        // without any distance is allowed.
         guard codes.allSatisfy({ $0.left == 0 || $0.lengthMax <= 1 && $0.left > 0 }) else {
             throw Stop(end: .malformed)
         }
@@ -142,9 +143,10 @@ struct GzipReference {
 
     /// A canonical Huffman code (section 3.2.2).
     private struct Code {
-        /// By length and bits, the first bit of the code highest.
+        /// The symbols by the length and the bits of their codes. The first bit of a code is the highest.
         var symbols: [Int: Int] = [:]
-        /// Codes that stand for nothing, in the last bit of the longest length; negative when there are too many.
+        /// The number of codes of the longest length that stand for no symbol. Negative when the lengths need more
+        /// codes than there are.
         var left = 0
         var lengthMax = 0
 

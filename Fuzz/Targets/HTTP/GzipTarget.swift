@@ -1,5 +1,6 @@
-// Arbitrary bytes as a gzip body, decompressed by zlib as in the server and by GzipReference; and arbitrary bytes as
-// content, compressed by zlib in one or two members, complete, truncated and over the limit.
+// Arbitrary bytes as a gzip body: zlib, used as in the server, and GzipReference must decompress it with the same
+// result. Then the same bytes as content: zlib compresses them into one or two members, and the server's decoder gets
+// the members complete, truncated, and longer than the limit.
 //
 // Input: two bytes for the limit and the level of compression, then the body.
 
@@ -9,7 +10,7 @@ import GzipCoding
 func fuzzGzipBody(_ input: [UInt8]) throws(Finding) {
     guard input.count >= 2 else { return }
     let body = Array(input.dropFirst(2))
-    // From nothing to 64 KiB, so that both ends of the limit are met with bodies of a few bytes.
+    // The limit is between 0 and 64 KiB - 1, so that bodies of a few bytes may be shorter or longer than it.
     let bytesMax = 1 << Int(input[0] % 17) - 1
     let reference = GzipReference(body, bytesMax: bytesMax)
     switch (inflated(body, bytesMax), reference.end) {
@@ -18,7 +19,7 @@ func fuzzGzipBody(_ input: [UInt8]) throws(Finding) {
     case (.failure(.malformed), .malformed), (.failure(.tooLong), .tooLong): break
     case (let outcome, let end): throw Finding("\(outcome) where the reference is \(end).")
     }
-    // Compressing takes ten times as long as all else.
+    // Compress only for some inputs, because compressing takes ten times as long as everything else.
     if input[1] < 20 { try roundTrip(body, level: Int32(input[1] % 10)) }
 }
 
@@ -43,7 +44,7 @@ private func roundTrip(_ content: [UInt8], level: Int32) throws(Finding) {
     if !content.isEmpty { try expect(member, content.count - 1, .failure(.tooLong)) }
 }
 
-/// One gzip member.
+/// Returns the content as one gzip member.
 private func compressed(_ content: [UInt8], level: Int32) -> [UInt8]? {
     var stream = z_stream()
     guard

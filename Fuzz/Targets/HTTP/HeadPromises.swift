@@ -1,5 +1,5 @@
 // The promises of RequestHead, checked from the head alone. Framing is derived a second time from the field values,
-// because request smuggling consists of two different readings (RFC 9112 section 11.2).
+// because request smuggling uses a difference between two readings of the framing (RFC 9112 section 11.2).
 
 import HTTP1
 
@@ -20,7 +20,7 @@ struct HeadPromises {
         try checkConnection()
     }
 
-    /// RequestTarget's one form of a path.
+    /// Checks that the path is in the canonical form of RequestTarget.
     static func checkPath(_ path: String) throws(Finding) {
         if path == "*" { return }
         let bytes = Array(path.utf8)
@@ -86,7 +86,7 @@ struct HeadPromises {
         }
         try require(isHost, "A byte in the authority that has no place there.")
         let options = values("connection").flatMap { $0.split(separator: ",") }.map {
-            // Words in the middle stay apart, so that "c lose" is no close.
+            // Words within an option stay separate, so that "c lose" is not read as "close".
             $0.lowercased().split { $0 == " " || $0 == "\t" }.joined(separator: " ")
         }
         let keepsAlive = !options.contains("close") && (head.minorVersion == 1 || options.contains("keep-alive"))

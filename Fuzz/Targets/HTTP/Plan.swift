@@ -1,25 +1,26 @@
-// How the fuzzed server handles its requests, from the first byte of an input: its lower six bits, so that a corpus
-// file can begin with a printable character; "@" is the plain case.
+// The way in which the fuzzed server handles its requests. The lower six bits of the first byte of an input select it,
+// so that a corpus file can begin with a printable character. "@" selects the plain case.
 
 import HTTP1
 
 struct Plan {
     enum Answer {
         case whole
-        /// Whole, and the server asks for close.
+        /// A whole response, with which the server asks for close.
         case last
         case streamed
-        /// At once, before the content.
+        /// A response that is sent at once, before the content has arrived.
         case early
     }
 
     let answer: Answer
     let limits: Limits
-    /// What the route lowers the content to; nil leaves it alone.
+    /// The route's limit on the content; nil if the route has no limit of its own.
     let bodyBytesMax: Int?
-    /// The answer's status, fields and content are made from the request, so that they can try to break its form.
+    /// Whether status, fields and content of the response are made from the request, so that an input can try to break
+    /// the form of the response.
     let echoes: Bool
-    /// 100 (Continue) is sent where it is due.
+    /// Whether 100 (Continue) is sent when it is due.
     let continues: Bool
 
     init(_ byte: UInt8) {
@@ -30,7 +31,7 @@ struct Plan {
         continues = byte & 32 != 0
     }
 
-    /// So small that inputs of a few hundred bytes meet every limit.
+    /// Limits that are so small that inputs of a few hundred bytes reach each of them.
     private static let smallLimits: Limits = {
         var limits = Limits()
         limits.requestLineBytesMax = 64
@@ -45,7 +46,7 @@ struct Plan {
         return limits
     }()
 
-    /// Bytes that may wait for the rest of a line: the longest line of each kind with its CR.
+    /// The maximum number of bytes that wait for the rest of a line: the longest line of any kind, with its CR.
     var bufferedBytesMax: Int {
         max(
             limits.requestLineBytesMax + 1, limits.fieldSectionBytesMax - 1, limits.chunkExtensionBytesMax + 17,

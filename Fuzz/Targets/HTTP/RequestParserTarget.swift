@@ -1,5 +1,6 @@
-// Arbitrary bytes as the input of a client: a Conversation to its end, its responses as a client reads them, and every
-// served request, written again in its plainest form as a proxy would forward it.
+// Arbitrary bytes as the input of a client. A Conversation runs to its end, and its responses are read as a client
+// reads them. Every served request is then written in its plainest form, as a proxy would forward it, and must be read
+// as the same request.
 //
 // Input: one byte for the Plan, then the client's bytes.
 
@@ -28,7 +29,7 @@ private func occurrences(of word: [UInt8], in bytes: ArraySlice<UInt8>) -> Int {
     bytes.indices.count { bytes[$0...].starts(with: word) }
 }
 
-/// A request that was handed out whole.
+/// A request that was delivered completely.
 private struct PlainRequest {
     var head: RequestHead
     var content: [UInt8] = []
@@ -49,7 +50,8 @@ private struct PlainRequest {
         return requests
     }
 
-    /// In origin-form, one Host, content by its length: accepted, and the same request.
+    /// Writes the request in origin-form, with one Host and with Content-Length. Checks that it is accepted and read as
+    /// the same request.
     func checkPassesUnchanged() throws(Finding) {
         let again = try Conversation([plainBytes[...]], Plan(0))
         guard case .head(let other) = again.said.first else { throw Finding("Accepted once, then refused.") }

@@ -10,7 +10,7 @@ func fuzzRequestTarget(_ input: [UInt8]) throws(Finding) {
     guard let first = input.first else { return }
     let method = ["GET", "OPTIONS", "HEAD", "CONNECT"][Int(first & 3)]
     let target = Array(input.dropFirst())
-    // It would end the line and begin fields of its own.
+    // A line feed would end the request line, and the rest would be read as fields.
     if target.contains(UInt8(ascii: "\n")) { return }
     let head = requestHead(of: target, method)
     if let head {
@@ -29,7 +29,7 @@ func fuzzRequestTarget(_ input: [UInt8]) throws(Finding) {
     try require(head.query.map { Array($0.utf8) } == expected.query, "A query read otherwise.")
 }
 
-/// The head of a request for that target; nil when it is refused.
+/// Returns the head of a request for that target; nil when the request is refused.
 private func requestHead(of target: [UInt8], _ method: String) -> RequestHead? {
     var connection = ServerConnection()
     connection.receive(Array("\(method) ".utf8) + target + Array(" HTTP/1.1\r\nHost: a\r\n\r\n".utf8))
@@ -37,7 +37,7 @@ private func requestHead(of target: [UInt8], _ method: String) -> RequestHead? {
     return head
 }
 
-/// A path in a form that says the same: every byte that could mean something else as a triplet.
+/// Returns the path percent-encoded: every byte that could have another meaning becomes a triplet.
 func percentEncoded(_ path: String) -> String {
     if path == "*" { return path }
     let plain = Array("-._~/".utf8)
@@ -54,7 +54,8 @@ func percentEncoded(_ path: String) -> String {
     return text
 }
 
-/// `absolute-path [ "?" query ]` by RFC 3986 and the refusals that RequestTarget lists.
+/// A target in the form `absolute-path [ "?" query ]`, decoded by RFC 3986. Nil for the reasons that RequestTarget
+/// lists.
 private struct ReferenceTarget {
     var path: [UInt8] = []
     var query: [UInt8]?
@@ -76,7 +77,8 @@ private struct ReferenceTarget {
         if String(validating: path, as: UTF8.self) == nil { return nil }
     }
 
-    /// `*( unreserved / pct-encoded / sub-delims / ":" / "@" / extra )` without its triplets.
+    /// Returns `*( unreserved / pct-encoded / sub-delims / ":" / "@" / extra )` with its triplets decoded; nil for any
+    /// other text.
     private static func decoded(_ text: ArraySlice<UInt8>, extra: String) -> [UInt8]? {
         let marks = Array(("-._~!$&'()*+,;=:@" + extra).utf8)
         var decoded: [UInt8] = []

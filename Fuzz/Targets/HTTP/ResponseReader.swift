@@ -3,13 +3,14 @@
 
 import HTTP1
 
-/// What a handler hands over. The echoing one passes on whatever the client sent, as a careless handler would.
+/// The response of a handler. The one made by `init(echoing:)` contains whatever the client sent, as a careless
+/// handler's response would.
 struct ServerAnswer {
     var status = Status.ok
     var fields = Fields()
     var content = Array("ok".utf8)
 
-    /// Those that change how an answer ends, and those that are none.
+    /// Statuses that change where a response ends, and numbers that are not final statuses.
     private static let statuses = [200, 204, 205, 304, 400, 599, 100, 199, 600, 1000, 0, -1]
 
     init() {}
@@ -26,7 +27,7 @@ struct ServerAnswer {
 
     func expected(byHead: Bool) -> ExpectedAnswer {
         var expected = ExpectedAnswer(status: (200...599).contains(status.code) ? status.code : 500)
-        // RFC 9110 sections 9.3.2, 15.3.5, 15.3.6 and 15.4.5.
+        // These responses have no content (RFC 9110 sections 9.3.2, 15.3.5, 15.3.6 and 15.4.5).
         let hasContent = !byHead && ![204, 205, 304].contains(expected.status)
         expected.content = hasContent ? content : []
         expected.endsWithHead = byHead || expected.status == 204 || expected.status == 304
@@ -37,7 +38,7 @@ struct ServerAnswer {
 struct ExpectedAnswer {
     var status: Int
     var content: [UInt8] = []
-    /// No content follows, whatever Content-Length says.
+    /// Whether no content follows the head, whatever Content-Length says.
     var endsWithHead = false
 }
 
@@ -45,7 +46,8 @@ struct ResponseReader {
     private let bytes: [UInt8]
     private var index = 0
 
-    /// Throws unless `bytes` are these answers, in this order, and nothing else but 100 (Continue) before them.
+    /// Throws unless `bytes` are these responses, in this order, and nothing else. Responses 100 (Continue) are allowed
+    /// at any point between them.
     static func check(_ bytes: [UInt8], are answers: [ExpectedAnswer]) throws(Finding) {
         var reader = ResponseReader(bytes: bytes)
         for answer in answers { try reader.read(answer) }
@@ -118,7 +120,7 @@ struct ResponseReader {
         return Array(bytes[index..<(index + count)])
     }
 
-    /// Up to CRLF; no other control character but HTAB.
+    /// Reads a line up to its CRLF. Throws if the line contains a control character other than HTAB.
     private mutating func line() throws(Finding) -> ArraySlice<UInt8> {
         let start = index
         while index < bytes.count, bytes[index] >= 0x20 && bytes[index] != 0x7F || bytes[index] == 0x09 { index += 1 }
@@ -129,7 +131,7 @@ struct ResponseReader {
     }
 }
 
-/// RFC 9110 section 5.6.2.
+/// Returns whether the byte is a tchar (RFC 9110 section 5.6.2).
 func isTokenByte(_ byte: UInt8) -> Bool {
     switch byte {
     case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -1,6 +1,6 @@
-// "The same bytes give the same events however they were cut" (ServerConnection): compares a stream in one piece with
-// the same stream in small pieces, in events and in response bytes. A completed request must leave no state: the bytes
-// after the first one have the same result on a new connection.
+// Checks a promise of ServerConnection: the events do not depend on how the bytes were split. A stream in one piece and
+// the same stream in small pieces must have the same events and the same bytes of responses. A completed request must
+// leave no state: the bytes after the first one have the same result on a new connection.
 //
 // Input: one byte for the Plan, four for the lengths of the pieces, used in turn, then the client's bytes.
 
@@ -8,7 +8,8 @@ import HTTP1
 
 func fuzzSplit(_ input: [UInt8]) throws(Finding) {
     guard input.count >= 5 else { return }
-    // Whether the client still waits for 100 does depend on how much of its content came with the head.
+    // Never send 100 (Continue) here: whether the client still waits for it depends on how much of the content arrived
+    // with the head.
     let plan = Plan(input[0] & ~32)
     let lengths = input[1..<5].map { Int($0 & 63) + 1 }
     let bytes = input[5...]

@@ -1,8 +1,9 @@
-// Any list of trusted proxies, any peer and any lines of Forwarded and X-Forwarded-For, with each of the two as the
-// trusted field: compares the client address of the server with that of a second implementation, which splits texts
+// Any list of trusted proxies, any peer, and any lines of Forwarded and X-Forwarded-For, with each of the two as the
+// trusted field. The client address found by the server must equal that of a second implementation, which splits texts
 // where the server scans bytes.
 //
-// Input: lines. The list, the peer's address, then fields: `F` or `X` and a value.
+// Input: lines. The first line is the list, the second the peer's address. Each further line is a field: `F` or `X`,
+// followed by the value.
 
 import HTTP1
 import HTTPServer
@@ -18,7 +19,7 @@ func fuzzTrustedProxies(_ input: [UInt8]) throws(Finding) {
     guard let proxies, let reference else { return }
     try require(TrustedProxies(proxies.items) == proxies, "The list that it prints means another one.")
 
-    // Peers come from accept(2), so they are in the system's spelling.
+    // The server gets a peer's address from accept(2), so it is an IP address, or "" for a Unix socket.
     let peer = referenceNumber(lines[1]) == nil ? "" : lines[1]
     var fields = Fields()
     for line in lines.dropFirst(2) {
@@ -42,7 +43,8 @@ extension TrustedProxies {
 }
 
 private struct ReferenceProxies {
-    /// As texts of 0 and 1: a network is a prefix.
+    /// The networks as texts of the digits 0 and 1. A network contains an address if its text is a prefix of the
+    /// address's text.
     private var prefixes: [String] = []
     private var unixSocket = false
 
@@ -65,7 +67,8 @@ private struct ReferenceProxies {
         }
     }
 
-    /// The family first, so that no prefix of one is one of the other.
+    /// Returns the bits of an address as text. The text begins with the family, so that no network of one family
+    /// contains addresses of the other.
     private static func bits(_ number: [UInt8]) -> String {
         var bits = number.count == 4 ? "4" : "6"
         for byte in number {
@@ -80,7 +83,7 @@ private struct ReferenceProxies {
         return prefixes.contains { bits.hasPrefix($0) }
     }
 
-    /// nil: the peer.
+    /// Returns the client's address; nil if it is the peer's.
     func client(_ peer: String, _ fields: Fields, _ field: ForwardingField) -> [UInt8]? {
         let peerNumber = peer.isEmpty ? nil : referenceNumber(peer)
         guard trusts(peerNumber) else { return nil }
@@ -100,7 +103,7 @@ private struct ReferenceProxies {
         return client
     }
 
-    /// nil when the line is not of RFC 7239's form.
+    /// Returns the address in the `for` of each element. Returns nil when the line does not follow RFC 7239.
     private func forwarded(_ line: String) -> [[UInt8]?]? {
         guard let elements = split(line, at: ",") else { return nil }
         var clients: [[UInt8]?] = []
@@ -120,7 +123,7 @@ private struct ReferenceProxies {
         return clients
     }
 
-    /// Outside of quoted strings; nil when one is not closed.
+    /// Splits the text at the separators outside of quoted strings. Returns nil when a quoted string is not closed.
     private func split(_ text: String, at separator: Unicode.Scalar) -> [String]? {
         var parts = [""]
         var isQuoted = false
@@ -163,7 +166,7 @@ private struct ReferenceProxies {
             && text.utf8.allSatisfy { (0x21...0x7E).contains($0) && ![0x22, 0x2C, 0x3B, 0x3D].contains($0) }
     }
 
-    /// A number, perhaps with a port; in brackets, if it has one and is of IPv6.
+    /// Parses an IP address with an optional port. An IPv6 address with a port must be in brackets.
     private func node(_ text: String) -> [UInt8]? {
         if let number = referenceNumber(text) { return number }
         let isBracketed = text.utf8.first == UInt8(ascii: "[")
@@ -182,7 +185,8 @@ private func trimmed(_ text: String) -> String {
     return String(decoding: text.utf8.drop(while: isSpace).reversed().drop(while: isSpace).reversed(), as: UTF8.self)
 }
 
-/// RFC 4291 section 2.2 and dotted decimals, without the system's help. An IPv4 number inside IPv6 is that number.
+/// Parses an address by RFC 4291 section 2.2 or in dotted decimals, without calls of the system. An IPv4-mapped IPv6
+/// address becomes the IPv4 address.
 private func referenceNumber(_ text: String) -> [UInt8]? {
     if let four = dotted(text) { return four }
     let halves = text.components(separatedBy: "::")
@@ -235,7 +239,7 @@ private func dotted(_ text: String) -> [UInt8]? {
 }
 
 extension String {
-    /// Without Foundation, whose splitting knows graphemes.
+    /// Splits the text byte by byte. Foundation is not used, because it would split by graphemes.
     fileprivate func components(separatedBy separator: String) -> [String] {
         let (all, mark) = (Array(utf8), Array(separator.utf8))
         var parts: [[UInt8]] = [[]]

@@ -24,7 +24,7 @@ func fuzzEventDoor(_ input: [UInt8]) throws(Finding) {
     }
     try checkOldRoutes(body, headers)
     try checkBatch(body, sentAt: headers.sentAt)
-    // Its neighbours know nothing of the headers.
+    // The headers do not apply to events in a batch, so decode the event without them.
     let alone = headers == EventHeaders() ? native : decodeAlone(body, EventHeaders())
     if isWellFormed(alone) { try checkAmongNeighbours(body, alone) }
     try checkSession(body)
@@ -36,7 +36,7 @@ private func decodeAlone(_ body: [UInt8], _ headers: EventHeaders) -> Decoded {
     Result { () throws(BodyRefusal) in try EventSubmission.decode(body, route: .native, headers: headers) }
 }
 
-/// JSON by its grammar, so that it is certain where it ends.
+/// Returns whether the body is JSON by its grammar. Only then is it certain where the event ends in a batch.
 private func isWellFormed(_ decoded: Decoded) -> Bool {
     guard case .failure(.malformedJSON(let error)) = decoded else { return true }
     return [.duplicateName, .loneSurrogate, .invalidUTF8].contains(error.reason)
@@ -70,7 +70,8 @@ private func checkBatch(_ body: [UInt8], sentAt: String?) throws(Finding) {
 
 private let neighbour = #"{"event":"chargerTargeted","event_id":"n","occurred_at":"2026-11-05T07:00:00Z"}"#
 
-/// "One bad event never sinks its neighbours" (contract, section 3), and its result is what it would be alone.
+/// Checks that "one bad event never sinks its neighbours" (contract, section 3), and that the event has the same result
+/// in a batch as alone.
 private func checkAmongNeighbours(_ body: [UInt8], _ alone: Decoded) throws(Finding) {
     let text = Array(#"{"events":[\#(neighbour),"#.utf8) + body + Array(",\(neighbour)]}".utf8)
     let results = try? EventBatch.decode(text)

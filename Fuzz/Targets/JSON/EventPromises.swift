@@ -31,7 +31,8 @@ extension EventSubmission {
         try require(value.compact.utf8.elementsEqual(metadata.utf8), "Metadata that is not compact.")
     }
 
-    /// It is ASCII, it is JSON, and it says what the event says: no two events that differ share it.
+    /// Checks that the canonical form is ASCII and JSON, and that it contains every value of the event. Two different
+    /// events therefore never have the same form.
     private func checkCanonicalForm() throws(Finding) {
         try require(canonicalForm.allSatisfy { $0 < 0x80 }, "A canonical form beyond ASCII.")
         guard let form = try? JSONValue.parse(canonicalForm) else { throw Finding("It is no JSON.") }
@@ -52,7 +53,8 @@ extension EventSubmission {
 }
 
 extension BodyRefusal {
-    /// The problem that it becomes is JSON, with every field error in its place.
+    /// Checks that the refusal can be reported to the client: the problem document is JSON and has a detail, and every
+    /// field error has its place.
     func checkCanBeTold() throws(Finding) {
         let problem = try? JSONValue.parse(Problem(self, requestID: "r").encoded())
         guard let problem, case .string(let detail) = problem["detail"], !detail.isEmpty else {
@@ -63,7 +65,7 @@ extension BodyRefusal {
 }
 
 extension InvalidFields {
-    /// Each error in a place of its own, inside of the body or at a header.
+    /// Checks that each error has its own place: a pointer into the body, or the name of a header.
     func checkPlaces() throws(Finding) {
         try require(!errors.isEmpty, "A refusal without a field error.")
         let pointers = errors.map(\.pointer)
@@ -74,7 +76,7 @@ extension InvalidFields {
     }
 }
 
-/// Nil counts: an absent text breaks no rule.
+/// Returns whether the text keeps the rule for short texts. Returns true for nil: an absent text breaks no rule.
 func isShortText(_ text: String?) -> Bool {
     guard let scalars = text?.unicodeScalars else { return true }
     return (1...128).contains(scalars.count) && scalars.allSatisfy { $0.properties.generalCategory != .control }

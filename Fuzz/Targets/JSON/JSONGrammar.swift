@@ -1,4 +1,4 @@
-// RFC 8259 as a state machine that reads byte by byte and builds nothing, for JSONTextTarget. It knows only the
+// RFC 8259 as a state machine that reads byte by byte and builds nothing, for JSONTextTarget. It checks only the
 // grammar; UTF-8, repeated names and surrogates are checked elsewhere.
 
 struct JSONGrammar {
@@ -14,13 +14,13 @@ struct JSONGrammar {
     /// The brackets that are open.
     private var open: [UInt8] = []
     private var isName = false
-    /// The most brackets that were open at once.
+    /// The maximum number of brackets that were open at the same time.
     private(set) var depth = 0
     private(set) var isJSON = true
 
     init(_ text: [UInt8]) {
         for byte in text where isJSON { isJSON = step(byte) }
-        // Space ends a number that the text ends with.
+        // The additional space ends a number at the end of the text.
         isJSON = isJSON && step(0x20) && open.isEmpty && state == .afterValue
     }
 

@@ -26,15 +26,16 @@ func fuzzJSONText(_ input: [UInt8]) throws(Finding) {
 
     guard !hasNumberBeyondDouble(value) else { return }
     guard let other = foundationValue(input) else { throw Finding("Foundation refuses what is accepted.") }
-    // Foundation drops U+FEFF from the beginning of a string, as if each were a file.
+    // Foundation drops U+FEFF from the beginning of a string, as if it were the byte order mark of a file.
     if !compact.unicodeScalars.contains("\u{FEFF}") { try compare(value, other) }
 }
 
-/// What is refused although it is JSON is refused for one of five reasons (JSONValue.parse).
+/// Throws unless the error agrees with the grammar. A text that is JSON may be refused only for one of five reasons
+/// (JSONValue.parse).
 private func check(_ error: JSONError, _ grammar: JSONGrammar) throws(Finding) {
     switch error.reason {
     case .duplicateName, .loneSurrogate, .invalidUTF8, .numberTooLong:
-        // Past 64 levels the grammar is no longer looked at.
+        // JSONValue.parse does not check the grammar inside arrays and objects that are nested more than 64 deep.
         try require(grammar.isJSON || grammar.depth > 64, "\(error.reason) in what is no JSON.")
     case .tooDeep:
         try require(grammar.depth > 64, "Not more than 64 deep.")
@@ -47,7 +48,8 @@ private func foundationValue(_ input: [UInt8]) -> Any? {
     try? JSONSerialization.jsonObject(with: Data(input), options: [.fragmentsAllowed])
 }
 
-/// Foundation refuses those; here a number is its text.
+/// Returns whether a number is outside the range of Double. Foundation refuses such numbers; JSONValue keeps numbers as
+/// text.
 private func hasNumberBeyondDouble(_ value: JSONValue) -> Bool {
     switch value {
     case .null, .bool, .string: false
@@ -57,7 +59,8 @@ private func hasNumberBeyondDouble(_ value: JSONValue) -> Bool {
     }
 }
 
-/// Foundation goes through decimals of its own and may miss the last bits.
+/// Returns whether two numbers are nearly equal. Foundation converts numbers through a decimal type of its own, so the
+/// last bits may differ.
 private func areNear(_ one: Double, _ other: Double) -> Bool {
     abs(one - other) <= max(abs(one), abs(other)) * 1e-12 || max(abs(one), abs(other)) < 1e-100
 }
@@ -82,7 +85,7 @@ private func compare(_ value: JSONValue, _ other: Any) throws(Finding) {
     case .object(let members):
         guard let others = other as? [String: Any] else { throw Finding("An object, read otherwise.") }
         for member in members {
-            // A dictionary of String keeps one of two names that differ in bytes and not in characters.
+            // A dictionary with String keys keeps only one of two names that have equal characters but different bytes.
             guard let other = others[member.name] else { throw Finding("A member that Foundation does not have.") }
             if others.count == members.count { try compare(member.value, other) }
         }

@@ -1,5 +1,6 @@
-// One event in another notation. First everything is changed that EventSubmission.canonicalForm ignores, and the
-// canonical form must stay the same; then one thing is changed that it must not ignore.
+// Checks the canonical form of an event in another notation. First everything is changed that
+// EventSubmission.canonicalForm ignores: the canonical form must stay the same. Then one thing is changed that it must
+// not ignore: the canonical form must change.
 
 import JourneyModel
 
@@ -30,7 +31,8 @@ extension EventSubmission {
         other.append(JSONMember("schema_version", .string(schemaVersion)))
         other.append(JSONMember("x_unknown", .array([.null])))
         if let metadata, let value = try? JSONValue.parse(Array(metadata.utf8)) {
-            // Longer numbers must not put it over its limit.
+            // Rewritten numbers are longer. Rewrite them only in short metadata, so that its length stays within the
+            // limit.
             other.append(JSONMember("metadata", inOtherWords(value, numbersToo: metadata.utf8.count < 2048)))
         }
         return other

@@ -1,5 +1,5 @@
-// Certificates like Apple's whose private keys were deleted after they signed these three. With P-256 keys, because
-// verifying with them is ten times faster than with Apple's P-384.
+// Three certificates like Apple's. Their private keys were deleted after they had signed these certificates. The keys
+// are P-256 keys, because verifying with them is ten times faster than with Apple's P-384 keys.
 
 import Foundation
 

@@ -1,6 +1,6 @@
-// Arbitrary bytes as an OCSP response (RFC 6960) about the leaf of a chain: none ends what the leaf signed, because the
-// keys that could sign a response are deleted. Only the check of the response runs: the chain is verified once, so that
-// most of the time is spent on the input.
+// Arbitrary bytes as an OCSP response (RFC 6960) about the leaf of a chain: no response may revoke the leaf, because
+// the keys that could sign a response are deleted. The chain is verified only once for all inputs, so that most of the
+// time is spent on checking the responses.
 
 import Foundation
 import SwiftASN1
@@ -9,7 +9,7 @@ import X509
 
 func fuzzStoreCertificateStatus(_ input: [UInt8]) async throws(Finding) {
     guard let chain = await VerifiedChain.shared.chain() else { throw Finding("The genuine chain is rejected.") }
-    // As the server uses it: fails only if the leaf is revoked.
+    // The policy is configured as in the server: it fails only if the leaf is revoked.
     var policy = OCSPVerifierPolicy(failureMode: .soft, requester: FixedResponse(bytes: input))
     guard case .meetsPolicy = await policy.chainMeetsPolicyRequirements(chain: chain) else {
         throw Finding("A response that nobody signed revokes the certificate.")
@@ -22,7 +22,7 @@ private struct FixedResponse: OCSPRequester {
     func query(request: [UInt8], uri: String) async -> OCSPRequesterQueryResult { .response(bytes) }
 }
 
-/// The chain in the form that policies take, which only a verifier makes.
+/// The genuine chain as the type that policies take. Only a verifier can make a value of this type.
 private final class VerifiedChain: Sendable {
     static let shared = VerifiedChain()
     private let known = Mutex<UnverifiedCertificateChain?>(nil)

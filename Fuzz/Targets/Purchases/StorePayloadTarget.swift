@@ -1,7 +1,8 @@
-// Any bytes as what Apple signed about purchases: read, folded in two orders, and asked for entitlements at several times. The
-// signature is not looked at here: `StoreToken` does that.
+// Arbitrary bytes as Apple's signed data about purchases. The data is parsed and applied in two orders, and the
+// entitlements at several times are computed. The signature is not checked here but in the target StoreToken.
 //
-// Input: lines, each the JSON of a payload; its first character says of what: T transaction, R renewal, N notification.
+// Input: lines. The first character of a line is the kind of a payload (T transaction, R renewal, N notification). The
+// rest of the line is the payload's JSON.
 
 import Foundation
 import JourneyModel
@@ -15,7 +16,7 @@ func fuzzStorePayload(_ input: [UInt8]) throws(Finding) {
         switch kind {
         case UInt8(ascii: "T"):
             guard let fact = try? TransactionFact(signed) else { continue }
-            // Of one each time: Foundation's parser takes most of the time.
+            // Compare only the first transaction, because Foundation's parser takes most of the time.
             if transactions.isEmpty { try compare(fact, line.dropFirst()) }
             transactions.append(fact)
         case UInt8(ascii: "R"):
@@ -52,16 +53,18 @@ func fuzzStorePayload(_ input: [UInt8]) throws(Finding) {
     }
 }
 
-/// The token that has these claims, with no signature worth the name; nil when they are no JSON object with a `signedDate`.
+/// Returns a token with these claims and a meaningless signature. Returns nil when the claims are not a JSON object
+/// with a `signedDate`.
 private func signedPayload(_ claims: [UInt8]) -> SignedPayload? {
     let text = Data(claims).base64EncodedString()
         .replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     return try? SignedPayload("e30." + text + ".AAAA")
 }
 
-/// Foundation finds the same in it.
+/// Throws unless Foundation finds the same values in the JSON.
 private func compare(_ fact: TransactionFact, _ json: ArraySlice<UInt8>) throws(Finding) {
-    // It refuses numbers beyond Double, which are kept as text here; JSONText compares what is JSON.
+    // Foundation refuses numbers outside the range of Double; JourneyModel accepts them and keeps them as text. The
+    // target JSONText compares which texts are accepted as JSON.
     guard let object = try? JSONSerialization.jsonObject(with: Data(json)) else { return }
     guard let members = object as? [String: Any] else { throw Finding("Not an object.") }
     try require(members["transactionId"] as? String == fact.transactionID, "Another transaction.")

@@ -1,5 +1,5 @@
-// How often this process has asked for memory, in all of its threads. For benchmarks only: a program that links this
-// has every malloc counted, the Swift runtime's and SQLite's too.
+// allocations_so_far returns the number of allocations of this process so far, in all of its threads. For benchmarks
+// only: in a program that links this library, every malloc is counted, also those of the Swift runtime and of SQLite.
 
 #pragma once
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// Where callgrind begins to count and where it writes down what it counted. Functions of their own names, so that its
-// options can name them (scripts/parser-work).
+// callgrind starts to count at work_begins, and writes its counts to a file at work_ends. Each is a function, so that
+// callgrind's options can name it (scripts/parser-work).
 #pragma once
 
 void work_begins(void);

@@ -15,7 +15,7 @@ struct Event: Decodable, Sendable {
 
     /// Milliseconds since 1970.
     var occurredAtMilliseconds: Int64 = 0
-    /// Everything that was sent, metadata included.
+    /// The whole body that was sent, including metadata.
     var body: String = ""
 
     enum CodingKeys: String, CodingKey {
@@ -63,7 +63,7 @@ struct Answer: ResponseEncodable, Sendable {
 }
 
 enum Journey {
-    /// The state after, or nil when nothing moves.
+    /// Returns the next state; nil when the event does not change the state.
     static func next(_ state: String, _ event: String, hasSession: Bool) -> String? {
         switch (state, event) {
         case ("IDLE", "enteredChargerIntentZone"), ("SESSION_ENDED", "enteredChargerIntentZone"): "NEAR_CHARGER"

@@ -1,5 +1,6 @@
-// The same two routes, as one would usually write them with Hummingbird, GRDB and JWTKit. Where there is a choice, the
-// faster one: verified tokens are cached, statements are cached, the settings are encoded once, logging is off.
+// The two routes of the benchmark, written in the usual way with Hummingbird, GRDB and JWTKit. Where there is a choice,
+// the faster way is used: verified tokens are cached, statements are cached, the settings are encoded once, and logging
+// is off.
 
 import Foundation
 import GRDB

@@ -12,7 +12,7 @@ final class SlidingWindow: Sendable {
         fileprivate let windows = Mutex<[String: Window]>([:])
     }
 
-    /// Charges, the oldest at `first`; what lies before it has left.
+    /// The times of admitted events. The oldest one in the window is at `first`. Those before it have left the window.
     fileprivate struct Window {
         var charges: [UInt64] = []
         var first = 0

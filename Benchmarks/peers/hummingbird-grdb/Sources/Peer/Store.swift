@@ -29,7 +29,7 @@ struct Store: Sendable {
                     );
                     """)
         }
-        // A pool in WAL mode begins with NORMAL.
+        // GRDB opens a pool in WAL mode with synchronous = NORMAL.
         try database.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA synchronous = FULL")
             guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == 2 else { throw NotDurable() }
@@ -38,7 +38,7 @@ struct Store: Sendable {
 
     struct NotDurable: Error {}
 
-    /// nil: the key belongs to another event.
+    /// Stores the event. Returns nil if its key belongs to another event.
     func append(_ event: Event, of driver: String) async throws -> Answer? {
         let now = Int64(Date().timeIntervalSince1970 * 1000)
         return try await database.write { db in
