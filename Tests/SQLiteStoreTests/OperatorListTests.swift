@@ -117,6 +117,25 @@ import Testing
         await store.close()
     }
 
+    @Test func `a session without events is found by the charger of its registration`() async throws {
+        let store = try open()
+        for (session, charger) in [("here", "charger-1"), ("there", "charger-2")] {
+            _ = try await store.register(
+                SessionRegistration(
+                    sessionID: session, driver: DriverID("a"), chargerID: charger, merchantID: "merchant",
+                    receivedAt: now))
+        }
+        var filter = SessionFilter()
+        filter.chargerID = "charger-1"
+        let found = try await store.sessions(filter, before: nil, limit: 50, at: now)
+        #expect(found.elements.map(\.session.sessionID) == ["here"])
+        #expect(found.elements.map(\.session.chargerID) == ["charger-1"])
+        #expect(found.elements.map(\.session.merchantID) == ["merchant"])
+        filter.chargerID = "charger-3"
+        #expect(try await store.sessions(filter, before: nil, limit: 50, at: now).elements.isEmpty)
+        await store.close()
+    }
+
     @Test func eventsAreFilteredByWhatBecameOfThem() async throws {
         let store = try open()
         try await activated("a", session: "s", minutesAgo: 9, in: store)

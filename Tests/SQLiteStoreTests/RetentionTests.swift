@@ -221,6 +221,32 @@ struct RetentionTests {
         await store.close()
     }
 
+    @Test func `registrations without end leave the sessions that the journey names`() async throws {
+        func register(_ session: String) async throws {
+            _ = try await store.register(
+                SessionRegistration(
+                    sessionID: session, driver: driver, chargerID: nil, merchantID: nil, receivedAt: clock.now))
+        }
+        for session in ["now", "before", "base", "base-before"] { try await register(session) }
+        // As retention leaves them, which has deleted the events of all four.
+        try await store.change { db in
+            func number(_ session: String) -> String { "(SELECT id FROM session WHERE session_id = '\(session)')" }
+            try db.execute(
+                sql: "UPDATE driver SET session = \(number("now")), previous_session = \(number("before"))")
+            try db.execute(
+                sql: """
+                    INSERT INTO journey_base (driver, state, session, previous_session)
+                    SELECT id, state, \(number("base")), \(number("base-before")) FROM driver
+                    """)
+        }
+        for session in 0..<120 { try await register("s-\(session)") }
+        let kept = try await store.read { db in
+            try String.fetchAll(db, sql: "SELECT session_id FROM session ORDER BY id LIMIT 4")
+        }
+        #expect(kept == ["now", "before", "base", "base-before"])
+        await store.close()
+    }
+
     @Test func `a registration that is never used goes after thirty days, whether or not events have an age`()
         async throws
     {

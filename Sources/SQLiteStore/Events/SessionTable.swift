@@ -29,8 +29,9 @@ final class SessionTable {
             """
             UPDATE session SET registered_at_ms = ?2, registered_charger = ?3, registered_merchant = ?4 WHERE id = ?1
             """, on: connection)
-        // Never deletes `driver.session`, because the writer's cached row of the driver refers to it. Never deletes the
-        // newest session, because its row number would be used again.
+        // Never deletes a session that the driver's journey names, or that the journey names with which the driver's
+        // fold begins: retention may have deleted all events of such a session. Never deletes the newest session,
+        // because its row number would be used again.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (
@@ -38,9 +39,10 @@ final class SessionTable {
                     (SELECT id, registered_at_ms FROM session WHERE driver = ?1 ORDER BY id DESC LIMIT ?2) AS recent
                 WHERE recent.registered_at_ms IS NOT NULL
                     AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = recent.id)
-                    AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = ?1 AND driver.session = recent.id)
-                    AND NOT EXISTS (
-                        SELECT 1 FROM journey_base WHERE journey_base.driver = ?1 AND journey_base.session = recent.id)
+                    AND NOT EXISTS (SELECT 1 FROM driver
+                        WHERE driver.id = ?1 AND recent.id IN (driver.session, driver.previous_session))
+                    AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = ?1
+                        AND recent.id IN (journey_base.session, journey_base.previous_session))
                 ORDER BY recent.id DESC LIMIT -1 OFFSET ?3)
             """, on: connection)
     }

@@ -11,13 +11,13 @@ extension SQLiteEventStore: OperatorListReader {
     /// Maximum number of events examined for one page.
     static let eventRowsMax: Int64 = 50_000
 
-    /// The columns of StoredSessions.summary, then the driver. A session whose column `charger` is NULL gets the
-    /// charger of one of its events.
+    /// The columns of StoredSessions.summary, then the driver. The places of the registration come first. A session without
+    /// any charger gets the charger of one of its events.
     static let sessionColumnsSQL = """
         SELECT session.id, session_id, opened_at_ms, registered_at_ms,
-            (SELECT place_id FROM place WHERE place.id = coalesce(session.charger, (
-                SELECT event.charger FROM event WHERE event.session = session.id AND event.charger IS NOT NULL LIMIT 1))),
-            (SELECT place_id FROM place WHERE place.id = session.merchant), driver_id
+            coalesce(registered_charger, (SELECT place_id FROM place WHERE place.id = coalesce(session.charger, (
+                SELECT event.charger FROM event WHERE event.session = session.id AND event.charger IS NOT NULL LIMIT 1)))),
+            coalesce(registered_merchant, (SELECT place_id FROM place WHERE place.id = session.merchant)), driver_id
         """
 
     static func operatorSession(_ row: Row, _ db: Database) throws -> OperatorSession {
@@ -30,10 +30,9 @@ extension SQLiteEventStore: OperatorListReader {
         _ filter: SessionFilter, before cursor: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession> {
         try await read { db in
-            var charger: Int64?
-            if let chargerID = filter.chargerID {
-                charger = try Int64.fetchOne(db, sql: "SELECT id FROM place WHERE place_id = ?", arguments: [chargerID])
-                if charger == nil { return ListPage([], next: nil) }
+            // Nil if no event names the charger; a registration may still name it.
+            let charger = try filter.chargerID.flatMap { chargerID in
+                try Int64.fetchOne(db, sql: "SELECT id FROM place WHERE place_id = ?", arguments: [chargerID])
             }
             // `cursor` is a session's row number. The list is ordered by opening time, then by row number.
             var before: (openedAt: Int64, id: Int64) = (.max, .max)
@@ -47,7 +46,7 @@ extension SQLiteEventStore: OperatorListReader {
                 db, sql: Self.sessionsSQL,
                 arguments: [
                     filter.since?.millisecondsSinceEpoch ?? .min, filter.until?.millisecondsSinceEpoch ?? .max,
-                    before.openedAt, before.id, Self.sessionRowsMax, charger,
+                    before.openedAt, before.id, Self.sessionRowsMax, charger, filter.chargerID,
                 ])
             var found: [OperatorSession] = []
             var lookedAt = 0
@@ -63,10 +62,11 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Selects sessions. The last column is whether the session, or one of its events, names the wanted charger.
+    /// Selects sessions. The last column is whether the registration, the session or one of its events names the wanted
+    /// charger. ?7 is the charger's id. ?6 is its row number in `place`, or NULL if it has no row there.
     static let sessionsSQL = """
-        \(sessionColumnsSQL), (?6 IS NULL OR session.charger IS ?6 OR EXISTS (
-            SELECT 1 FROM event WHERE event.session = session.id AND event.charger = ?6))
+        \(sessionColumnsSQL), (?7 IS NULL OR registered_charger IS ?7 OR session.charger = ?6 OR EXISTS (
+            SELECT 1 FROM event WHERE event.session = session.id AND event.charger = ?6)) IS TRUE
         FROM session INDEXED BY session_by_opening CROSS JOIN driver ON driver.id = session.driver
         WHERE opened_at_ms >= ?1 AND opened_at_ms < ?2 AND opened_at_ms <= ?3
             AND (opened_at_ms < ?3 OR session.id < ?4)
