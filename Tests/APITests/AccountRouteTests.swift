@@ -1,5 +1,5 @@
-// The request and response bodies of the sign-in routes: all field errors at once, which service gets which data, each
-// rejection, and the forms of shipped clients.
+// Tests of the sign-in routes: a rejected body lists all its field errors at once, each service receives the right
+// data, every failure has its status, and the forms of shipped clients still work.
 
 import HTTP1
 import HTTPServer
@@ -83,7 +83,7 @@ import Testing
         #expect(await api.send("POST", "/auth/refresh", "", type: nil).status == .unsupportedMediaType)
     }
 
-    // MARK: What is passed on
+    // MARK: Data passed to the services
 
     @Test func appleGetsTheCodeAndTheProfile() async {
         let answer = await api.send(
@@ -240,7 +240,8 @@ import Testing
             return
         }
         try await produce(Discarding())
-        // Four pieces of 256 KiB, and this request.
+        // The export has four pieces of 256 KiB. They are charged as 16 reads of 64 KiB each. This request is charged
+        // as one more, so 583 of 600 reads are left.
         let read = await api.send("GET", "/native/session", "", type: nil)
         #expect(read.fields.first("RateLimit")?.hasPrefix("\"reads\";r=583;") == true)
     }
@@ -251,7 +252,7 @@ import Testing
         func whenClientEndsSending(_ body: @escaping @Sendable () -> Void) {}
     }
 
-    // MARK: Refusals of the services
+    // MARK: Failures of the services
 
     @Test(arguments: [
         (AccountFailure.unauthorized, 401, "unauthorized"), (.limited(retryAfterSeconds: 9000), 429, "rate_limited"),

@@ -1,4 +1,5 @@
-// The limit of the sign-in routes: per address, checked before anything else in the request.
+// The rate limit of the sign-in routes. It counts per client address and is checked before anything else in the
+// request.
 
 import HTTP1
 import HTTPServer
@@ -42,7 +43,8 @@ import Testing
         #expect(await status("2001:db8:0:1:ffff::2") == 429)
         #expect(await status("2001:db8:0:2::1") == 200)
         #expect(await status("::ffff:192.0.2.1") == 429)
-        // A Unix socket whose proxy says nothing: one for all, rather than none.
+        // Behind a Unix socket, a request without a forwarded address has no client address. All such requests share
+        // one limit.
         #expect(await status("") == 200)
         #expect(await status("") == 429)
     }

@@ -1,5 +1,5 @@
-// The checks before a handler runs: content codings and their limits, bearer tokens, entity tags; and the values of
-// the RateLimit fields.
+// Tests of the checks before a handler runs: content codings and size limits, bearer tokens, entity tags. Also tests
+// the values of the RateLimit fields.
 
 import Engine
 import GzipCoding
@@ -12,7 +12,7 @@ import Testing
 @testable import API
 
 struct GzipTests {
-    /// `printf '{"a":1}' | gzip -n`
+    /// The output of `printf '{"a":1}' | gzip -n`.
     static let member: [UInt8] = [
         0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0xab, 0x56, 0x4a, 0x54, 0xb2, 0x32, 0xac, 0x05,
         0x00, 0xaf, 0xac, 0x1b, 0x56, 0x07, 0x00, 0x00, 0x00,
@@ -43,7 +43,7 @@ struct GzipTests {
             for bit in 0..<8 {
                 var broken = Self.member
                 broken[index] ^= UInt8(1 << bit)
-                // A flip in the header's time or system byte changes nothing that counts.
+                // A flipped bit in the header's time or operating system byte does not change the content.
                 let inflated = try? Gzip.inflate(broken, bytesMax: 100)
                 #expect(inflated == nil || inflated == Array(#"{"a":1}"#.utf8), "byte \(index), bit \(bit)")
             }
@@ -103,7 +103,7 @@ struct BearerTokenTests {
         #expect(BearerToken.read(from: Fields([("Authorization", value)])) == nil)
     }
 
-    /// Whatever `read` takes in the form that clients send is found without looking at it closely.
+    /// `candidate` finds every token that `read` accepts, but does not check the token's characters.
     @Test(arguments: [("Bearer abc.def-_~+/==", "abc.def-_~+/=="), ("bearer x", "x"), ("Bearer a b", "a b")])
     func findsACandidate(_ value: String, _ token: String) {
         let found = Array(value.utf8).withUnsafeBytes { BearerToken.candidate(in: $0).map { Array($0) } }

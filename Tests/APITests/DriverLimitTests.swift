@@ -1,5 +1,5 @@
-// The rate limit windows of a driver, over all routes: every route that changes something has a window, and a full
-// window gets 429 with the RateLimit fields.
+// The rate limits of a driver, for all routes: every route that changes data has a limit, and a request over the limit
+// is answered 429 with the RateLimit fields.
 
 import HTTP1
 import HTTPServer
@@ -27,13 +27,13 @@ import Testing
 
     @Test(arguments: surface.filter { !reading.contains($0.endpoint.route.method) })
     func whatChangesSomethingHasAWindow(row: SurfaceTests.Row) {
-        // An operator's POST is a search: it changes nothing.
+        // The only operator route with POST is a search, which changes nothing.
         #expect(!row.endpoint.limits.isEmpty || row.endpoint.credential == .operatorToken)
         guard row.endpoint.credential == .accessToken else { return }
         #expect(!Self.driverClasses.isDisjoint(with: row.endpoint.limits), "no window of the driver's")
     }
 
-    /// What a driver may read without a window is answered from memory.
+    /// A route that reads data needs a limit, unless it is answered from memory.
     @Test(arguments: surface.filter { reading.contains($0.endpoint.route.method) })
     func whatAsksTheDatabaseHasAWindow(row: SurfaceTests.Row) {
         guard row.endpoint.credential == .accessToken else { return }
@@ -42,7 +42,7 @@ import Testing
         #expect(!Self.driverClasses.isDisjoint(with: row.endpoint.limits))
     }
 
-    /// Events are charged by event, not by request: ratelimit.bats.
+    /// The routes for events are left out: they charge each event, not each request. ratelimit.bats tests them.
     @Test(arguments: surface.filter { !driverClasses.isDisjoint(with: $0.endpoint.limits) })
     func oneMoreThanTheLimitIs429(row: SurfaceTests.Row) async throws {
         guard !row.endpoint.limits.contains(.sessionEvents) else { return }
@@ -50,7 +50,7 @@ import Testing
         let api = ScriptedAPI(limits: Self.limits(of: row))
         let endpoint = try #require(
             api.surface.first { SurfaceTests.Row(endpoint: $0).testDescription == row.testDescription })
-        // A rejected token charges no driver, and the response has the policy.
+        // A rejected token charges no driver. Its response still has the RateLimit-Policy field.
         let stranger = await SurfaceTests.ask(endpoint, fields: [("Authorization", "Bearer bad")])
         #expect(stranger.status == .unauthorized && stranger.fields.first("RateLimit") == nil)
         #expect(stranger.fields.first("RateLimit-Policy") == "\"\(limitClass.rawValue)\";q=1;w=60")
@@ -64,7 +64,7 @@ import Testing
         #expect(second.fields.first("RateLimit")?.hasPrefix("\"\(limitClass.rawValue)\";r=0;t=") == true)
         #expect(second.fields.first("RateLimit-Policy") == "\"\(limitClass.rawValue)\";q=1;w=60")
         #expect(second.fields.first("Cache-Control") == "no-store")
-        // No service was called.
+        // The rejected request called no service.
         #expect(api.signIn.asked == asked)
     }
 

@@ -1,5 +1,5 @@
-// The responses of the event routes beyond the event itself: the driver's quota in every response, including
-// rejections, and the waiting time inside a batch (contract, sections 3 to 5). Without a socket.
+// The event routes' responses, tested without a socket: every response, including rejections, has the driver's quota,
+// and a rate-limited event of a batch has its waiting time (contract, sections 3 to 5).
 
 import HTTP1
 import HTTPServer
@@ -103,7 +103,9 @@ struct EventRouteTests {
 
     @Test func `ten repeats in one body are charged as one refused event`() async {
         let api = ScriptedAPI()
-        // One new event and 499 repeats, then 500 repeats each time: 49 charges, then 50, of 600.
+        // Ten repeats are charged as one refused event. The first batch has one new event and 499 repeats, charged as
+        // 49 refused events. Each of the next twelve batches has 500 repeats, charged as 50. The sum, 649, exceeds the
+        // limit of 600.
         for _ in 0..<13 {
             #expect(await post(Self.batch(500) { _ in Self.event }, to: "/native/events/batch", api).status == .ok)
         }

@@ -1,4 +1,5 @@
-// The routes that read journeys, without a socket: authorization, page sizes, and the exact bytes of responses.
+// Tests of the routes that read journeys, without a socket: authorization, page sizes, and the exact bytes of
+// responses.
 
 import Engine
 import HTTP1

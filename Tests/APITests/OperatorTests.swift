@@ -1,4 +1,4 @@
-// Who can read the operator's data, and its content.
+// Tests of the operator routes: which credentials they accept, and what they return.
 
 import Engine
 import Foundation
@@ -33,7 +33,7 @@ import Testing
         #expect(await ask(path, token: nil).status == .unauthorized)
         #expect(await ask(path, token: "bad").status == .unauthorized)
         #expect(await ask(path, token: ScriptedAPI.operatorToken + "x").status == .unauthorized)
-        // A driver's.
+        // "good" is a driver's valid token.
         #expect(await ask(path, token: "good").status == .forbidden)
         #expect(await ask(path, token: ScriptedAPI.operatorToken).status == .ok)
     }
@@ -43,13 +43,14 @@ import Testing
             await api.send("GET", "/ops/picture", "", type: nil, token: token, address: address).status.code
         }
         for guess in 0..<9 { #expect(await status("guess-\(guess)") == 401) }
-        // A right one costs nothing, however often, and no token is no guess.
+        // A correct token is not charged, however often it is sent. A request without a token is not charged as a
+        // guess.
         for _ in 0..<20 { #expect(await status(ScriptedAPI.operatorToken) == 200) }
         for _ in 0..<20 { #expect(await ask("/ops/picture", token: nil).status == .unauthorized) }
         #expect(await status("guess-9") == 401)
         let refused = await api.send("GET", "/ops/settings", "", type: nil, token: "guess-10")
         #expect(refused.status == .tooManyRequests && refused.fields.first("Retry-After") != nil)
-        // Not looked at: neither is a right one.
+        // This address is over its limit: its tokens are no longer checked, so the correct one is rejected too.
         #expect(await status(ScriptedAPI.operatorToken) == 429)
         #expect(await status("guess", from: "192.0.2.2") == 401)
         #expect(await status("guess", from: "2001:db8::1") == 401)
@@ -174,7 +175,7 @@ import Testing
         #expect(rows.last?.key.driver == DriverID("d1"))
     }
 
-    /// Every figure is at most half too high, and none too low.
+    /// Every shown duration is at least the measured one and at most 1.5 times as long.
     @Test func durationsFallIntoTheirRanges() {
         for microseconds in [1, 2, 3, 4, 5, 7, 8, 100, 999, 1000, 12_345, 1_000_000, 4_000_000_000] as [UInt64] {
             let shown = RequestStatistics.microseconds(ofRange: RequestStatistics.range(microseconds: microseconds))

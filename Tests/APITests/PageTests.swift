@@ -1,4 +1,5 @@
-// openapi.json describes exactly the existing routes, and the pages forbid loading anything from another origin.
+// Checks that openapi.json describes exactly the existing routes, and that the pages forbid loading anything from
+// another origin.
 
 import HTTP1
 import HTTPServer
@@ -11,7 +12,7 @@ import class Foundation.JSONSerialization
 @testable import API
 
 @Suite struct PageTests {
-    /// Pages' own parts: no part of the API.
+    /// The style sheets and scripts of pages, which are not part of the API and therefore not in openapi.json.
     private static let undescribed = Set(
         PageHandlers.pages.map { path, _ in "GET \(path)" }.filter { $0.hasSuffix(".css") || $0.hasSuffix(".js") })
 

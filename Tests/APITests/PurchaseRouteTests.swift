@@ -1,5 +1,5 @@
-// POST /native/purchases, GET /native/entitlements, POST /apple/store-notifications and the account token of
-// GET /auth/me, over a scripted service.
+// Tests of POST /native/purchases, GET /native/entitlements, POST /apple/store-notifications and the account token of
+// GET /auth/me, with a scripted purchase service.
 
 import HTTP1
 import HTTPServer
@@ -127,7 +127,7 @@ import Testing
             ).status.code
         }
         for _ in 0..<50 { #expect(await post("good") == 200) }
-        // Signed by Apple, for another app: nobody's attempt to forge.
+        // These notifications are signed by Apple, but for another app. They do not count as forgeries.
         api.purchases.fail(with: .refused(.wrongBundle))
         for _ in 0..<50 { #expect(await post("good") == 401) }
         api.purchases.fail(with: nil)

@@ -1,4 +1,5 @@
-// When the server reports that it is ready, that the check is cheap, and who can read the metrics.
+// Tests of readiness: when the server reports that it is ready, and that the check is cheap. Also tests who can read
+// the metrics.
 
 import HTTP1
 import HTTPServer
@@ -11,7 +12,7 @@ import Testing
 @testable import API
 
 @Suite struct ReadinessTests {
-    /// A scripted database, and a manual clock.
+    /// A scripted database and a manual clock.
     final class Scripted: Sendable {
         let takes = Mutex(true)
         let asked = Atomic<Int>(0)

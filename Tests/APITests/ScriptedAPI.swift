@@ -1,4 +1,4 @@
-// The routes over scripted ports, without a socket. The only valid token is "good", of driver "driver", until it is
+// The routes with scripted services, without a socket. The only valid token is "good", of driver "driver", until it is
 // revoked. The clock stays at the sample moment until a test moves it.
 
 import Engine
@@ -25,7 +25,7 @@ final class ScriptedAPI: Sendable {
     let operators = ScriptedOperatorReader()
     let figures: RequestStatistics
     let metrics = PrometheusMetrics()
-    /// Lines of the audit about wrong tokens of operators.
+    /// The recorded audit lines about wrong operator tokens.
     let guessed = Guessed()
     let surface: [Endpoint]
     var routes: [Route] { surface.map(\.route) }
@@ -97,7 +97,7 @@ final class ScriptedAPI: Sendable {
 }
 
 extension ScriptedAPI {
-    /// Any route, by whatever target; signed in unless `token` says otherwise.
+    /// Sends a request to any route. The request has the driver's valid token unless `token` says otherwise.
     func send(
         _ method: String, _ target: String, _ body: String, type: String? = "application/json", token: String = "good",
         address: String = "192.0.2.1", requestID: String = "r1"
@@ -124,7 +124,7 @@ extension ScriptedAPI {
     }
 }
 
-/// Notes what would be in the audit.
+/// A recorder of the lines that the audit log would contain.
 final class Guessed: Sendable {
     private let state = Mutex<[String]>([])
 
@@ -144,7 +144,7 @@ extension RateLimits {
 }
 
 extension Response {
-    /// Empty for a streamed body.
+    /// The body as text; empty for a streamed body.
     var text: String {
         if case .bytes(let bytes) = body { String(decoding: bytes, as: UTF8.self) } else { "" }
     }
@@ -155,7 +155,7 @@ final class ScriptedTokens: TokenVerifier {
 
     func revoke() { isRevoked.withLock { $0 = true } }
 
-    /// Of a good token memory knows.
+    /// Answers from memory for the token "good". Any other token needs a lookup, which rejects it.
     func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
         guard token.elementsEqual("good".utf8) else {
             return .needsLookup { () async throws(TokenRefusal) in throw .revoked }
@@ -164,7 +164,8 @@ final class ScriptedTokens: TokenVerifier {
     }
 }
 
-/// Answers what it was told last; of the changes, those after the id that is asked for. Failing, it still has news.
+/// A reader that returns stubbed values. `changes` returns the changes after the given id. While `fail(with:)` is in
+/// effect, reads throw, but `committedChanges` still reports changes.
 final class ScriptedJourneys: JourneyReader {
     private struct State {
         var failure: StoreFailure?
@@ -186,7 +187,7 @@ final class ScriptedJourneys: JourneyReader {
     func stub(_ timeline: TimelineOutcome) { state.withLock { $0.timeline = timeline } }
     func add(_ change: JourneyChange) { state.withLock { $0.changes.append(change) } }
 
-    /// The changes before it are forgotten.
+    /// Sets the journey that a refold produced. All changes before the refold are dropped.
     func refold(to journey: Journey) { state.withLock { ($0.refolded, $0.changes) = (journey, []) } }
 
     func journey(of driver: DriverID) async throws(StoreFailure) -> Journey {

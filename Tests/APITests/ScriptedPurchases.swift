@@ -1,4 +1,5 @@
-// The service of purchases, answering as it is told and noting what it was asked. The payload "good" is signed.
+// A scripted purchase service. It returns stubbed values and records its calls. Only the payload "good" counts as
+// signed.
 
 import Identity
 import JourneyModel

@@ -1,5 +1,5 @@
-// Scripted sign-in services that record their calls. All calls succeed until `fail(with:)`; the credential "good" is
-// always valid.
+// Scripted sign-in services that record their calls. All calls succeed until `fail(with:)` is called; the credential
+// "good" is always valid.
 
 import Identity
 import JourneyModel
@@ -11,7 +11,7 @@ import Synchronization
 final class ScriptedSignIn: SignInService, SignInSessionService, AccountService, DeviceService, AppleTokenVerifying,
     AppleNotificationService
 {
-    /// All but the last are 256 KiB long.
+    /// The number of pieces of an export. Every piece except the last is 256 KiB long.
     let exportPieces = Atomic(1)
     static let user = User(
         id: DriverID("driver"), name: "Ada", email: nil, phone: "+491511234567", role: "driver")
@@ -94,7 +94,7 @@ final class ScriptedSignIn: SignInService, SignInSessionService, AccountService,
 
     // MARK: Apple
 
-    /// "good" is a token of "subject"; "unknown" is one whose key is not in the cached key set.
+    /// "good" is a token of the Apple user "subject". "unknown" is a token whose key is not in the cached key set.
     func identity(
         of token: String, rawNonce: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleIdentity {

@@ -1,4 +1,5 @@
-// The stream of changes without a socket: its messages, where it resumes, its keep-alive comments, and when it ends.
+// Tests of the stream of changes, without a socket: its messages, where it resumes, its keep-alive comments, and when
+// it ends.
 
 import Engine
 import HTTP1
@@ -35,7 +36,7 @@ import Testing
         message(id, state).replacing("}}\n", with: "},\"snapshot\":true}\n")
     }
 
-    // MARK: What is written
+    // MARK: Messages
 
     @Test func `a stream begins with the newest state, then tells each change once`() async throws {
         api.journeys.add(change(3, .anchored))
@@ -65,7 +66,7 @@ import Testing
         #expect(await written.next() == "retry: 3000\n\n")
         #expect(await written.next() == snapshot(3, .anchored))
         #expect(await written.next() == "event: entitlements\ndata: {\"entitlements\":[]}\n\n")
-        // Woken without a change: nothing is repeated.
+        // The stream is woken without a change. It does not send the entitlements again.
         api.streams.wake(DriverID("driver"))
         api.purchases.stub([PurchaseRouteTests.monthly])
         _ = await api.send("POST", "/native/purchases", #"{"signed_transaction":"good"}"#)
@@ -142,7 +143,7 @@ import Testing
             receivedAtMilliseconds: Moment.sample.millisecondsSinceEpoch)
     }
 
-    // MARK: Its end
+    // MARK: End of a stream
 
     @Test func `a store that fails ends the stream, so that the client comes back with its last id`() async throws {
         let listening = Listening(await api.askSignedIn("/native/session/stream"))
@@ -172,7 +173,8 @@ import Testing
         #expect(api.streams.count == 0)
     }
 
-    /// All that the server sees of a client that closed its socket: the write finds out, fifteen seconds early.
+    /// When a client closes its socket, the server only sees that the client's side ended. The stream then writes a
+    /// comment at once, up to 15 s before the next heartbeat: the write fails if the client is gone.
     @Test func `a client that ends its side is written to at once`() async throws {
         let listening = Listening(await api.askSignedIn("/native/session/stream"))
         var written = listening.written
@@ -215,7 +217,7 @@ import Testing
     }
 }
 
-/// Runs a streamed body; what it writes can be awaited.
+/// A running streamed body whose writes a test can await.
 private final class Listening: Sendable {
     struct Gone: Error {}
 
@@ -251,10 +253,10 @@ private final class Listening: Sendable {
         }
     }
 
-    /// Returns when the body is over.
+    /// Returns when the body has ended.
     func end() async { await task.value }
 
-    /// What the server does when the client is gone.
+    /// Cancels the body's task, as the server does when the client is gone.
     func cancel() { task.cancel() }
 
     func endSending() { endOfSending.body.withLock { $0 }?() }
@@ -269,7 +271,7 @@ private final class WritesLeft: Sendable {
 
     init(_ count: Int) { left = Mutex(count) }
 
-    /// False once there is none left.
+    /// Counts one write. Returns false if no writes are left.
     func take() -> Bool {
         left.withLock { left in
             guard left > 0 else { return false }

@@ -1,5 +1,5 @@
-// Every route with every kind of credential, generated from the list of routes. A new route is included automatically;
-// if its credential is in the body, the test fails until it has an example here.
+// Sends every kind of credential to every route. The tests are generated from the list of routes, so a new route is
+// included automatically. A new route whose credential is in the body fails here until `bodies` has an example for it.
 
 import HTTP1
 import HTTPServer
@@ -17,7 +17,7 @@ import Testing
         var testDescription: String { "\(endpoint.route.method.rawValue) \(endpoint.route.template)" }
     }
 
-    /// A body with a good credential and one with a bad one, for each route that judges a body.
+    /// For each route that checks a credential in the body: a body with a good credential and a body with a bad one.
     private static let bodies: [String: (good: String, bad: String)] = [
         "/auth/apple": (#"{"identity_token":"good","nonce":"n"}"#, #"{"identity_token":"bad","nonce":"n"}"#),
         "/api/auth/apple": (#"{"identity_token":"good","nonce":"n"}"#, #"{"identity_token":"bad","nonce":"n"}"#),
@@ -36,7 +36,7 @@ import Testing
         ),
     ]
 
-    /// Before a byte of a body is read.
+    /// The bearer token is checked as soon as the head is complete, before any byte of the body is read.
     @Test(arguments: surface.filter { [.accessToken, .operatorToken].contains($0.endpoint.credential) })
     func theCredentialIsJudgedAtTheHead(row: Row) async throws {
         let judge = try #require(row.endpoint.route.prepared.judge)
@@ -72,7 +72,7 @@ import Testing
         try Self.expectRefused(await Self.ask(endpoint, fields: [("Authorization", "Bearer good")]), "revoked")
     }
 
-    /// A driver's good token is not enough; see OperatorTests for what is.
+    /// A driver's valid token is rejected with 403. OperatorTests tests which tokens are accepted.
     @Test(arguments: surface.filter { $0.endpoint.credential == .operatorToken })
     func anOperatorsTokenIsWanted(row: Row) async throws {
         for fields in Self.badBearers {
@@ -86,7 +86,7 @@ import Testing
         #expect(Set(tested) == Set(Credential.allCases))
     }
 
-    /// A route without a bearer token ignores one: an invalid header must not prevent signing in.
+    /// A route that needs no bearer token ignores one: an invalid header must not prevent signing in.
     @Test(arguments: surface.filter { ![.accessToken, .operatorToken, .singleToken].contains($0.endpoint.credential) })
     func aBearerTokenIsNotLookedAt(row: Row) async throws {
         let body = Self.bodies[row.endpoint.route.template]?.good ?? #"{"phone":"+491511234567"}"#
@@ -129,7 +129,7 @@ import Testing
         #expect(isEvent || control == "no-store" || control.hasPrefix("private"), "\(control)")
     }
 
-    /// A task is started only for a token that memory does not know.
+    /// A known token is accepted from memory; only an unknown token starts a task.
     @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken && $0.endpoint.limits.isEmpty })
     func aKnownTokenIsAnsweredFromMemory(row: Row) async {
         let respond = { row.endpoint.route.prepared.responder(Self.request(row.endpoint, fields: $0)) }
@@ -144,7 +144,7 @@ import Testing
         #expect(await work().status == .unauthorized)
     }
 
-    /// What is wrong with an event, or with its credential, needs no task; a good event is stored by one.
+    /// A missing credential or a malformed event is rejected without a task. A valid event is stored by a task.
     @Test(arguments: surface.filter { $0.endpoint.limits == RateLimitClass.ofEvents })
     func aRejectedEventStartsNoTask(row: Row) throws {
         let endpoint = try #require(

@@ -1,5 +1,5 @@
-// Compares docs/architecture.md with the sources: the arrows of its diagram with Package.swift and the imports of each
-// module, its list of files with the folders.
+// Compares docs/architecture.md with the sources. The arrows of its diagram are compared with Package.swift and the
+// imports of each module, and its list of files with the directories.
 
 import Foundation
 import Testing
@@ -12,10 +12,10 @@ import Testing
         try String(contentsOf: root.appending(path: path), encoding: .utf8)
     }
 
-    /// Who imports whom.
+    /// For each module, the modules that it imports.
     private typealias Arrows = [String: Set<String>]
 
-    /// What Package.swift lets each target import of this package.
+    /// Returns, for each target in Package.swift, the targets of this package that it may import.
     private static func declared() throws -> Arrows {
         var arrows: Arrows = [:]
         let targets = try text("Package.swift").split(
@@ -33,7 +33,7 @@ import Testing
         return arrows
     }
 
-    /// The arrows of the picture: `A & B --> C & D`, dotted or not.
+    /// Returns the arrows of the diagram, for example `A & B --> C & D`. Arrows may be dotted.
     private static func drawn() throws -> Arrows {
         let picture = try #require(try text("docs/architecture.md").split(separator: "```mermaid").dropFirst().first)
         var arrows: Arrows = [:]
@@ -58,7 +58,7 @@ import Testing
         return found
     }
 
-    /// The modules of this package that the files of one import.
+    /// Returns the modules of this package that the files of one module import.
     private static func imported(_ module: String, of modules: Set<String>) throws -> Set<String> {
         var found: Set<String> = []
         let folder = root.appending(path: "Sources/\(module)")
@@ -74,7 +74,7 @@ import Testing
         return found.intersection(modules)
     }
 
-    /// Those that are part of the server, and what they share with clients.
+    /// Returns the modules in Sources: those of the server and those that it shares with clients.
     private static func modules(_ declared: Arrows) throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: root.appending(path: "Sources").path)
             .filter { declared[$0] != nil }.sorted()
@@ -93,7 +93,7 @@ import Testing
     @Test func `the picture leads from each module to all that it imports`() throws {
         let declared = try Self.declared()
         let drawn = try Self.drawn()
-        // Module maps and C are left out of the picture.
+        // The diagram leaves out module maps and C modules.
         let isSwift = { (name: String) in name.first != "C" || name.dropFirst().first?.isUppercase == false }
         for module in try Self.modules(declared) where isSwift(module) {
             let below = (declared[module] ?? []).filter(isSwift)
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    /// The lines of "Every file": folder and names, for example "- `Sources/Sockets/`: Connection, EventLoop".
+    /// Returns the lines of "Every file": folder and names, for example "- `Sources/Sockets/`: Connection, EventLoop".
     private static func listedFiles() throws -> [String: String] {
         var listed: [String: String] = [:]
         for match in try text("docs/architecture.md").matches(of: #/(?m)^- `([\w\/]+)\/`: (.+)$/#) {
@@ -130,8 +130,8 @@ import Testing
         return listed
     }
 
-    /// The same for the folders as they are: Swift files without their extension. Copies of migrations/, fixtures and
-    /// what Python leaves behind are not listed.
+    /// Returns the actual directories in the same form, with Swift files named without their extension. Copies of
+    /// migrations/, fixtures and files left by Python are not listed.
     private static func files() throws -> [String: String] {
         let isListed = { (path: String) in
             !path.contains(#/(^|\/)\.|SQLiteStore/Migrations|/Fixtures|__pycache__/#)

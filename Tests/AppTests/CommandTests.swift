@@ -1,4 +1,4 @@
-// The command line: parsing, and for the built binary standard output, standard error and exit status.
+// The command line: its parsing, and the standard output, standard error and exit status of the built binary.
 
 import ArgumentParser
 import Foundation
@@ -116,7 +116,7 @@ import Testing
         try withFiles([:]) { folder in
             let database = folder + "/var/dwell.sqlite3"
             let keyFile = database + ".jwt-key"
-            // A key that no server made would sign tokens that no server accepts.
+            // The command must not create a key: the server would reject all tokens signed with it.
             let none = try dwell(["token", "--driver", "jonas", "--database", database])
             #expect(none.status == 78 && none.output.isEmpty && none.errors.contains(keyFile))
             #expect(!FileManager.default.fileExists(atPath: keyFile))
@@ -142,7 +142,7 @@ import Testing
         var errors: String
     }
 
-    /// Runs the binary that was built beside the tests, with this environment alone, in an empty folder.
+    /// Runs the binary that was built beside the tests, in an empty directory and with only this environment.
     func dwell(_ arguments: [String], _ environment: [String: String] = [:]) throws -> Ending {
         try withFiles([:]) { folder in
             let process = Process()
@@ -151,7 +151,7 @@ import Testing
             process.arguments = arguments
             process.environment = environment
             process.currentDirectoryURL = URL(filePath: folder)
-            // Files, not pipes, so that no reader is needed while it runs.
+            // The output goes to files instead of pipes, so that no reader is needed while the process runs.
             let files = try ["out", "err"].map { name in
                 let path = folder + "/" + name
                 #expect(FileManager.default.createFile(atPath: path, contents: nil))

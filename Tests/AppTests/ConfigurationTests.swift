@@ -1,6 +1,6 @@
-// How settings are read: precedence, all problems at once, the ends of every range (from the declarations, so that a
-// new variable is tested automatically), NAME_FILE, and rules between variables. Uses real files in a temporary
-// directory; the environment is a dictionary, never that of this process.
+// Tests of reading settings: precedence, the report of all problems at once, NAME_FILE, and rules between variables.
+// The limits of every range are taken from the declarations, so that a new variable is tested automatically. The tests
+// use real files in a temporary directory. The environment is a dictionary, never that of this process.
 
 import Engine
 import Foundation
@@ -12,7 +12,7 @@ import Testing
 
 @testable import App
 
-/// What is read from nothing but this environment, in a folder without a `.env`.
+/// Returns the report on a configuration that is read from this environment alone, without a `.env` file.
 func report(
     _ environment: [String: String] = [:], overrides: [String: String] = [:], file: String = "/dev/null"
 ) -> ConfigurationReport {
@@ -20,7 +20,7 @@ func report(
     return Configuration.report(from: ConfigurationInput(overrides: overrides, environment: environment))
 }
 
-/// A folder with these files in it, removed again at the end.
+/// Creates a directory with these files, passes it to `body`, and removes it at the end.
 func withFiles<Answer>(_ files: [String: String], _ body: (_ folder: String) throws -> Answer) throws -> Answer {
     let folder = FileManager.default.temporaryDirectory.appending(path: "dwell-app-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -113,10 +113,11 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
             for bad in ["x", words[0].uppercased() + "X", words[0] + " "] { #expect(!accepted(bad), "\(bad)") }
         case .text:
             #expect(declaration.isOptional || declaration.accepts(declaration.defaultText))
-            // Every one of them is a path, a name, a URL, a key or a number: none takes a NUL.
+            // Text variables are paths, names, URLs, keys or numbers. All of them reject a NUL, except that JWT_SECRET
+            // may be any bytes.
             #expect(!accepted("\u{0}") || name == "JWT_SECRET")
         }
-        // Empty is "not set" where that is a setting, and a bad value elsewhere.
+        // An empty value means "not set" for an optional variable and is invalid for all others.
         #expect(accepted("") == declaration.isOptional)
     }
 
@@ -139,7 +140,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
             return !report(environment).problems.contains { $0.variable == name }
         }
         let most = Int(declaration.valueMax)
-        // A pair's other half is at its widest, but for the two that bound another.
+        // The two settings that bound another one have their largest values, unless one of them is tested itself.
         #expect(accepted("\(most)"))
         for bad in ["0", "-1", "\(most + 1)", "nan", "inf", "-inf", "40m", "", " 1", "1,5", "0x1", "1e1", "Infinity"] {
             #expect(!accepted(bad), "\(bad)")
@@ -290,7 +291,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         #expect(try variable("REDIS_URL", in: report).shown == "127.0.0.1:7000, database 3")
     }
 
-    /// Made for this test with `openssl ecparam -name prime256v1 -genkey`; it signs nothing else.
+    /// A key made for this test with `openssl ecparam -name prime256v1 -genkey`. It signs nothing else.
     static let p256PrivateKeyPEM = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgchPSTUVL/2y/GAWh

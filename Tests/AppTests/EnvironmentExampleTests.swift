@@ -1,4 +1,4 @@
-// ENV.example has exactly the declared variables, and a server with this file has the same settings as a server
+// ENV.example contains exactly the declared variables. A server with this file has the same settings as a server
 // without one.
 
 import Foundation

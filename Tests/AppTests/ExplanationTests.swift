@@ -1,5 +1,5 @@
-// The output of `dwell explain` for a small database: fifteen minutes with two different clocks, a rejection, another
-// session in between, and deadlines that start. The expected text follows from the rules of the contract.
+// The output of `dwell explain` for a small database: fifteen minutes with two different clocks, a rejection, an event
+// of another session in between, and deadlines that start. The expected text follows from the rules of the contract.
 
 import Engine
 import Foundation
@@ -13,7 +13,8 @@ import Testing
 @Suite struct ExplanationTests {
     private static let driver = DriverID("jonas")
 
-    /// The driver's earlier journey (not shown), then that of session s1, from a phone whose clock is two hours ahead.
+    /// One request. `bodies` has the driver's earlier journey, which is not shown, and then the journey of session s1,
+    /// from a phone whose clock is two hours ahead.
     typealias Body = (receivedAt: String, sentAt: String?, body: String)
 
     static let bodies: [Body] = [
@@ -55,7 +56,7 @@ import Testing
         try #require(RFC3339.moment(from: text))
     }
 
-    /// The database with these events, closed again.
+    /// Stores these events, closes the database and passes its records to `body`.
     static func recorded<Value>(
         with more: [Body] = [], _ body: (EventRecords) throws -> Value
     ) async throws -> Value {

@@ -1,5 +1,5 @@
-// The settings of the HTTP server: defaults, and the notation of proxies. ConfigurationTests tests the ends of their
-// ranges.
+// The settings of the HTTP server: the defaults and the notation of proxies. ConfigurationTests tests the limits of
+// their ranges.
 
 import Testing
 
@@ -24,7 +24,8 @@ import Testing
         #expect(try #require(report(["HTTP_HOST": text]).configuration).http.hosts == hosts)
     }
 
-    /// One that takes another one in would find its port in use.
+    /// Some of these lists have an address that includes another one, so that the second socket would find its port in
+    /// use.
     @Test(arguments: [
         ",", "::1,", "a b", "::1,::1", " ", "", "0.0.0.0,::", "::,127.0.0.1", "::,localhost", "127.0.0.1,0.0.0.0",
     ])

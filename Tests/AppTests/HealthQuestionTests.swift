@@ -1,5 +1,5 @@
-// The result of `dwell healthcheck` for a server that is alive, not ready, silent, closes the connection, or does not
-// exist. Real sockets on loopback.
+// The result of `dwell healthcheck` for a server that is alive, is not ready, is silent, closes the connection, or does
+// not exist. The tests use real sockets on loopback.
 
 import Foundation
 import Sockets
@@ -22,19 +22,20 @@ import Testing
     }
 
     @Test func aServerThatSaysNothingIsGivenUpAtTheDeadline() async throws {
-        let server = try OneAnswerServer()  // the kernel accepts, nobody answers
+        let server = try OneAnswerServer()  // the kernel accepts the connection, but nobody answers
         let question = try #require(HealthRequest(url: "http://127.0.0.1:\(server.port)"))
         await #expect(throws: TransportError.timedOut) { try await question.ask(within: .inMilliseconds(100)) }
     }
 
     @Test func nobodyThere() async throws {
-        let port = try OneAnswerServer().port  // free again when it is gone
+        let port = try OneAnswerServer().port  // free again once the server is released
         let question = try #require(HealthRequest(url: "http://127.0.0.1:\(port)"))
         await #expect(throws: TransportError.self) { try await question.ask(within: .inSeconds(10)) }
     }
 }
 
-/// Listens on a free port of loopback and answers one connection, with blocking calls on a thread of its own.
+/// A server that listens on a free port of loopback and answers one connection. It makes blocking calls on its own
+/// thread.
 final class OneAnswerServer: Sendable {
     let port: Int
     private let descriptor: Int32
@@ -58,7 +59,7 @@ final class OneAnswerServer: Sendable {
 
     deinit { close(descriptor) }
 
-    /// The request that came.
+    /// Answers one connection. Returns the request that was received.
     func answerOne(_ answer: [UInt8]) async -> String {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread { [descriptor] in

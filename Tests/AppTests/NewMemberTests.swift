@@ -1,4 +1,4 @@
-// A new optional member of an event in every output of the server, and the count of files that it touches.
+// A new optional member of an event appears in every output of the server. The files to edit for it are counted.
 
 import Engine
 import Foundation
@@ -51,8 +51,8 @@ import Testing
         }
     }
 
-    /// The walk in `EventDetailTests` passes a declaration that no file has. This test holds the other half: whoever
-    /// reads or writes the members that a client sent names none of them.
+    /// `EventDetailTests` stores and reads a member that only that test declares. This test shows why that works: none
+    /// of the files that read or write the members sent by clients names one of them.
     @Test func `the answers, the queries and the feed list no members of their own`() throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized
         let handlers = [

@@ -1,5 +1,5 @@
-// How many log lines rejected requests get: a limit per client and in total, an exact count of the omitted ones, in a
-// table whose size does not depend on the number of clients.
+// Tests of the limits on log lines for rejected requests, per client and in total. The omitted lines are counted
+// exactly, in a table whose size does not depend on the number of clients.
 
 import HTTP1
 import HTTPServer
@@ -22,7 +22,7 @@ import Testing
             limiter.end(before: 11)
                 == RefusalLineLimiter.Omitted(count: 997, busiestClient: "192.0.2.1", busiestCount: 997))
         #expect(limiter.end(before: 11) == nil)
-        // A second later it has them again.
+        // One second later, the client may cause as many lines again.
         #expect((0..<10).count { _ in limiter.admits("192.0.2.1", .anonymous, at: 11) } == 3)
     }
 
@@ -102,7 +102,7 @@ extension CompletedRequest {
     }
 }
 
-/// What was logged.
+/// A record of what was logged.
 final class Lines: Sendable {
     struct Line: Sendable {
         var level: Logger.Level

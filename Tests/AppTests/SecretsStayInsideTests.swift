@@ -1,5 +1,5 @@
-// No text made from the configuration contains a secret. Random secrets, valid and invalid, are set wherever a secret
-// can be set; then every text is searched for them.
+// No text made from the configuration contains a secret. Random secrets, valid and invalid, are set in every variable
+// that may have a secret. Every text is then searched for them.
 
 import Foundation
 import StructuredLogging
@@ -13,7 +13,8 @@ import Testing
     func noOutputHoldsASecret(round: Int) throws {
         let seed = UInt64.random(in: .min ... .max)
         var random = SeededRandom(seed: seed)
-        // Letters and digits, long enough not to occur by chance; sometimes too short to be a key.
+        // Returns letters and digits. The text is long enough not to occur by chance, but sometimes too short to be a
+        // key.
         func text(_ lengths: ClosedRange<Int>) -> String {
             let letters = Array("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
             return String(

@@ -1,5 +1,5 @@
-// The rules for the sign-in variables: which belong together, which values production rejects, and which URLs the
-// server may call.
+// The rules for the sign-in variables: which variables belong together, which values production rejects, and which URLs
+// the server may call.
 
 import Foundation
 import Identity
@@ -34,7 +34,7 @@ import Testing
         #expect(report(["APPLE_CLIENT_IDS": text]).problems.map(\.variable) == ["APPLE_CLIENT_IDS"])
     }
 
-    /// For every subset of the four variables.
+    /// Tests every subset of the four variables.
     @Test(arguments: 0..<16) func theExchangeNeedsAllOfItsVariables(subset: Int) throws {
         try withFiles(["key.p8": ConfigurationTests.p256PrivateKeyPEM]) { folder in
             let values = [

@@ -1,11 +1,12 @@
-// A drive second by second: the phone's position, the fixes of its receiver, and when there is a network. Seeded.
+// A drive, second by second: the phone's position, the fixes of its receiver, and the times with a network. The seed
+// determines them.
 
 import Foundation
 import JourneyClient
 import JourneyModel
 import TestSupport
 
-/// By car to the charger, five minutes of charging, on foot to the merchant a kilometre away.
+/// A trip by car to the charger, five minutes of charging, and a walk to the merchant, a kilometre away.
 struct Drive {
     static let charger = place("charger-1", east: 0)
     static let merchant = place("merchant-1", east: 1000)
@@ -14,7 +15,7 @@ struct Drive {
     static let seconds = 1500
 
     private var random: SeededRandom
-    /// The seconds without a network; among the others, those in which responses are lost.
+    /// The seconds without a network. In some of the other seconds, a response is lost.
     private var outages: [Range<Int>] = []
 
     init(seed: UInt64) {
@@ -25,13 +26,14 @@ struct Drive {
     }
 
     mutating func network(at second: Int) -> SimulatedPhone.Network {
-        // The last minutes have a network, so that all events are sent in the end.
+        // The network is up in the last two minutes, so that all events are sent in the end.
         guard second < Self.seconds - 120 else { return .up }
         if outages.contains(where: { $0.contains(second) }) { return .down }
         return Int.random(in: 0..<10, using: &random) == 0 ? .losesAnswer : .up
     }
 
-    /// Noise as wide as the accuracy says, every seventh fix hopeless, silence for twenty seconds of each hundred.
+    /// Returns the fix of this second, with noise up to the stated accuracy. One fix in seven is useless. In about
+    /// twenty seconds of every hundred there is no fix.
     mutating func fix(at second: Int, phoneClock: Moment) -> LocationFix? {
         let (east, speed) = Self.position(at: second)
         let isHopeless = Int.random(in: 0..<7, using: &random) == 0

@@ -1,5 +1,5 @@
-// A phone whose connection breaks while its event waits for the rate limiter or the disk: the wait ends, the event is
-// stored exactly once, and the repeat finds it. A phone that reads the stream and disconnects releases its slot.
+// A phone's connection breaks while its event waits for the rate limiter or the disk. The wait ends, the event is
+// stored exactly once, and a repeat finds it. A phone that reads the stream and disconnects releases its slot.
 
 import Engine
 import JourneyModel
@@ -30,7 +30,7 @@ import Testing
         await admission.wasAsked()
         client.close()
 
-        // Everything requested earlier is stored before this, because the writer works in order.
+        // The writer works in order, so everything requested earlier is stored before this event.
         let again = try await Connection.connect(to: server.address, on: clients.next(), until: .inSeconds(10))
         admission.waits.store(false, ordering: .relaxed)
         try await again.write(request)
@@ -47,7 +47,8 @@ import Testing
         let server = try await ServedDwell.start(clock: ManualClock())
         let token = try await server.token(of: Self.driver)
         let request = "GET /native/session/stream HTTP/1.1\r\nHost: d\r\nAuthorization: Bearer \(token)\r\n\r\n"
-        // The first resets; the second closes, which looks like half a close until it is written to.
+        // The first client resets the connection. The second one closes it: until the server writes, this looks as if
+        // the client had only closed its sending side.
         for syscalls in [Syscalls.resetting, .system] {
             let clients = try EventLoopGroup(count: 1, syscalls: syscalls)
             let client = try await Connection.connect(to: server.address, on: clients.next(), until: .inSeconds(10))
@@ -58,7 +59,7 @@ import Testing
             client.close()
             let begin = ContinuousClock.now
             while server.streams.count > 0 { try await Task.sleep(for: .milliseconds(5)) }
-            // A heartbeat would have come after fifteen seconds.
+            // The next heartbeat would be sent only after fifteen seconds.
             #expect(ContinuousClock.now - begin < .seconds(10))
             await clients.shutdown()
         }
@@ -76,7 +77,8 @@ import Testing
     }
 }
 
-/// Waits for an hour, or until the task is cancelled, and then admits, as a limiter does whose Redis does not answer.
+/// Admission that waits for an hour, or until the task is cancelled, and then admits. It is like a limiter whose Redis
+/// does not respond.
 private final class WaitingAdmission: Admission {
     let waits: Atomic<Bool>
     private let process = LocalRateLimiter(limits: RateLimits(sessionEvents: 0, preSessionEvents: 0))
@@ -115,7 +117,7 @@ private final class WaitingAdmission: Admission {
 }
 
 extension Syscalls {
-    /// Closing resets the connection.
+    /// System calls with which closing a connection resets it.
     fileprivate static let resetting: Syscalls = {
         var calls = Syscalls.system
         calls.close = { descriptor in

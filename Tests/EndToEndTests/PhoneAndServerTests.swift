@@ -1,6 +1,6 @@
-// A real phone library and a real server over HTTP: a drive with noise, gaps, a lost network, lost responses, a wrong
-// clock and a killed app. Whenever the phone has sent all its events, both have the same state, session and deadlines;
-// at the end they agree on every transition.
+// The real phone library and a real server over HTTP: a drive with noise, gaps, a lost network, lost responses, a wrong
+// clock and a killed app. Whenever the phone has sent all its events, both have the same state, session and deadlines.
+// At the end they agree on every transition.
 
 import Foundation
 import JourneyClient
@@ -11,7 +11,7 @@ import TestSupport
 import Testing
 
 @Suite struct PhoneAndServerTests {
-    /// A correct clock, and one that is two hours behind.
+    /// The errors of the phone's clock, in milliseconds: none, and two hours behind.
     private static let clockErrors: [Int64] = [0, -7_200_000]
 
     @Test("the whole day: both ends agree after every step", arguments: [1, 2, 3] as [UInt64], clockErrors)
@@ -29,7 +29,7 @@ import Testing
     func restartsOnTheWay(seed: Int) async throws {
         try await Bench.with(UInt64(seed)) { bench in
             try await bench.drive(through: 0..<700)
-            // The app is not running, so the server gets no event.
+            // The app does not run during these two minutes, so the server gets no event.
             bench.pass(seconds: 120)
             try await bench.restart(at: 820)
             try await bench.drive(through: 820..<Drive.seconds)
@@ -56,7 +56,7 @@ import Testing
     }
 }
 
-/// One phone, one server, one clock.
+/// One phone and one server with one clock.
 final class Bench {
     static let session = Drive.identifier("session-1")
     static let wholeWay: [JourneyState] = [
@@ -65,7 +65,7 @@ final class Bench {
 
     let server: ServedDwell
     private(set) var phone: SimulatedPhone
-    /// How often both ends were compared and agreed.
+    /// The number of comparisons in which both ends agreed.
     private(set) var agreements = 0
     private var route: Drive
     private let clock: ManualClock
@@ -73,7 +73,7 @@ final class Bench {
     private let clockErrorMilliseconds: Int64
     private let driver = DriverID("jonas")
 
-    /// Everything is stopped and removed afterwards, whatever happened.
+    /// Runs `body` with a new bench. Afterwards everything is stopped and removed, even if `body` throws.
     static func with(
         _ seed: UInt64, _ clockErrorMilliseconds: Int64 = 0, _ body: (Bench) async throws -> Void
     ) async throws {
@@ -113,7 +113,7 @@ final class Bench {
         clock.advance(bySeconds: seconds)
     }
 
-    /// A second a step: the phone sees, decides, sends; then both ends are compared.
+    /// Drives in steps of one second. The phone reads its position, decides and sends. Then both ends are compared.
     func drive(through seconds: Range<Int>) async throws {
         for second in seconds {
             if second == 0 { try phone.take(.targeted(Drive.charger), at: phoneNow) }
@@ -135,7 +135,7 @@ final class Bench {
         try phone.restart(at: phoneNow, fix: route.fix(at: second, phoneClock: phoneNow))
     }
 
-    /// With a network, until the queue is empty.
+    /// Sends with a working network until the queue is empty.
     func flush(until seconds: Int) async throws {
         for second in 0..<seconds {
             try await send(over: .up, at: second)
@@ -175,8 +175,8 @@ final class Bench {
         return state
     }
 
-    /// The events that the server's fold was moved by are the phone's transitions, in order, each at its own moment.
-    /// An expiry that both ends noticed is in the list once.
+    /// Expects that the events that changed the server's state are the phone's transitions, in order, each at its own
+    /// time. An expiry that both ends noticed is in the list once.
     func expectSameTransitions() async throws {
         let applied = try await server.store.timeline(of: driver).filter { $0.verdict.transition == .applied }
         #expect(applied.map(\.name) == phone.transitions.map(\.event), "seed \(seed)")

@@ -1,5 +1,5 @@
-// The real parts of a server, wired as in App/Server/Wiring.swift, on a free loopback port and with a manual clock: an
-// hour of driving takes seconds, over real HTTP and with a real database.
+// The real parts of a server, wired as in App/Server/Wiring.swift, on a free loopback port. The clock is manual, so
+// that an hour of driving takes seconds, with real HTTP and a real database.
 
 import API
 import Engine
@@ -43,7 +43,7 @@ final class ServedDwell: Sendable {
         store = try SQLiteEventStore(
             path: "\(folder)/dwell.sqlite3", nowMilliseconds: clock.now.millisecondsSinceEpoch, digests: digests)
         let inForce = CurrentSettings(VersionedSettings(settings: settings, version: settings.version))
-        // Limits are counted by another clock, which does not run as fast as this drive.
+        // All rate limits are off. The limiter counts by real time, and the drive runs much faster than real time.
         let limits = RateLimits(
             sessionEvents: 0, preSessionEvents: 0, auth: 0, registrations: 0, reads: 0, windowSeconds: 60)
         let scope = TokenScope(issuer: "dwell", audience: "dwell")
@@ -85,7 +85,8 @@ final class ServedDwell: Sendable {
         url = "http://\(address)"
     }
 
-    /// The one thing that is not as it is in production: when a request came is read from the test's clock.
+    /// Returns the route with the only change from production: it reads the arrival time of a request from the test's
+    /// clock.
     private static func told(_ clock: ManualClock, _ route: Route) -> Route {
         var route = route
         route.responder = { [responder = route.responder] in responder(Self.told(clock, $0)) }
@@ -102,7 +103,7 @@ final class ServedDwell: Sendable {
         return request
     }
 
-    /// What the server's deadline service does when it wakes.
+    /// Stores the expiries that are due, as the server's expiry scheduler does when it wakes.
     func storeDueExpiries() async throws {
         try await deadlines.storeDueExpiries()
     }

@@ -1,5 +1,5 @@
-// An app as it ships: JourneyClient's engine and queue, with files for persistent data, and HTTP. After it is killed
-// only the files remain.
+// An app as it is released: JourneyClient's engine and queue, with files for persistent data, and HTTP. When the app is
+// killed, only the files remain.
 
 import Foundation
 import JourneyClient
@@ -8,12 +8,12 @@ import Simulation
 import TestSupport
 
 struct SimulatedPhone {
-    /// What the network does to one request.
+    /// The effect of the network on one request.
     enum Network {
         case up
-        /// Nothing gets out.
+        /// The request is not sent.
         case down
-        /// The request arrives; its answer does not.
+        /// The request arrives, but its response is lost.
         case losesAnswer
     }
 
@@ -28,7 +28,7 @@ struct SimulatedPhone {
     private let journalPath: String
     private let snapshotPath: String
 
-    /// - Parameter folder: for the phone's files.
+    /// - Parameter folder: the directory for the phone's files.
     init(
         driver: DriverID, token: String, transport: any Transport, folder: String, settings: Settings, seed: UInt64
     ) throws {
@@ -45,12 +45,12 @@ struct SimulatedPhone {
     var state: JourneyState { engine.state }
     var unsentCount: Int { queue.count }
 
-    /// - Parameter now: on the phone's clock.
+    /// - Parameter now: the time on the phone's clock.
     mutating func take(_ input: EngineInput, at now: Moment) throws {
         try follow(engine.handle(input, at: now), at: now)
     }
 
-    /// The app is killed: from here on nothing but its files. Then it is started, at that moment, with that position.
+    /// Kills the app, so that only its files remain, and starts it again at this time, with this position.
     mutating func restart(at now: Moment, fix: LocationFix?) throws {
         let stored = [UInt8](try Data(contentsOf: URL(fileURLWithPath: snapshotPath)))
         queue = try EventQueue(driver: driver, journal: FileEventJournal(path: journalPath))
@@ -59,7 +59,7 @@ struct SimulatedPhone {
         try follow(restored.outputs, at: now)
     }
 
-    /// Events first, snapshot second, as SessionEngine asks.
+    /// Stores the events first and then the snapshot, as SessionEngine requires.
     private mutating func follow(_ outputs: [EngineOutput], at now: Moment) throws {
         for output in outputs {
             switch output {
@@ -75,7 +75,8 @@ struct SimulatedPhone {
         "\(String(random.next(), radix: 16))-\(String(random.next(), radix: 16))"
     }
 
-    /// Sends what is due, until nothing is, or the network or the server says otherwise. Answers what was dropped.
+    /// Sends the events that are due until none is left, or the network or the server stops it. Returns the events that
+    /// were dropped.
     mutating func flush(at now: Moment, over network: Network) async -> [QueueOutput] {
         var dropped: [QueueOutput] = []
         while let attempt = queue.nextAttempt(at: now, accessToken: token) {
@@ -87,7 +88,7 @@ struct SimulatedPhone {
         return dropped
     }
 
-    /// The driver's state on the server; nil when there is no response.
+    /// Returns the driver's state on the server, or nil if there is no response.
     func askServer() async -> JSONValue? {
         let fields = [HTTPExchange.Field("Authorization", "Bearer \(token)")]
         let request = HTTPExchange.Request(method: "GET", path: "/native/session", fields: fields, body: [])

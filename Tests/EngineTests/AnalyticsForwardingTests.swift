@@ -1,4 +1,5 @@
-// Which events are forwarded, in which order and how often, and what happens when the service rejects them.
+// Tests of forwarding: the forwarded events, their order, the number of times each is sent, and what follows when the
+// service rejects events.
 
 import Engine
 import JourneyModel
@@ -64,7 +65,8 @@ import Testing
         #expect(await forwarding.round(&pace) == 120_000)
     }
 
-    /// An event that the service always rejects is isolated, dropped and counted; the others arrive.
+    /// The service rejects every request that contains one of the events. That event is isolated, dropped and counted,
+    /// and all other events arrive.
     @Test func oneBadEventNeverSinksItsNeighbours() async {
         feed.add(count: 450)
         service.answer { events in events.contains { $0.id == 300 } ? .refused(reason: "400") : .taken }

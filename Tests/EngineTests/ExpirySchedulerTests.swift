@@ -1,5 +1,6 @@
-// When the scheduler asks the store for expiries: only when one is due, in parts until all are stored, again after a
-// failure, and in time by the given clock. SQLiteStoreTests/DeadlineTests tests which expiries the store creates.
+// The scheduler requests expiries from the store only when one is due, in parts until all are stored, again after a
+// failure, and at the right time by the given clock. SQLiteStoreTests/DeadlineTests tests which expiries the store
+// creates.
 
 import JourneyModel
 import Logging
@@ -18,7 +19,7 @@ private final class ScriptedDeadlines: DeadlineStore {
     }
 
     let state: Mutex<State>
-    /// One element per part that was stored.
+    /// One element for each part that was stored.
     let parts: AsyncStream<Int>
     private let stored: AsyncStream<Int>.Continuation
 

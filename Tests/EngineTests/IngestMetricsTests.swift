@@ -1,4 +1,4 @@
-// What counts as a failed event, for alerts.
+// The outcomes that count as failed events in the metrics. Alerts are based on this count.
 
 import JourneyModel
 import PrometheusExport

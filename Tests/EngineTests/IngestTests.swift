@@ -1,5 +1,5 @@
-// When an event is charged to its driver, in which order the ports are called, what is refunded, and that a full
-// window never hides a stored event (contract, sections 3 and 4).
+// Tests of Ingest: the charges and refunds of a driver's rate limit, and the order in which the ports are called. A
+// driver over the limit still gets the results of events that are stored already (contract, sections 3 and 4).
 
 import Engine
 import JourneyModel
@@ -56,7 +56,8 @@ struct IngestTests {
         #expect(admission.calls == [.admit("k1"), .recordRepeated("k1")])
     }
 
-    /// The other one may be refused yet, and get its charge back.
+    /// The key is known because another event was charged under it. That event may still be rejected and its charge
+    /// refunded, so the new event is charged itself.
     @Test func aNewEventThatCameInOnTheChargeOfAnotherPaysForItself() async {
         let admission = ScriptedAdmission([.known])
         _ = await ingest(ScriptedStore([.stored(Self.stored)]), admission)
@@ -117,7 +118,8 @@ struct IngestTests {
     @Test func aBatchIsChargedAndAnsweredEventByEvent() async {
         let store = ScriptedStore(
             [.stored(Self.stored), .sessionNotFound], known: ["k4": .replayed(Self.stored)])
-        // The third gives its charge back, and those without one ask again: in vain.
+        // The charge of the third event is refunded. The uncharged events then ask for admission again and are rejected
+        // again.
         let admission = ScriptedAdmission([.admitted, .refused, .admitted, .refused, .refused, .refused])
         let answers = await ingest(store, admission).ingest(
             ["k1", "k2", "k3", "k4"].map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now
@@ -141,7 +143,8 @@ struct IngestTests {
         #expect(answers[6].outcome == .replayed(Self.stored))
     }
 
-    /// For the refolds of earlier late events. Were it tried again, a batch could ask the store for as long as they are owed.
+    /// The store rejects an event while the driver owes charges for the refolds of earlier late events. If Ingest tried
+    /// it again, a batch could call the store until these charges are paid.
     @Test func anEventThatTheStoreRateLimitsIsRefundedAndNotTriedAgain() async {
         let store = ScriptedStore([.rateLimited, .stored(Self.stored)])
         let admission = ScriptedAdmission([.admitted, .admitted])

@@ -1,5 +1,5 @@
-// Who can open a stream and who is woken: at most four streams per driver and a thousand in total, released slots, and
-// wake-ups that only mean that there may be changes.
+// Tests of streams: a driver may open at most four and all drivers together a thousand, a closed stream releases its
+// slot, and a commit wakes the streams of its drivers. A wake-up only means that there may be changes.
 
 import JourneyModel
 import Logging
@@ -9,7 +9,7 @@ import Testing
 
 @testable import Engine
 
-/// Answers news as it is told; nothing else is asked.
+/// A reader that returns the scripted committed changes, one per call. The other results are empty.
 private final class ScriptedChanges: JourneyReader {
     let answers: Mutex<[CommittedChanges]>
     let awaitingRefold: Mutex<Set<DriverID>>
@@ -52,7 +52,7 @@ struct JourneyStreamsTests {
             journeys: ScriptedChanges(news), logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
     }
 
-    // MARK: Places
+    // MARK: Limits on open streams
 
     @Test func `a fifth stream of a driver waits for the oldest to be a minute old, and replaces it`() async throws {
         let streams = streams()
@@ -102,7 +102,7 @@ struct JourneyStreamsTests {
         #expect(throws: JourneyStreams.Refusal.closed) { try streams.open(other, at: clock.now) }
     }
 
-    // MARK: News
+    // MARK: Wake-ups
 
     @Test(.timeLimit(.minutes(1))) func `commits wake the streams of their drivers, once however many there were`()
         async throws
@@ -167,7 +167,7 @@ struct JourneyStreamsTests {
         try await streams.wakeRefolded()
         #expect(journeys.refoldLookups.withLock { $0 } == 3)
 
-        // One that is opened later may have read the journey before.
+        // A stream that is opened later may have read the journey before the refold, so it is woken too.
         let later = try streams.open(one, at: clock.now)
         try await streams.wakeRefolded()
         streams.close()

@@ -1,5 +1,5 @@
-// How retention runs: in small steps, in the order of drivers, within its limits, to the end.
-// SQLiteStoreTests/RetentionTests tests what a step deletes.
+// Tests of a retention round: it works in small steps, in the order of drivers and within its limits, until nothing is
+// left to delete. SQLiteStoreTests/RetentionTests tests what a step deletes.
 
 import JourneyModel
 import Logging
@@ -91,7 +91,7 @@ struct RetentionServiceTests {
             forwarded: { () throws(StoreFailure) in forwarded })
     }
 
-    /// Three drivers whose events came in turn.
+    /// Returns events that arrived from three drivers in turn.
     private func events(_ count: Int) -> [AgedEvent] {
         (1...Int64(count)).map { AgedEvent(id: $0, driver: $0 % 3, correctedAt: .sample.advanced(bySeconds: -Int($0))) }
     }
@@ -127,7 +127,7 @@ struct RetentionServiceTests {
         #expect(state.steps.isEmpty)
         #expect(state.auditSteps == [RetentionService.stepMax, 70 - RetentionService.stepMax])
         #expect(state.askedForRegistrations == [0, Int64(RetentionService.partMax)])
-        // Sessions that were looked at are not read again every hour.
+        // Registrations that one round has read are not read again in the next hourly round.
         _ = try await keeping.round()
         #expect(store.state.withLock(\.askedForRegistrations).last == Int64(RetentionService.partMax))
     }

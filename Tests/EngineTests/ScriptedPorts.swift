@@ -1,4 +1,4 @@
-// Scripted ports that record their calls, so that a test can check the order in which Ingest calls them.
+// Scripted ports record their calls, so that a test can check the order in which Ingest calls them.
 
 import Engine
 import JourneyModel
@@ -52,7 +52,7 @@ final class ScriptedStore: EventStore {
         }
     }
 
-    /// Look-ups of many at once.
+    /// The number of calls that look up several events at once.
     var readsOfMany: Int { state.withLock { $0.readsOfMany } }
 
     func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome {

@@ -1,5 +1,5 @@
-// Runs every input of Fuzz/Corpus through its fuzz target, so that earlier findings and seeds are tested in every run.
-// A target that throws has found a violated promise; a crash ends the run.
+// Runs every input of Fuzz/Corpus through its fuzz target, so that seeds and earlier findings are tested in every run.
+// A target throws if it finds that a promise is violated. A crash ends the run.
 
 import Foundation
 import FuzzTargets

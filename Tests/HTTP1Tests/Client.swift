@@ -5,7 +5,7 @@ import HTTP1
 
 let dateText = "Sun, 06 Nov 1994 08:49:37 GMT"
 
-/// A request as the tables write it: `POST /path?query <content> [Trailer: value]`.
+/// Returns a request in the notation of the tables: `POST /path?query <content> [Trailer: value]`.
 func describe(_ head: RequestHead, content: [UInt8], trailers: Fields) -> String {
     var text = "\(head.method.rawValue) \(head.path)"
     if let query = head.query { text += "?\(query)" }
@@ -18,17 +18,18 @@ struct Client: ~Copyable {
     var connection: ServerConnection
     private(set) var outcomes: [Outcome] = []
     private(set) var output: [UInt8] = []
-    /// Every head that was handed out, in order.
+    /// Every request head that the connection returned, in order.
     private(set) var heads: [RequestHead] = []
     private(set) var contents: [[UInt8]] = []
-    /// What the connection said last.
+    /// The event that the connection returned last.
     private(set) var lastEvent = ServerConnection.Event.needMoreData
 
     init(limits: Limits = Limits()) {
         connection = ServerConnection(limits: limits)
     }
 
-    /// Delivers the pieces one after the other and whatever they bring about, then the end of the stream.
+    /// Delivers the pieces one after the other, then the end of the stream. Handles all resulting events after each
+    /// delivery.
     mutating func run(_ pieces: [ArraySlice<UInt8>]) {
         for piece in pieces {
             piece.withUnsafeBytes { connection.receive($0) }
@@ -74,7 +75,7 @@ struct Client: ~Copyable {
 }
 
 extension Outcome {
-    /// The bytes that this outcome puts on the wire.
+    /// The bytes of the response for this outcome.
     var answer: String {
         switch self {
         case .served(let request):
@@ -94,7 +95,7 @@ extension Outcome {
 
     private func body(_ request: String) -> String { request.hasPrefix("HEAD ") ? "" : "ok" }
 
-    /// RFC 9110 section 15 and RFC 6585 section 5.
+    /// The reason phrases of RFC 9110 section 15 and RFC 6585 section 5.
     private static let phrases = [
         400: "Bad Request", 413: "Content Too Large", 414: "URI Too Long", 417: "Expectation Failed",
         431: "Request Header Fields Too Large", 501: "Not Implemented", 505: "HTTP Version Not Supported",

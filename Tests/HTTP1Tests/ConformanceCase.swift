@@ -1,4 +1,4 @@
-// One line of the conformance tables: the bytes that a client sends and the required response, with the section that
+// A row of the conformance tables: the bytes that a client sends and the required response, with the section that
 // requires it. The tests and docs/http-conformance.md use the same tables.
 
 import Testing
@@ -11,7 +11,7 @@ struct ConformanceCase: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { "\(section): \(name)" }
 
-    /// `input` is written as text of U+0000 to U+00FF, each standing for one byte.
+    /// Creates a case. Each character of `input`, from U+0000 to U+00FF, stands for one byte.
     init(_ section: String, _ name: String, _ input: String, _ outcomes: Outcome...) {
         self.section = section
         self.name = name
@@ -20,17 +20,17 @@ struct ConformanceCase: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// What becomes of one request. Served requests are written as `describe` writes them.
+/// The required result for one request. A served request is written in the notation of `describe`.
 enum Outcome: Hashable, Sendable {
-    /// Gets 200, and the connection stays open.
+    /// Answered 200; the connection stays open.
     case served(String)
-    /// The same for HTTP/1.0, with `Connection: keep-alive` in the response.
+    /// Answered 200 with `Connection: keep-alive`, as HTTP/1.0 needs; the connection stays open.
     case servedAndKept(String)
-    /// Answered 200 with `Connection: close`; nothing after it is read.
+    /// Answered 200 with `Connection: close`; the server ignores the bytes after the request.
     case servedLast(String)
-    /// Answered with that status and `Connection: close`; nothing after it is read.
+    /// Answered with the given status and `Connection: close`; the server ignores all further bytes.
     case refused(Int)
-    /// Not complete: no answer.
+    /// Not answered, because the request is incomplete.
     case incomplete
 
     var goesOn: Bool {
@@ -45,24 +45,24 @@ func bytes(_ text: String) -> [UInt8] {
     text.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
 }
 
-// MARK: - Shapes that many cases share
+// MARK: - Requests that many cases share
 
-/// A GET with those field lines after Host.
+/// Returns a GET with these field lines after Host.
 func get(fields: String) -> String { "GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n" }
 
-/// A GET of that target.
+/// Returns a GET with this target.
 func get(_ target: String) -> String { "GET \(target) HTTP/1.1\r\nHost: a\r\n\r\n" }
 
-/// A GET with that Host value.
+/// Returns a GET with this Host value.
 func get(host: String) -> String { "GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n" }
 
-/// A request whose first line is that.
+/// Returns a request with this request line.
 func line(_ requestLine: String) -> String { "\(requestLine)\r\nHost: a\r\n\r\n" }
 
-/// A POST with those field lines after Host, then that content.
+/// Returns a POST with these field lines after Host, followed by the content.
 func post(_ fields: String, _ content: String = "") -> String {
     "POST / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n\(content)"
 }
 
-/// A POST in chunked coding.
+/// Returns a POST in chunked coding.
 func chunked(_ content: String) -> String { post("Transfer-Encoding: chunked\r\n", content) }

@@ -1,5 +1,5 @@
-// docs/http-conformance.md is generated from the tables of the tests; this test fails if it is outdated.
-// To generate it: WRITE_DOCS=1 make test-one TEST=ConformanceDocumentTests
+// docs/http-conformance.md is generated from the tables of the tests. This test fails if the file is outdated.
+// Generate it with: WRITE_DOCS=1 make test-one TEST=ConformanceDocumentTests
 
 import Foundation
 import Testing
@@ -18,7 +18,7 @@ import Testing
         #expect(written == page, "run with WRITE_DOCS=1")
     }
 
-    /// A table that is tested and not listed in `sections` would be missing from the page.
+    /// A table that is tested but not listed in `sections` would be missing from the page.
     @Test func thePageNamesEveryCase() {
         let page = Self.page()
         let names = ConformanceTests.cases.map(\.name) + ResponseCases.all.map(\.name)
@@ -90,7 +90,8 @@ import Testing
 
     private static func cell(_ text: String) -> String { text.replacingOccurrences(of: "|", with: "\\|") }
 
-    /// Bytes as a code span: control characters and bytes above ASCII escaped, runs and long inputs cut short.
+    /// Returns the bytes as a code span. Control characters, bytes above ASCII and Markdown characters are escaped.
+    /// Inputs longer than 150 bytes are cut off.
     private static func code(_ bytes: [UInt8]) -> String {
         let limit = 150
         var text = ""

@@ -1,6 +1,6 @@
-// Every case of the tables, delivered in one piece, split in two at every byte, byte by byte, and followed by another
-// request: events and response bytes are always those of the table. After a request that leaves the connection open
-// the next one is served; after any other there is no further response.
+// Delivers every case of the tables in one piece, split in two at every byte, byte by byte, and followed by another
+// request. The outcomes and response bytes must always be those of the table. If the connection stays open after a
+// request, the next request is served; otherwise there is no further response.
 
 import HTTP1
 import Testing
@@ -37,7 +37,8 @@ import Testing
         #expect(Set(names).count == names.count)
     }
 
-    /// Every place to cut; of long inputs a spread, and all near the end, where their limits lie.
+    /// Returns the positions at which to split an input: every position of a short input. For a long input, about 50
+    /// evenly spaced positions and each of the last 60, which are near the limits.
     private func cuts(_ count: Int) -> [Int] {
         guard count > 1200 else { return Array(0...count) }
         return Array(stride(from: 0, to: count - 60, by: count / 50)) + Array((count - 60)...count)

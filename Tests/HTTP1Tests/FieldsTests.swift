@@ -1,4 +1,4 @@
-// Fields: repeats and order are kept, names compare without regard to case.
+// Fields keep repeated lines and their order. Names are compared without regard to case.
 
 import HTTP1
 import Testing
@@ -8,7 +8,8 @@ import Testing
         let fields = Fields([("Content-Type", "a"), ("X_Y", "b"), ("K", "c")])
         #expect(fields.first("content-TYPE") == "a")
         #expect(fields.first("Content-Typ") == nil)
-        // "_" and DEL differ by the bit that tells cases apart; KELVIN SIGN folds to k in Unicode only.
+        // "_" and DEL differ in the bit that distinguishes upper and lower case. The Kelvin sign folds to "k" in
+        // Unicode only.
         #expect(fields.first("X\u{7F}Y") == nil)
         #expect(fields.first("\u{212A}") == nil)
     }

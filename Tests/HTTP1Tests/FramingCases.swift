@@ -149,7 +149,7 @@ enum FramingCases {
             .refused(400)),
     ]
 
-    /// A trailer line of that many bytes.
+    /// Returns a trailer line of `bytes` bytes, including its CRLF.
     private static func trailer(bytes: Int) -> String { "X: " + String(repeating: "a", count: bytes - 5) + "\r\n" }
 
     static let trailers: [ConformanceCase] = [

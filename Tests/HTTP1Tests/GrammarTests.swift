@@ -1,4 +1,4 @@
-// The byte sets, checked against the grammar they quote, for all 256 bytes.
+// Checks each byte set for all 256 bytes against the grammar that the test quotes.
 
 import Testing
 
@@ -33,7 +33,8 @@ import Testing
         }
     }
 
-    /// Eight bytes are looked at together: every byte at every place of values around that length.
+    /// The implementation checks eight bytes at a time. This test puts every byte at every position of values of about
+    /// that length.
     @Test func aValueIsOnlyAsGoodAsEachOfItsBytes() {
         for length in [1, 7, 8, 9, 17] {
             for place in 0..<length {

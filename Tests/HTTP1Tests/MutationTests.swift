@@ -1,13 +1,14 @@
-// Randomly damaged requests, from a printed seed. For every input: splitting it differently changes neither outcomes
-// nor responses; nothing follows a rejection; and an accepted request, written in its plainest form, is accepted as
-// the same request, which is what a second server behind this one would see.
+// Randomly damaged requests, from a printed seed. Three properties hold for every input. Splitting it differently
+// changes neither outcomes nor responses. Nothing follows a rejection. An accepted request, written in its plainest
+// form, is accepted as the same request: a second server behind this one would see that form.
 
 import HTTP1
 import TestSupport
 import Testing
 
 @Suite struct MutationTests {
-    /// Change it to look elsewhere; a failure names its round, which with the seed names its input.
+    /// The seed of all inputs. Change it to test other inputs. A failure reports its round; the seed and the round
+    /// determine the input.
     static let seed: UInt64 = 0x9112_9110
 
     @Test(arguments: 0..<20) func anySplitGivesTheSameEvents(_ block: Int) {
@@ -70,7 +71,7 @@ import Testing
         }
     }
 
-    /// The request as a proxy would send it on: origin-form, one Host, content by its length.
+    /// Returns the request as a proxy would forward it: origin-form, one Host field, content with Content-Length.
     private func rewritten(_ head: RequestHead, _ content: [UInt8]) -> [UInt8] {
         let safe = bytes("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/*")
         var target = ""
@@ -88,7 +89,7 @@ import Testing
 
 // MARK: - Inputs
 
-/// The bytes that parsers trip over.
+/// Byte sequences that often break parsers.
 private let dictionary: [[UInt8]] = [
     "\r", "\n", "\r\n", "\r\n\r\n", " ", "\t", ":", ",", ";", "\u{00}", "\u{0B}", "\u{7F}", "\u{FF}", "0", "1", "5",
     "-", "+", "%", "%2F", "%2e", "%00", "/", "..", "?", "#", "*", "chunked", "Chunked", "gzip", "close", "\"",

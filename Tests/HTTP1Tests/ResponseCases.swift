@@ -9,7 +9,7 @@ struct ResponseCase: Sendable, CustomTestStringConvertible {
     /// The complete request.
     var request: String
     var response: Answer
-    /// All that the client gets.
+    /// All bytes that the client receives.
     var expected: String
 
     var testDescription: String { "\(section): \(name)" }
@@ -23,7 +23,7 @@ struct ResponseCase: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// What the server does.
+/// The response that the server sends.
 enum Answer: Sendable {
     case whole(Int, [(String, String)], String, close: Bool)
     case stream(Int, [(String, String)], [String])

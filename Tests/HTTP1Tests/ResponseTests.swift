@@ -1,4 +1,4 @@
-// Every response of the table, as the bytes that a client gets.
+// Compares every response of the table with the bytes that the client receives.
 
 import HTTP1
 import TestSupport
@@ -26,7 +26,8 @@ import Testing
         #expect(connection.phase == (connection.mustClose ? .closed : .idle))
     }
 
-    /// Fields made of what breaks lines: the head still has one line for each good name, and ends where it should.
+    /// Fields made of bytes that could break a line: the head still has exactly one line for each field with a valid
+    /// name, and ends at the right position.
     @Test func noFieldEndsALineEarly() {
         let parts = ["a", "\r", "\n", "\r\n", "\r\n\r\n", "\u{00}", ":", " ", "\u{85}", "\u{2028}", "\u{E9}", "X: y"]
         var random = SeededRandom(seed: MutationTests.seed)
@@ -40,7 +41,8 @@ import Testing
             connection.encode(status: .ok, fields: Fields(fields), dateText: dateText, into: &output)
             let kept = fields.filter { $0.0 == "aa" }.count
             let lines = output.split(separator: 0x0A, omittingEmptySubsequences: false)
-            // Status line, Date, Content-Length, Connection, the empty line, and nothing after it.
+            // Besides the kept fields: status line, Date, Content-Length, Connection, the empty line, and the empty
+            // rest after the last line feed.
             #expect(lines.count == kept + 6, "\(fields)")
             #expect(lines.dropLast().allSatisfy { $0.last == 0x0D && $0.dropLast().allSatisfy { $0 != 0x0D } })
             #expect(!output.contains(0), "\(fields)")

@@ -1,4 +1,5 @@
-// The state machine itself: what its owner gets between the bytes, and that mistakes of the owner do no harm.
+// Tests of the state machine itself: the events it returns as bytes arrive, and that incorrect calls by its owner do no
+// harm.
 
 import HTTP1
 import Testing
@@ -251,7 +252,7 @@ import Testing
         }
     }
 
-    // What #expect cannot call on a value that changes.
+    // Wrappers for mutating calls, which #expect cannot make directly.
 
     private func next() -> ServerConnection.Event { connection.nextEvent() }
 

@@ -1,5 +1,5 @@
-// Request smuggling and splitting, under the published names of the attacks (RFC 9112, section 11.2). Each contains a
-// request for /smuggled where another server might find it; this server never does.
+// Request smuggling and splitting, under the published names of the attacks (RFC 9112 section 11.2). Each input
+// contains a request for /smuggled that another server might find. This server must never find it.
 
 enum SmugglingCases {
     private static let hidden = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -62,7 +62,7 @@ enum SmugglingCases {
             post("Content-Length: 5\r\nConnection: close\r\n", "hello") + hidden, .servedLast("POST / <hello>")),
     ]
 
-    /// The attack, with a whole request behind it.
+    /// Returns a case with the attack, followed by a whole hidden request.
     private static func attack(_ name: String, _ input: String, _ status: Int) -> ConformanceCase {
         ConformanceCase("9112 11.2", name, input + hidden, .refused(status))
     }

@@ -1,5 +1,5 @@
-// Web pages of other origins (Fetch standard, HTTP-CORS protocol): what they may read of every answer, whoever made it,
-// and what a preflight is answered with.
+// Web pages of other origins (Fetch standard, HTTP-CORS protocol): which responses such a page may read, including
+// error responses, and the response to a preflight request.
 
 import Testing
 
@@ -47,7 +47,7 @@ import Testing
     @Test func `every answer can be read by a page that is allowed, and by no other`() async throws {
         let routes: [Route] = [.hello, .echo]
         try await withServer(routes, Self.configuration("http://localhost:5173", Self.page)) { test in
-            // Answers that end the connection come last.
+            // The requests whose responses close the connection come last.
             let requests: [(request: String, status: Int)] = [
                 ("GET /hello HTTP/1.1\r\n\(host)", 200), ("HEAD /hello HTTP/1.1\r\n\(host)", 200),
                 ("GET /nowhere HTTP/1.1\r\n\(host)", 404), ("DELETE /hello HTTP/1.1\r\n\(host)", 405),

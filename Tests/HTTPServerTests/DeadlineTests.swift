@@ -1,5 +1,5 @@
-// Clients that are slow, silent or greedy: each of them is let go in bounded time and memory. Timeouts are shortened;
-// what is asserted is which one applies and what the client is told.
+// Slow, silent or greedy clients: the server closes each of them after a bounded time, using bounded memory. The tests
+// shorten the timeouts and check which timeout applies and which response the client gets.
 
 import Synchronization
 import Testing
@@ -43,7 +43,8 @@ import Testing
         }
     }
 
-    /// Shipped phones drop an event for a 408 (docs/decisions/late-requests.md).
+    /// A head that may belong to an event must not get 408, because shipped phones drop an event after a 408
+    /// (docs/decisions/late-requests.md).
     @Test(arguments: ["POST /echo HTTP/1.1\r\n", "POST /ec", "DELETE /echo HTTP/1.1\r\nHost: "])
     func `a head that stalls is answered 503 when it may be an event's`(start: String) async throws {
         try await withServer([.echo], .test.with(\.headTimeoutMilliseconds, 100)) { test in
@@ -96,7 +97,8 @@ import Testing
             await #expect(throws: TransportError.reset) {
                 while true { try await client.send(requests) }
             }
-            // What was served fits the kernel's two socket buffers and one output buffer, a few MB each.
+            // The responses of all served requests fit into the kernel's two socket buffers, a few MB each, and the
+            // server's output buffer.
             #expect(served.load(ordering: .relaxed) < 500)
         }
     }
@@ -121,7 +123,7 @@ import Testing
             let second = try await test.connect()
             let body = String(repeating: "b", count: 500)
             let request = "POST /echo HTTP/1.1\r\n\(host)Content-Length: 500\r\n\r\n\(body)"
-            // The first one's bytes have arrived when the second one is refused.
+            // The second request is refused while the first one's body, which has arrived, is in memory.
             let deadline = Deadline.inSeconds(5)
             var status = 200
             var client = second
@@ -145,7 +147,7 @@ import Testing
                 clients.append(client)
                 try await client.send("GET /hello HTTP/1.1\r\n\(host)a: \(String(repeating: "a", count: 30_000))")
             }
-            // 16 heads of 30 KB do not fit. Those that do are served to their end, the others are told so.
+            // 16 heads of 30 KB exceed the budget. Heads within the budget are served; the others are answered 503.
             var statuses: [Int] = []
             for client in clients {
                 try? await client.send("\r\n\r\n")
@@ -154,7 +156,7 @@ import Testing
                 if answer.status == 503 { #expect(answer.fields.first("Retry-After") == "1") }
             }
             #expect(Set(statuses) == [200, 503])
-            // What they held was given back.
+            // All heads have returned their bytes to the budget, so another one fits.
             let late = try await test.connect()
             let head = "GET /hello HTTP/1.1\r\n\(host)a: \(String(repeating: "a", count: 30_000))\r\n\r\n"
             #expect(try await late.exchange(head).status == 200)
@@ -164,7 +166,7 @@ import Testing
     @Test func `answers that nobody takes share a budget: without room a client takes its answer at once or goes`()
         async throws
     {
-        // More than the kernel takes from the server for a client that does not read.
+        // The kernel buffers less than this response for a client that does not read.
         let big = [UInt8](repeating: 1, count: 16 << 20)
         let route = Route(.get, "/big") { _ in Response(status: .ok, body: .bytes(big)) }
         try await withServer([route, .hello], .test.with(\.bufferedBytesMax, 20 << 20)) { test in
@@ -174,7 +176,8 @@ import Testing
             #expect(try await first.begins())
             let second = try await test.connect()
             try await second.send(request)
-            // It has to wait, and is let go long before the stall timeout of 30 s.
+            // The second response exceeds the shared budget, so it cannot wait in memory: the server closes the
+            // connection long before the stall timeout of 30 s.
             await #expect(throws: (any Error).self) { try await second.answer() }
             let third = try await test.connect()
             #expect(try await third.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n").status == 200)
@@ -213,7 +216,8 @@ import Testing
                 usleep(10_000)
                 return .response(Response(status: .ok))
             })
-        // Longer than a run of responses without a turn of the others, which takes 640 ms.
+        // The idle timeout is shorter than one time slice of this connection: the loop serves 64 requests of 10 ms
+        // each, 640 ms, before it serves other connections.
         try await withServer([route], .test.with(\.idleTimeoutMilliseconds, 500)) { test in
             let client = try await test.connect()
             try await client.send(String(repeating: "GET /busy HTTP/1.1\r\n\(host)\r\n", count: 70))

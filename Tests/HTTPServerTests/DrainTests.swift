@@ -1,5 +1,5 @@
-// SIGTERM's half of the contract (section 7): accepting stops, requests on open connections are still answered, with
-// Connection: close, and the server is done in time.
+// The drain that SIGTERM starts (contract, section 7): the server stops accepting, still answers requests on open
+// connections, with Connection: close, and finishes within the time limit.
 
 import Testing
 
@@ -9,13 +9,13 @@ import Testing
 
 @Suite struct DrainTests {
     @Test func `an open connection gets one more answer, with close; nobody new is let in`() async throws {
-        // A connect that meets a listener as it closes may be tried again by the kernel after a second: by then the open
-        // connection must not have been closed for being idle.
+        // If a client connects at the moment that the listener closes, the kernel may retry the connect after a second.
+        // The drain must not close the open connection as idle before that.
         try await withServer([.hello], .test.with(\.drainIdleMilliseconds, 4_000)) { test in
             let open = try await test.connect()
             _ = try await open.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")
             let draining = Task { await test.server.drain(withinSeconds: 5) }
-            // Refused once the listeners are closed.
+            // Once the listeners are closed, connecting fails.
             let deadline = Deadline.inSeconds(5)
             while !deadline.hasPassed, let client = try? await test.connect() { client.connection.close() }
             await #expect(throws: TransportError.self) { try await test.connect() }

@@ -1,5 +1,5 @@
-// Whole exchanges over loopback sockets: keep-alive, pipelining, bodies, 100-continue, HEAD, refusals, and what every
-// answer carries. Expectations are RFC 9110's, RFC 9112's and the contract's section 7.
+// Whole exchanges over loopback sockets: keep-alive, pipelining, bodies, 100-continue, HEAD, rejections, and the fields
+// of every response. The expected results follow RFC 9110, RFC 9112 and the contract's section 7.
 
 import Testing
 
@@ -109,7 +109,7 @@ import Testing
             for framing in ["Content-Length: 8000000", "Transfer-Encoding: chunked"] {
                 let client = try await test.connect()
                 try await client.send("POST /echo HTTP/1.1\r\n\(host)\(framing)\r\n\r\n")
-                // As a client that reads only after it has sent everything.
+                // This client reads nothing until it has sent the whole body.
                 let bytes = [UInt8](repeating: UInt8(ascii: "a"), count: 1 << 20)
                 for _ in 0..<8 {
                     if framing.hasPrefix("T") { try await client.send("100000\r\n") }

@@ -1,5 +1,6 @@
-// A client that goes away: what its handler waits for ends at once, for a TCP client that resets as for a Unix one that
-// closes; a client that only ended its own side is answered; and what a stream can tell of both.
+// Clients that go away. When a TCP client resets its connection or a Unix socket client closes it, whatever the handler
+// waits for ends at once. A client that only closed its sending side still gets its response. A streamed body is
+// told of both.
 
 import Synchronization
 import Testing
@@ -13,7 +14,7 @@ import Testing
 #endif
 
 @Suite(.timeLimit(.minutes(1))) struct GoneClientTests {
-    /// A handler that waits for an hour, or until its task is cancelled.
+    /// A handler that waits for an hour or until its task is cancelled.
     private struct Waiting: Sendable {
         private let begun = AsyncStream<Void>.makeStream()
         private let ended = AsyncStream<Bool>.makeStream()
@@ -25,7 +26,7 @@ import Testing
 
         func hasBegun() async { for await _ in begun.stream { break } }
 
-        /// Once it has ended: whether that was by cancellation.
+        /// Waits until the handler has ended. Returns whether it was cancelled.
         func wasCancelled() async -> Bool {
             for await wasCancelled in ended.stream { return wasCancelled }
             return false
@@ -52,7 +53,8 @@ import Testing
 
     private static let unix = SocketAddress.unix(path: "/tmp/dwell-gone-\(getpid()).sock")
 
-    /// A server that listens on TCP and on a Unix socket, and clients whose close is a reset.
+    /// Runs the body with a server that listens on TCP and on a Unix socket, and with an event loop for clients whose
+    /// close resets the connection.
     private func withBoth(
         _ routes: [Route], _ body: (TestServer, EventLoopGroup) async throws -> Void
     ) async throws {
@@ -94,7 +96,8 @@ import Testing
             try await client.send("GET /slow HTTP/1.1\r\n\(host)\r\nGET /hello HTTP/1.1\r\n\(host)\r\n")
             for await _ in started { break }
             client.connection.shutdownWrite()
-            // The server's loops have seen the end by the time that they have served another client.
+            // When another client has been served, the server's loops have also seen that this client's sending side
+            // ended.
             let other = try await test.connect()
             _ = try await other.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")
             gate.reach()
@@ -160,7 +163,8 @@ import Testing
         }
     }
 
-    /// What it holds is given back, or a driver's places would fill up with clients that are gone.
+    /// A stream that ended releases the closure it registered with `whenClientEndsSending` and everything the closure
+    /// captures. Otherwise clients that are gone would use up the driver's limit of streams.
     @Test func `a stream that ended holds nothing of what it was told with`() async throws {
         let (released, releases) = AsyncStream<Void>.makeStream()
         final class Place: Sendable {
@@ -192,7 +196,7 @@ import Testing
 }
 
 extension Syscalls {
-    /// Closing resets the connection: RFC 9293's abort, which Linux does for a lingering time of 0.
+    /// Closing resets the connection (the ABORT call of RFC 9293): Linux does this when the linger time is 0.
     fileprivate static let resetting: Syscalls = {
         var calls = Syscalls.system
         calls.close = { descriptor in

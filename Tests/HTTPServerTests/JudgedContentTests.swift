@@ -1,5 +1,5 @@
-// Whether a request's content may come is asked when its head has: what is refused is not read, what is welcome is
-// counted as its sender's, by the memory that it takes.
+// A route's judge decides at the end of a request's head whether its content is accepted. Rejected content is not read.
+// Accepted content counts against the memory limit of the client that sent it, by the memory it occupies.
 
 import Synchronization
 import Testing
@@ -9,7 +9,8 @@ import Testing
 @testable import Sockets
 
 @Suite struct JudgedContentTests {
-    /// POST `/judged`: for who names himself in `Authorization`.
+    /// Returns a POST `/judged` route that accepts every request with an `Authorization` field. The field's value names
+    /// the client.
     private static func route(_ asked: Asked = Asked(), bodyBytesMax: Int = 1 << 20) -> Route {
         Route(
             .post, "/judged", bodyBytesMax: bodyBytesMax,
@@ -35,7 +36,7 @@ import Testing
         "POST /judged HTTP/1.1\r\n\(host)\(fields)Content-Length: \(length)\r\n\r\n"
     }
 
-    /// Polls for five seconds.
+    /// Polls until the condition holds. Throws after five seconds.
     private func eventually(_ holds: () -> Bool) async throws {
         let deadline = Deadline.inSeconds(5)
         while !holds() {
@@ -92,14 +93,15 @@ import Testing
     @Test func `one client's held bodies leave room for everybody else, and are counted by what they take`()
         async throws
     {
-        // Of 16 MiB two for one client: one body of a mebibyte, and what it is read with.
+        // With a budget of 16 MiB one client may hold 2 MiB: one body of 1 MiB and the buffer for reading it.
         try await withServer([Self.route()], .test.with(\.bufferedBytesMax, 16 << 20)) { test in
             let body = String(repeating: "a", count: (1 << 20) - 1)
             let holding = try await test.connect()
             try await holding.send(head(1 << 20, "Authorization: greedy\r\n"))
             try await holding.send(body)
             try await eventually { test.server.counts.bytesHeld > 1_000_000 }
-            // Not more than was announced, whatever an array that grows would like to take, beside one buffer of input.
+            // The memory held is at most the announced length plus one input buffer: the body's array does not
+            // over-allocate as it grows.
             #expect(test.server.counts.bytesHeld <= (1 << 20) + (256 << 10))
 
             let second = try await test.connect()

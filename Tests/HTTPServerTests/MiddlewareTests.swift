@@ -1,4 +1,5 @@
-// The middleware of every request: each by itself, the order of the list, and what is missing without one of them.
+// The middleware of every request: each one by itself, the order of the list, and what is missing when one of them is
+// left out.
 
 import CoreMetrics
 import PrometheusExport
@@ -28,7 +29,7 @@ import Testing
         return .handler(RegisteredRoute(route, index: 0))
     }
 
-    /// A route for everybody who sends `Authorization: me`.
+    /// A route that accepts requests with `Authorization: me` and rejects all others.
     private static let guarded = Route(
         .post, "/a",
         credential: CredentialCheck(
@@ -40,7 +41,7 @@ import Testing
                 .response(Response(status: request.fields.first("Authorization") == "me" ? .ok : .unauthorized))
             }))
 
-    /// The statuses of the route's responses: with the credential, without it.
+    /// Returns the statuses of the route's responses, first with the credential, then without it.
     private func statuses(_ route: Route) async -> [Status] {
         var statuses: [Status] = []
         for fields in [[("Authorization", "me")], []] {
@@ -58,7 +59,7 @@ import Testing
         }
     }
 
-    // MARK: - Each by itself
+    // MARK: - Each middleware by itself
 
     @Test func `a request id is the client's, if it is harmless, or a new one`() {
         var given = exchange(.noContent(Fields()), .get, [("X-Request-Id", "abc-1")])
@@ -228,7 +229,7 @@ import Testing
         #expect(handled.fields.first("X-Refused") == nil)
     }
 
-    // MARK: - The list
+    // MARK: - The list of middleware
 
     private func list(
         _ crossOrigin: CrossOrigin?, proxies: TrustedProxies = TrustedProxies(),
@@ -262,7 +263,7 @@ import Testing
         #expect(response.fields.first("Access-Control-Allow-Origin") == Self.page)
     }
 
-    /// Each is independent of the others: what one does is missing without it, and nothing else.
+    /// The middleware are independent of each other: leaving one out removes its effect and no other.
     @Test(arguments: 0..<9) func `each can be left out by itself`(leftOut: Int) async throws {
         let prometheus = PrometheusMetrics()
         var list = list(

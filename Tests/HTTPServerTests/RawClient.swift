@@ -1,4 +1,4 @@
-// What the tests of this folder share: a client that writes bytes as they are and reads answers by the book, and a
+// Shared by the tests of this directory: a client that sends raw bytes and parses responses as the RFCs require, and a
 // server with routes for it.
 
 import Logging
@@ -8,7 +8,7 @@ import Synchronization
 @testable import HTTPServer
 @testable import Sockets
 
-/// An answer as it came.
+/// A response as received.
 struct Answer: Equatable {
     var status: Int
     var fields: Fields
@@ -19,7 +19,7 @@ struct Answer: Equatable {
 
 struct UnexpectedEnd: Error {}
 
-/// One connection to the server under test. Every wait is bounded by five seconds.
+/// One connection to the server under test. Every wait ends after five seconds at the latest.
 final class RawClient {
     let connection: Connection
     private var received: [UInt8] = []
@@ -34,7 +34,7 @@ final class RawClient {
         try await connection.write(Array(text.utf8), until: .inMilliseconds(RawClient.patience))
     }
 
-    /// False at the end of the stream.
+    /// Reads more bytes. Returns false at the end of the stream.
     @discardableResult
     private func readMore() async throws -> Bool {
         let bytes = try await connection.read(until: .inMilliseconds(RawClient.patience))
@@ -59,7 +59,8 @@ final class RawClient {
         return Array(received[..<count])
     }
 
-    /// The next answer, interim ones included. `toHead`: it answers HEAD and has no content.
+    /// Reads the next response, which may be an interim one. Set `toHead` for the response to a HEAD request, which has
+    /// no content.
     func answer(toHead: Bool = false) async throws -> Answer {
         let status = Int(try await line().split(separator: " ")[1]) ?? 0
         var answer = Answer(status: status, fields: Fields(), body: [])
@@ -86,24 +87,24 @@ final class RawClient {
         return answer
     }
 
-    /// True when the first bytes of an answer are there; they are kept.
+    /// Waits for the first bytes of a response and keeps them. Returns false at the end of the stream.
     func begins() async throws -> Bool {
         try await readMore()
     }
 
-    /// Sends one request and reads its answer.
+    /// Sends one request and reads its response.
     func exchange(_ request: String) async throws -> Answer {
         try await send(request)
         return try await answer(toHead: request.hasPrefix("HEAD "))
     }
 
-    /// True when the server ended the connection and nothing was left unread before.
+    /// Returns true if the server ended the connection and no received bytes are left unread.
     func isAtEnd() async throws -> Bool {
         received.isEmpty ? try await !readMore() : false
     }
 }
 
-/// Keeps what was observed.
+/// An observer that records the completed requests.
 final class Observations: RequestObserver {
     private let requests = Mutex<[CompletedRequest]>([])
     var all: [CompletedRequest] { requests.withLock { $0 } }
@@ -113,7 +114,7 @@ final class Observations: RequestObserver {
     }
 }
 
-/// A server on a free port with two loops, and a way to connect to it.
+/// A running server on a free port, and a way to connect to it.
 struct TestServer {
     let server: Server
     let addresses: [SocketAddress]
@@ -123,7 +124,7 @@ struct TestServer {
     func connect() async throws -> RawClient { try await RawClient(addresses[0], loops) }
 }
 
-/// Runs a server for the time of the closure. Refusals are rendered as text: their detail.
+/// Runs a server during the closure. A rejection's body is its detail as plain text.
 func withServer(
     _ routes: [Route], _ configuration: ServerConfiguration = .test, _ body: (TestServer) async throws -> Void
 ) async throws {
@@ -147,7 +148,7 @@ func withServer(
 }
 
 extension ServerConfiguration {
-    /// A free port, and clients that linger are let go soon.
+    /// A configuration with a free port. Lingering connections are closed after 500 ms.
     static let test: ServerConfiguration = {
         var configuration = ServerConfiguration(addresses: [.ip(host: "127.0.0.1", port: 0)])
         configuration.lingerMilliseconds = 500

@@ -1,5 +1,5 @@
-// Requests that are answered from memory, without a task: everything that holds for a connection holds
-// for them too - order, turns, deadlines, drain, clients that do not read.
+// Requests that are answered from memory, without a task, follow the same rules as all others: response order, time
+// slices, deadlines, drain, and clients that do not read.
 
 import Testing
 
@@ -9,7 +9,7 @@ import Testing
 
 @Suite struct ResponsesFromMemoryTests {
     private static let large = [UInt8](repeating: 7, count: 4 << 20)
-    /// GET `/large`, more than a socket takes.
+    /// GET `/large`, whose response is larger than the socket's send buffer.
     private static let largeRoute = Route(
         .get, "/large", responder: { _ in .response(Response(status: .ok, body: .bytes(large))) })
 
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1))) func `an answer does not wait for the handler of the next request`() async throws {
-        // The first is answered by the loop, or by a task.
+        // The event loop answers the first of these requests itself; a task answers the second.
         for first in [
             "GET /hello HTTP/1.1\r\n\(host)\r\n", "POST /echo HTTP/1.1\r\n\(host)Content-Length: 5\r\n\r\nhello",
         ] {
@@ -89,7 +89,8 @@ import Testing
         }
     }
 
-    /// Each response is more than a socket takes, so that every one of them stalls, whichever way it was made.
+    /// Each large response exceeds the socket's send buffer, so each one stalls, whether it was answered from memory or
+    /// by a task.
     @Test func `responses from memory and of work keep their order when the client reads late`() async throws {
         let work = Route(.get, "/work") { _ in Response(status: .ok, body: .bytes(Self.large)) }
         try await withServer([Self.largeRoute, .hello, work]) { test in
@@ -122,7 +123,7 @@ import Testing
         try await withServer([.hello], .test.with(\.drainIdleMilliseconds, 50)) { test in
             let client = try await test.connect()
             try await client.send("GET /hello HTTP/1.1\r\n")
-            // The wait for the rest of the head began when it was not idle.
+            // At this point the connection waits for the rest of a head, so it is not idle when the wait begins.
             while test.server.counts.connectionsOpen < 1 { await Task.yield() }
             #expect(try await client.exchange("\(host)\r\n").text == "hello")
             let start = Deadline.now

@@ -1,4 +1,4 @@
-// Date and request id: values in, values out.
+// Tests of the Date field and of request ids.
 
 import Testing
 

@@ -1,5 +1,5 @@
-// Streamed response bodies: chunked to HTTP/1.1, to the connection's end for HTTP/1.0, nothing to HEAD; back-pressure;
-// and how a stream that breaks off looks to the client.
+// Streamed response bodies: chunked for HTTP/1.1, ended by closing the connection for HTTP/1.0, left out for HEAD. Also
+// back-pressure, and what a client sees of a stream that breaks off.
 
 import Synchronization
 import Testing
@@ -70,7 +70,8 @@ import Testing
             let client = try await test.connect()
             try await client.send("GET /endless HTTP/1.1\r\n\(host)\r\n")
             for await _ in ended { break }
-            // The kernel's two socket buffers, a few MB each; without waiting it would be gigabytes.
+            // The writer got no further than the kernel's two socket buffers, a few MB each. Without back-pressure it
+            // would have written gigabytes.
             #expect(written.load(ordering: .relaxed) < 64 << 20)
         }
     }

@@ -1,5 +1,6 @@
-// Who the client is behind proxies: X-Forwarded-For or Forwarded (RFC 7239), whichever they write,
-// believed from the right and only as far as those who wrote it are trusted; what a client forged itself never counts.
+// The client's address behind proxies, from X-Forwarded-For or Forwarded (RFC 7239), depending on which field the proxy
+// writes. The field is read from the right, and an entry is believed only if the host that wrote it is trusted. Entries
+// that the client forged have no effect.
 
 import Testing
 
@@ -9,26 +10,26 @@ import Testing
 @Suite struct TrustedProxiesTests {
     @Test(
         arguments: [
-            // Nobody is trusted: the field says nothing.
+            // No proxy is trusted, so the field is ignored.
             ([], "10.0.0.1", "1.2.3.4", "10.0.0.1"),
             (["10.0.0.0/8"], "10.0.0.1", "1.2.3.4", "1.2.3.4"),
             (["10.0.0.0/8"], "11.0.0.1", "1.2.3.4", "11.0.0.1"),
-            // What the client itself wrote in front is not believed.
+            // The client itself wrote the leftmost entry, which is not believed.
             (["10.0.0.0/8"], "10.9.9.9", "6.6.6.6, 1.2.3.4", "1.2.3.4"),
             (["10.0.0.0/8"], "10.9.9.9", "6.6.6.6, 1.2.3.4, 10.1.1.1", "1.2.3.4"),
             (["10.0.0.0/8"], "10.9.9.9", "garbage", "10.9.9.9"),
             (["10.0.0.0/8"], "10.9.9.9", "", "10.9.9.9"),
             (["10.0.0.0/8"], "10.9.9.9", "1.2.3.4, garbage, 10.1.1.1", "10.1.1.1"),
-            // RFC 9110 section 5.6.1: empty elements of a list are passed over.
+            // RFC 9110 section 5.6.1: empty list elements are skipped.
             (["10.0.0.0/8"], "10.9.9.9", ",1.2.3.4 , ,", "1.2.3.4"),
-            // All of them are proxies: the farthest.
+            // All addresses are trusted proxies: the client is the leftmost one.
             (["10.0.0.0/8"], "10.9.9.9", "10.1.1.1, 10.2.2.2", "10.1.1.1"),
             (["10.1.2.3/31"], "10.1.2.2", "1.2.3.4", "1.2.3.4"),
             (["10.1.2.3/31"], "10.1.2.4", "1.2.3.4", "10.1.2.4"),
             (["0.0.0.0/0"], "9.9.9.9", "1.2.3.4", "1.2.3.4"),
             (["fd00::/8"], "fd12::1", "2001:DB8::1", "2001:db8::1"),
             (["127.0.0.1"], "127.0.0.1", "::ffff:9.8.7.6", "9.8.7.6"),
-            // Some proxies write the port.
+            // Some proxies write the client's port, too.
             (["127.0.0.1"], "127.0.0.1", "9.8.7.6:54321", "9.8.7.6"),
             (["127.0.0.1"], "127.0.0.1", "[2001:db8::1]:54321", "2001:db8::1"),
             (["unix"], "", "1.2.3.4", "1.2.3.4"),
@@ -39,7 +40,7 @@ import Testing
         #expect(proxies.clientAddress(peer: peer, Fields([("X-Forwarded-For", field)])).text == expected)
     }
 
-    /// The first ones are RFC 7239's own examples (sections 4, 6, 7.1), behind a proxy on 127.0.0.1.
+    /// The first cases are the examples of RFC 7239 (sections 4, 6 and 7.1), sent by a proxy at 127.0.0.1.
     @Test(
         arguments: [
             ("for=\"_gazonk\"", "127.0.0.1"),
@@ -55,9 +56,10 @@ import Testing
             ("for=1.2.3.4,", "1.2.3.4"),
             (", ;for=1.2.3.4", "1.2.3.4"),
             ("for=\"1.2\\.3.4\"", "1.2.3.4"),
-            // The nearest proxy did not say whom it talked to.
+            // The nearest proxy wrote no `for` parameter.
             ("for=1.2.3.4, by=10.0.0.1", "127.0.0.1"),
-            // Not of the form: nobody can tell where the proxy's own part begins.
+            // The field is malformed, so the part that the proxy itself wrote cannot be separated from the client's
+            // part.
             ("for=\"1.2.3.4", "127.0.0.1"),
             ("for=\"6.6.6.6, for=1.2.3.4", "127.0.0.1"),
             ("for=", "127.0.0.1"),

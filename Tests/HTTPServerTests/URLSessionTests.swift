@@ -1,5 +1,6 @@
-// The client of Swift apps against the server, over loopback: keep-alive, uploads of a known and of an unknown length,
-// HEAD, many requests at once, a client that cancels. Elsewhere than on Apple's systems URLSession is libcurl's.
+// Tests the server with URLSession, the HTTP client of Swift apps, over loopback: keep-alive, uploads of known and
+// unknown length, HEAD, concurrent requests, a client that cancels. On other systems than Apple's, URLSession uses
+// libcurl.
 
 import Foundation
 import Synchronization

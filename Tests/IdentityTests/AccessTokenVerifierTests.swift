@@ -1,5 +1,5 @@
-// Which access tokens are accepted (contract, sections 6 and 8), and that every known way to forge or misuse one is
-// rejected. Attacks have the names of RFC 8725, if it names them.
+// Tests which access tokens are accepted (contract, sections 6 and 8), and that every known way to forge or misuse one
+// is rejected. Attacks have the names of RFC 8725 where it names them.
 
 import Crypto
 import Foundation
@@ -97,7 +97,8 @@ import Testing
     @Test func everyChangedByteIsNoticed() async throws {
         let verifier = await verifier(try hmacKey())
         let token = Array(crafted(payload: try payload()).utf8)
-        // The last character of the signature carries 4 bits that decode to nothing; a change there may be none.
+        // The last character of the signature carries 2 unused bits. A change of only these bits leaves the signature
+        // the same, so the loop leaves that character out.
         for index in token.indices.dropLast() {
             var changed = token
             changed[index] = changed[index] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
@@ -105,7 +106,7 @@ import Testing
         }
     }
 
-    // MARK: Form
+    // MARK: Malformed tokens
 
     @Test func everyTruncationIsRefused() async throws {
         let verifier = await verifier(try hmacKey())
@@ -157,7 +158,7 @@ import Testing
         }
     }
 
-    // MARK: At once
+    // MARK: Verification from memory
 
     @Test func memoryKnowsATokenThatWasVerifiedUntilItExpires() async throws {
         let verifier = await verifier(try hmacKey())
@@ -244,7 +245,7 @@ import Testing
         #expect(sessions.asked == 3)
     }
 
-    // MARK: One reading
+    // MARK: Duplicate members
 
     @Test(arguments: [
         #"{"sub":"driver-1","sub":"driver-2","iss":"dwell","aud":"dwell","iat":1,"exp":9999999999}"#,
@@ -283,7 +284,7 @@ import Testing
         #expect(try await refusal([:]) == .external)
         sessions.revoke("s-1")
         #expect(try await refusal(["sid": "s-1"]) == .revoked)
-        // What was good for a renewal is good for nothing else.
+        // A token that is accepted for a renewal is rejected for everything else.
         #expect(await IdentityTests.refusal(verifier, crafted(payload: try payload(["exp": now - 1]))) == .expired)
     }
 }

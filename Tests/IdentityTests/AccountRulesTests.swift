@@ -1,4 +1,4 @@
-// The rules of accounts, without a store.
+// Tests of the rules of accounts, without a store.
 
 import Crypto
 import Foundation
@@ -14,7 +14,8 @@ struct AccountRulesTests {
     @Test(arguments: [
         (nil, 0, RefreshRule.rotate), (0, 0, .repeat), (0, 10_000, .repeat), (0, 10_001, .reuse), (0, 99_999, .reuse),
         (0, 100_000, .expired), (nil, 100_000, .expired), (nil, 99_999, .rotate),
-        // A request that waited longer than the one after it; the clock was set back.
+        // The token was spent after `now`: 50 ms later because this request waited longer than the one that spent the
+        // token, or 10,001 ms later because the clock was set back.
         (50, 0, .repeat), (10_001, 0, .reuse),
     ])
     func `a refresh token`(spentAfter: Int64?, presentedAfter: Int64, expected: RefreshRule) {
@@ -24,7 +25,8 @@ struct AccountRulesTests {
         let now = at.advanced(byMilliseconds: presentedAfter)
         let unspent = StoredRefreshToken(expiresAt: at.advanced(byMilliseconds: 200_000), spentAt: nil)
         #expect(RefreshRule.judge(token, successor: unspent, at: now) == expected)
-        // A repeat whose successor was used is no repeat: two have the family.
+        // A repeat is accepted only while the successor is unspent. A spent successor shows that two parties use tokens
+        // of this family.
         let spent = StoredRefreshToken(expiresAt: unspent.expiresAt, spentAt: at)
         #expect(
             RefreshRule.judge(token, successor: spent, at: now) == (expected == .repeat ? .reuse : expected))
@@ -57,7 +59,8 @@ struct AccountRulesTests {
         #expect(judge(code, right, after: 600) == .expired)
         #expect(judge(code, Array(right.dropLast()) + [8]) == .wrong)
         #expect(judge(code, []) == .wrong)
-        // No code, and a guess whose digest is what the comparison is made with then.
+        // No code is stored. The guess has the digest of zeros that the comparison then uses instead of a code's
+        // digest.
         #expect(judge(nil, [UInt8](repeating: 0, count: 32)) == .wrong)
         #expect(judge(nil, right) == .wrong)
     }
@@ -72,9 +75,9 @@ struct AccountRulesTests {
                     network: network))
         }
         #expect(allows(own: 4) && !allows(own: 5))
-        // Whatever others guess.
+        // Guesses from other addresses do not count against an address that requested a code.
         #expect(allows(own: 4, others: 1000, othersInNetwork: 1000, network: 1000))
-        // A new code is good for a guess, however many were wrong before.
+        // After 25 wrong guesses for a number, the address has one guess for each new code.
         #expect(allows(own: 4, ownOfNumber: 24) && !allows(own: 1, ownOfNumber: 25))
         #expect(allows(own: 0, ownOfNumber: 1000))
         #expect(allows() && allows(others: 29) && !allows(others: 30))
@@ -155,7 +158,7 @@ struct AccountRulesTests {
             #expect(code.utf8.count == 6)
             for (place, digit) in code.enumerated() { seen[place].insert(digit) }
         }
-        // A digit that misses from one of the places in 2000 codes: one run in 10^90.
+        // Every digit occurs at every position. A correct generator fails this test in about one of 10^90 runs.
         #expect(seen.allSatisfy { $0 == Set("0123456789") })
     }
 

@@ -1,4 +1,4 @@
-// Sign-in sessions that a test revokes, and seeded randomness.
+// Scripted sign-in sessions, which a test revokes.
 
 import JourneyModel
 import Synchronization
@@ -24,19 +24,19 @@ final class ScriptedSessions: SignInSessions {
     }
 }
 
-/// Sessions that all live until `endsWhileAsked`, known without waiting.
+/// Sign-in sessions that are admitted without a lookup in the store. All are live until `endsWhileAsked` takes effect.
 final class AdmittedSessions: SignInSessions {
-    /// Of the tokens that `payload` makes with the session `s-1`.
+    /// The caller of the tokens that `payload` makes with the session `s-1`.
     let caller = Caller(driver: DriverID("driver-1"), signInSession: "s-1")
     private let state = Mutex((asked: 0, revocationEpoch: 0, endsNow: false, isLive: true))
 
     var asked: Int { state.withLock { $0.asked } }
     var revocationEpoch: Int? { state.withLock { $0.revocationEpoch } }
 
-    /// A session other than the requested ones.
+    /// Ends a session other than the one under test.
     func somethingEnds() { state.withLock { $0.revocationEpoch += 1 } }
 
-    /// After its answer was made and before it is heard.
+    /// Makes the session end during the next `judge`, after its result is determined and before it is returned.
     func endsWhileAsked() { state.withLock { $0.endsNow = true } }
 
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict {

@@ -1,5 +1,5 @@
-// The cache of usable tokens: which entries must not survive a revocation, in every interleaving with a read. The
-// store is scripted.
+// Tests of the cache of session statuses: no cached status survives a revocation, in any interleaving with a read of
+// the store. The store is scripted.
 
 import JourneyModel
 import Synchronization
@@ -20,7 +20,7 @@ struct SessionStatusCacheTests {
         }
     }
 
-    /// What memory alone says; nil when it is not enough.
+    /// Returns the result from memory alone, or nil if a lookup is needed.
     private func fromMemory(_ memory: SessionStatusCache, _ caller: Caller) -> Result<Bool, TokenRefusal>? {
         switch memory.judge(caller, issuedAt: 100) {
         case .admitted: .success(true)
@@ -69,7 +69,8 @@ struct SessionStatusCacheTests {
         #expect(store.asked == 3)
     }
 
-    /// The read begins, the session ends and the feed is read, then the read returns the old status.
+    /// The read begins, the session ends, the cache reads the feed of revocations, and then the first read returns the
+    /// old status.
     @Test func `an answer from before a revocation is not remembered`() async {
         let store = ScriptedSessionStatusStore(live: ["s-1"])
         let memory = SessionStatusCache(store: store)
@@ -78,7 +79,7 @@ struct SessionStatusCacheTests {
             store.end("s-1")
             await memory.catchUp()
         }
-        // This request was there before the session ended, and is answered as it was then.
+        // This request began before the session ended, so it may still be admitted.
         #expect(await refusal(memory, caller) == nil)
         #expect(await refusal(memory, caller) == .revoked)
         #expect(memory.count == 1)
@@ -137,7 +138,7 @@ struct SessionStatusCacheTests {
         #expect(await refusal(memory, external, issuedAt: 100) == nil)
         store.erase(external.driver, atSeconds: 100)
         await memory.catchUp()
-        // 60 s: as far ahead as another issuer's clock may be.
+        // 60 s: the lead that another issuer's clock may have.
         for issuedAt in [0, 99.5, 100, 100.999, 158, 160, 160.999] {
             #expect(await refusal(memory, external, issuedAt: issuedAt) == .revoked, "\(issuedAt)")
         }
@@ -170,7 +171,7 @@ struct SessionStatusCacheTests {
         #expect(store.asked == 1000)
     }
 
-    /// Concurrent readers and a revocation, many times: after the revocation returns, no token is admitted.
+    /// Repeats a revocation with concurrent readers 200 times: no token is admitted after the revocation has returned.
     @Test func `nobody is admitted after whoever revoked was answered`() async {
         for round in 0..<200 {
             let store = ScriptedSessionStatusStore(live: ["s-1"])
@@ -191,12 +192,13 @@ struct SessionStatusCacheTests {
     }
 }
 
-/// A store in memory. `beforeAnswering` runs once, between the next read of a status and its return.
+/// A session store in memory. The closure passed to `beforeAnswering` runs once: after the next status is read and
+/// before it is returned.
 final class ScriptedSessionStatusStore: SessionStatusStore {
     private struct State {
         var live: Set<String>
         var erased: [DriverID: Int64] = [:]
-        /// Nil: a driver was deleted.
+        /// The ids of the ended sessions, oldest first. Nil stands for a deleted driver.
         var feed: [String?] = []
         var asked = 0
         var isReadable = true

@@ -1,5 +1,5 @@
-// Which signing keys are accepted, that the server creates its own key once, readable only by its owner, and what an
-// issuer rejects. Real files in a temporary directory.
+// Tests which signing keys are accepted, that the server creates its own key once, readable only by its owner, and what
+// an issuer refuses to sign. The tests use real files in a temporary directory.
 
 import Foundation
 import JWTKit
@@ -10,7 +10,7 @@ import Testing
 @testable import Identity
 
 @Suite struct SigningKeyTests {
-    /// A new folder, removed again at the end.
+    /// Runs the body with a new directory, which is removed at the end.
     func withFolder<Answer>(_ body: (String) async throws -> Answer) async throws -> Answer {
         let folder = FileManager.default.temporaryDirectory.appending(path: "dwell-key-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -27,7 +27,7 @@ import Testing
             try SigningKey(secret: Secret(String(repeating: "a", count: 31)))
         }
         #expect(try SigningKey(secret: Secret(String(repeating: "a", count: 32))).algorithm == .hs256)
-        // Bytes, not characters.
+        // The minimum counts bytes, not characters.
         #expect(try SigningKey(secret: Secret(String(repeating: "\u{E4}", count: 16))).algorithm == .hs256)
     }
 
@@ -59,9 +59,9 @@ import Testing
             let token = try await AccessTokenIssuer(key: first, scope: scope)
                 .mint(driver: DriverID("d"), role: nil, ttlSeconds: 60, now: now)
             #expect(await refusal(verifier(second), token) == nil)
-            // No draft is left behind.
+            // The temporary file of the key's creation is gone.
             #expect(try FileManager.default.contentsOfDirectory(atPath: folder + "/new") == ["dwell.sqlite3.jwt-key"])
-            // The text of the file is the secret.
+            // The content of the file, without the line feed, is the secret.
             let text = try String(contentsOfFile: file.path, encoding: .utf8)
             #expect(text.count == 65 && text.hasSuffix("\n"))
             let same = try SigningKey(secret: Secret(String(text.dropLast())))

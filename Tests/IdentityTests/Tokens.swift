@@ -1,4 +1,4 @@
-// Tokens for the tests: real ones from the issuer, and handmade ones with swift-crypto, so that an attacker's tokens
+// Tokens for the tests: some from the real issuer, others built by hand with swift-crypto, so that an attacker's tokens
 // do not depend on the code under test.
 
 import Crypto
@@ -27,14 +27,14 @@ func base64URL(_ bytes: some DataProtocol) -> String {
     Data(bytes).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
 }
 
-/// A compact JWS of any header and payload, signed with HMAC-SHA-256.
+/// Returns a compact JWS of any header and payload, signed with HMAC-SHA-256.
 func crafted(header: String = #"{"alg":"HS256","typ":"JWT"}"#, payload: String, secret: String = secretText) -> String {
     let input = base64URL(Data(header.utf8)) + "." + base64URL(Data(payload.utf8))
     let code = HMAC<SHA256>.authenticationCode(for: Data(input.utf8), using: SymmetricKey(data: Data(secret.utf8)))
     return input + "." + base64URL(Data(code))
 }
 
-/// Claims that are in order at `now`, as JSON, with members replaced or (nil) removed.
+/// Returns claims that are valid at `now`, as JSON. `changes` replaces members, or removes them if the value is nil.
 func payload(_ changes: [String: (any Sendable)?] = [:]) throws -> String {
     var claims: [String: Any] = [
         "sub": "driver-1", "iss": "dwell", "aud": "dwell", "iat": now - 10, "exp": now + 3600, "jti": "1",
@@ -43,7 +43,7 @@ func payload(_ changes: [String: (any Sendable)?] = [:]) throws -> String {
     return String(decoding: try JSONSerialization.data(withJSONObject: claims), as: UTF8.self)
 }
 
-/// What memory alone says of a token; nil when it is not enough.
+/// Returns the result from memory alone, or nil if a lookup is needed.
 func fromMemory(
     _ verifier: AccessTokenVerifier, _ token: String, at time: Int64 = now
 ) -> Result<Caller, TokenRefusal>? {
@@ -56,7 +56,7 @@ func fromMemory(
     }
 }
 
-/// The refusal that verifying ends in; nil when the token is accepted.
+/// Returns the reason for which the token is rejected, or nil if it is accepted.
 func refusal(_ verifier: AccessTokenVerifier, _ token: String, at time: Int64 = now) async -> TokenRefusal? {
     do throws(TokenRefusal) {
         _ = try await verifier.verify(token, atSecondsSince1970: time)

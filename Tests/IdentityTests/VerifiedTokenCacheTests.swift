@@ -1,5 +1,5 @@
-// Caching verified tokens does not change who is admitted: expiry is checked on a hit, rejections are not cached, the
-// cache is bounded, and tokens in use stay in it.
+// Caching verified tokens does not change which requests are admitted: expiry is checked on a cache hit, and rejections
+// are not cached. The cache is bounded, and tokens in use stay in it.
 
 import JourneyModel
 import Testing
@@ -52,7 +52,7 @@ import Testing
         let verifier = await verifier(try hmacKey(), sessions: sessions)
         let token = crafted(payload: try payload(["sid": "s-1"]))
         #expect(await refusal(verifier, token) == nil)
-        // Otherwise there is no look-up: the first one admitted the token already.
+        // The new revocation epoch forces another look-up. Without it, the token would be admitted from the cache.
         sessions.somethingEnds()
         sessions.endsWhileAsked()
         #expect(fromMemory(verifier, token) == .success(sessions.caller))

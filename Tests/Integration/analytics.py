@@ -1,5 +1,5 @@
-"""Every stored event reaches the capture endpoint, through outages, restarts and kill -9; and no request waits for
-it."""
+"""Checks that every stored event reaches the capture endpoint, through outages, restarts and kill -9, and that no
+request waits for the endpoint."""
 
 import gzip
 import http.server
@@ -17,7 +17,7 @@ METRICS = "a-token-for-the-figures"
 
 
 class Capture(LoopbackServer):
-    """A PostHog's capture endpoint that can be down, refuse, or say when to come back."""
+    """PostHog's capture endpoint. It can be down, reject batches, or return any status."""
 
     def __init__(self, port):
         super().__init__(CaptureHandler, port)
@@ -26,7 +26,7 @@ class Capture(LoopbackServer):
         self.refuses = None
 
     def take(self, path, coding, value):
-        """The status to answer with."""
+        """Records a batch and returns the status of the response."""
         if self.refuses and any(self.refuses(event) for event in value["batch"]):
             return 400
         if self.status == 200:
@@ -62,7 +62,7 @@ class CaptureHandler(http.server.BaseHTTPRequestHandler):
 
 
 def post(server, names):
-    """One event under each of these names; the answers' statuses and the slowest answer's seconds."""
+    """Posts one event under each of these names. Returns the responses' statuses and the slowest response's seconds."""
     statuses, slowest = set(), 0.0
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     with Client(server.port, token("analytics")) as client:
@@ -79,7 +79,7 @@ def numbered(prefix, count):
 
 
 def figures(server):
-    """How many events wait to be forwarded, and how many never were."""
+    """Returns the number of events that wait to be forwarded, and the number of events given up."""
     with Client(server.port, METRICS) as client:
         text = client.request("GET", "/metrics").body.decode()
     return tuple(
@@ -102,7 +102,7 @@ def check(report, options):
             return False
 
     with Folder() as folder, Server(options, folder, environment) as server:
-        # Down from the beginning: nobody listens there.
+        # The endpoint is down from the start: no process listens on its port.
         first = numbered("down", 300)
         sent |= first
         statuses, slowest = post(server, sorted(first))
@@ -134,7 +134,7 @@ def check(report, options):
                       "exitedChargerAnchorZone", "enteredMerchantZone"])],
                 "implied steps are told as implied, and never as events", *found)
 
-            # Overloaded, then well again.
+            # The endpoint is overloaded, then recovers.
             capture.status = 503
             more = numbered("busy", 50)
             sent |= more
@@ -144,7 +144,7 @@ def check(report, options):
             capture.status = 200
             report.check(arrives("events of the overload"), "they arrive once it is well again")
 
-            # Killed in the middle, twice.
+            # The server is killed twice while events wait to be forwarded.
             for round_number in range(2):
                 more = numbered(f"kill{round_number}", 400)
                 sent |= more
@@ -153,7 +153,7 @@ def check(report, options):
                 server.start()
             report.check(arrives("events around kill -9"), "none is lost to kill -9")
 
-            # One that the service will never take.
+            # The endpoint rejects every batch that contains this event.
             capture.refuses = lambda event: event["properties"]["event_id"] == "bad"
             more = numbered("near", 20)
             post(server, sorted(more)[:10] + ["bad"] + sorted(more)[10:])
@@ -162,7 +162,7 @@ def check(report, options):
             report.check("bad" not in capture.keys, "the bad one is given up")
             wait_until(lambda: figures(server) == (0, 1), 30, "nothing waits, and one is counted as lost")
 
-        # A restart with nobody there: what waits, waits on disk.
+        # The server restarts while the endpoint is down. The waiting events are on disk.
         more = numbered("restart", 30)
         sent |= more
         post(server, sorted(more))

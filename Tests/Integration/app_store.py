@@ -1,5 +1,5 @@
-"""The App Store as a signer: an authority of three certificates with Apple's two extensions, and what it signs, as Apple
-documents it (App Store Server Notifications V2). Knows nothing of the server under test."""
+"""The App Store as a signer, as Apple documents it (App Store Server Notifications V2): a certificate authority of
+three certificates with Apple's two extensions, and the data it signs. Independent of the server under test."""
 
 import base64
 import datetime
@@ -28,12 +28,12 @@ def now_ms():
 
 
 def number():
-    """An id that no other transaction of this run has."""
+    """Returns an id that no other transaction of this run has."""
     return str(next(NUMBERS))
 
 
 class Authority:
-    """A root, an intermediate and a leaf; each argument breaks one thing."""
+    """A root, an intermediate and a leaf certificate. Each argument breaks one property."""
 
     def __init__(self, leaf_oid=LEAF_OID, intermediate_oid=INTERMEDIATE_OID, leaf_days=(-400, 100),
                  intermediate_days=(-1000, 1000), forges_leaf=False, forges_intermediate=False,
@@ -41,7 +41,7 @@ class Authority:
         self.leaf_oid, self.intermediate_oid, self.ocsp_url = leaf_oid, intermediate_oid, ocsp_url
         self.root_key, stranger = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
         self.root = certificate("Test Root", self.root_key, "Test Root", self.root_key, (-3650, 3650), True)
-        # Every leaf with its issuer, for the OCSP responder.
+        # Every leaf certificate with its issuer, for the OCSP responder.
         self.issued = []
         self.new_intermediate(stranger if forges_intermediate else self.root_key, intermediate_days, intermediate_is_authority)
         self.new_leaf(stranger if forges_leaf else self.intermediate_key, leaf_days)
@@ -66,7 +66,7 @@ class Authority:
         return self.root.public_bytes(serialization.Encoding.PEM)
 
     def sign(self, claims, chain=None, header=None, key=None):
-        """A compact JWS with ES256."""
+        """Returns a compact JWS with ES256."""
         chain = [base64.b64encode(one.public_bytes(serialization.Encoding.DER)).decode() for one in chain or self.chain]
         head = {"alg": "ES256", "x5c": chain, **(header or {})}
         signed = base64url(compact(head)) + "." + base64url(compact(claims))
@@ -99,19 +99,19 @@ def certificate(subject, key, issuer, issuer_key, days, is_authority, oid=None, 
 
 
 class AppStore:
-    """Signs transactions, renewals and notifications. Changes to None leave a claim out."""
+    """A signer of transactions, renewals and notifications. A claim that is changed to None is left out."""
 
     def __init__(self, **authority):
         self.authority = Authority(**authority)
 
     def environment(self, folder):
-        """What the server under test needs to accept this store's purchases."""
+        """Returns the settings with which the server under test accepts this store's purchases."""
         path = folder / "store-root.pem"
         path.write_bytes(self.authority.root_pem())
         return {"PURCHASE_APPS": f"{BUNDLE_ID}:{APPLE_ID}", "PURCHASE_ROOT_CERTIFICATE_FILE": str(path)}
 
     def transaction_claims(self, **changes):
-        """A month of a subscription that began an hour ago."""
+        """Returns the claims of the first month of a subscription that began an hour ago."""
         begin = changes.get("purchaseDate") or now_ms() - 3_600_000
         id = changes.get("transactionId") or number()
         claims = {
@@ -127,7 +127,7 @@ class AppStore:
         return self.authority.sign(self.transaction_claims(**changes))
 
     def product(self, product, kind="Non-Consumable", **changes):
-        """A purchase that does not renew."""
+        """Returns a signed purchase that does not renew."""
         return self.transaction(**{"productId": product, "type": kind, "subscriptionGroupIdentifier": None,
                                    "expiresDate": None, **changes})
 
@@ -140,7 +140,7 @@ class AppStore:
         return self.authority.sign({name: value for name, value in claims.items() if value is not None})
 
     def notification(self, kind, subtype=None, transaction=None, renewal=None, data=None, **changes):
-        """`transaction` and `renewal` are signed already."""
+        """Returns a signed notification. `transaction` and `renewal` are already signed."""
         data = {"appAppleId": APPLE_ID, "bundleId": BUNDLE_ID, "bundleVersion": "7", "environment": "Production",
                 "signedTransactionInfo": transaction, "signedRenewalInfo": renewal, "status": 1, **(data or {})}
         claims = {"notificationType": kind, "subtype": subtype, "notificationUUID": str(uuid.uuid4()),

@@ -1,5 +1,6 @@
-"""Apple's App Store Server API on loopback, production and sandbox, as Apple documents it: one transaction, the history of
-notifications, and consumption information. It can stall, lie, be busy and go away. Knows nothing of the server under test."""
+"""Apple's App Store Server API on loopback, production and sandbox, as Apple documents it: one transaction, the history
+of notifications, and consumption information. It can stall, return wrong data, be busy, and stop. Independent of the
+server under test."""
 
 import http.server
 import json
@@ -16,9 +17,10 @@ PAGE = 20
 
 
 class AppStoreAPI(LoopbackServer):
-    """`transactions` are {environment: {id: signed}}; `history` is {environment: [(ms, signedPayload, accepted)]};
-    `consumption` is [(environment, transaction id, body)], as it was accepted.
-    `behaviours` of an environment replace its answers: functions of the handler and the good answer (apple_server.py)."""
+    """`transactions` is {environment: {id: signed}}. `history` is {environment: [(ms, signedPayload, accepted)]}.
+    `consumption` is [(environment, transaction id, body)], with the accepted bodies. A behaviour in `behaviours`
+    replaces the responses of an environment: it is a function of the handler and the good response
+    (apple_server.py)."""
 
     def __init__(self, folder):
         super().__init__(Handler)
@@ -34,7 +36,7 @@ class AppStoreAPI(LoopbackServer):
         self.lock = threading.Lock()
 
     def environment(self):
-        """What the server under test needs to ask this one."""
+        """Returns the settings with which the server under test calls this API."""
         url = f"http://127.0.0.1:{self.port}"
         return {"PURCHASE_API_ISSUER_ID": ISSUER_ID, "PURCHASE_API_KEY_ID": KEY_ID,
                 "PURCHASE_API_PRIVATE_KEY_FILE": str(self.key_path), "PURCHASE_API_URL": f"{url}/production",
@@ -45,7 +47,7 @@ class AppStoreAPI(LoopbackServer):
             return sum(part in path for path in self.requests)
 
     def complaint_about(self, authorization):
-        """What is wrong with the token; None when nothing is."""
+        """Returns what is wrong with the token, or None if it is valid."""
         try:
             token = authorization.removeprefix("Bearer ")
             header, claims = header_of(token), claims_of(token)
@@ -57,7 +59,7 @@ class AppStoreAPI(LoopbackServer):
             ("typ", header.get("typ") == "JWT"), ("iss", claims.get("iss") == ISSUER_ID),
             ("aud", claims.get("aud") == "appstoreconnect-v1"), ("bid", claims.get("bid") == BUNDLE_ID),
             ("iat", abs(claims.get("iat", 0) - now) < 1500),
-            # Apple allows an hour.
+            # Apple allows a lifetime of up to an hour.
             ("exp", now < claims.get("exp", 0) <= claims.get("iat", 0) + 3600),
             ("signature", has_es256_signature(token, self.public_key)),
         ]
@@ -83,7 +85,7 @@ class AppStoreAPI(LoopbackServer):
                 "notificationHistory": [{"signedPayload": one, "sendAttempts": []} for one in page],
                 "hasMore": more, **({"paginationToken": str(first + PAGE)} if more else {})}).encode()
         if path.startswith("/inApps/v2/transactions/consumption/"):
-            # Apple accepts only `true`, and requires the two others.
+            # Apple accepts only `true` for the consent, and requires the two other members.
             assert body["customerConsented"] is True and isinstance(body["sampleContentProvided"], bool), body
             assert body["deliveryStatus"] == "DELIVERED" and len(body) == 3, body
             with self.lock:

@@ -1,6 +1,6 @@
 """Apple on loopback, as the documents of Sign in with Apple describe it: a key set, a token endpoint and a revoke
-endpoint. It can rotate its keys, be slow, return wrong data, stop, and sign anything a test needs. Knows nothing
-about the server under test."""
+endpoint. It can rotate its keys, be slow, return wrong data, stop, and sign anything that a test needs. Independent of
+the server under test."""
 
 import base64
 import datetime
@@ -47,7 +47,7 @@ def compact(value):
 
 
 def claims_of(token):
-    """What a token says, whoever signed it."""
+    """Returns a token's claims without verifying its signature."""
     return json.loads(from_base64url(token.split(".")[1]))
 
 
@@ -75,7 +75,7 @@ class RSAKey:
 
     @property
     def public_forms(self):
-        """The public key as an attacker would use it for an HMAC secret."""
+        """The public key in the formats that an attacker could use as an HMAC secret."""
         public = self.private.public_key()
         encodings, formats = serialization.Encoding, serialization.PublicFormat
         return {
@@ -93,7 +93,7 @@ class RSAKey:
 
 
 def jws(header, claims, sign):
-    """`sign` makes the signature's bytes from the signing input."""
+    """Returns a compact JWS. `sign` makes the signature's bytes from the signing input."""
     signed = base64url(compact(header)) + "." + base64url(claims if isinstance(claims, bytes) else compact(claims))
     return signed + "." + base64url(sign(signed.encode()))
 
@@ -107,7 +107,8 @@ def no_signature(_):
 
 
 def es256_key_file(path):
-    """A new P-256 key as Apple hands one out (.p8) or a server keeps its own; the public half."""
+    """Writes a new P-256 private key in the format of Apple's .p8 files and the server's own key file. Returns the
+    public key."""
     private = ec.generate_private_key(ec.SECP256R1())
     path.write_bytes(private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
@@ -129,13 +130,13 @@ def has_es256_signature(token, public_key):
 
 
 def es256_public_key(jwk):
-    """Of a JWK of a key set."""
+    """Returns the public key of a JWK in a key set."""
     x, y = (int.from_bytes(from_base64url(jwk[name]), "big") for name in ("x", "y"))
     return ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
 
 
 def self_signed(folder):
-    """A certificate for 127.0.0.1 that signs itself, and its key: two paths."""
+    """Writes a self-signed certificate for 127.0.0.1 and its key. Returns both paths."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.datetime.now(datetime.timezone.utc)
@@ -152,9 +153,10 @@ def self_signed(folder):
     return paths
 
 
-# --- misbehaving --------------------------------------------------------------------------------------------------
+# --- misbehaviour -------------------------------------------------------------------------------------------------
 
-# What a path does instead of answering well: functions of the handler and the good answer (status, body).
+# Behaviours that replace the good response of a path. Each is a function of the handler and the good response (status,
+# body).
 
 
 def stalling(seconds):
@@ -177,12 +179,12 @@ def redirecting(location):
 
 
 def oversized(bytes_count):
-    """The good answer, and white space until it has that size."""
+    """Sends the good response, padded with white space to this size."""
     return lambda handler, status, body: handler.answer(status, body + b" " * (bytes_count - len(body)))
 
 
 def endless(handler, status, _):
-    """A body without an end, in chunks."""
+    """Sends a chunked body without an end."""
     handler.send_response(status)
     handler.send_header("Content-Type", "application/json")
     handler.send_header("Transfer-Encoding", "chunked")
@@ -192,7 +194,7 @@ def endless(handler, status, _):
 
 
 def dripping(seconds):
-    """A byte now and then: never idle, never done."""
+    """Sends one byte at a time, slowly: the connection is never idle and the response never complete."""
     def behave(handler, status, body):
         handler.send_response(status)
         handler.send_header("Content-Length", str(len(body)))
@@ -215,7 +217,7 @@ def hanging_up(handler, *_):
 
 
 class AppleServer(LoopbackServer):
-    """`requests` are (path, form or None, time); behaviours are by path."""
+    """`requests` is a list of (path, form or None, time). `behaviours` maps paths to behaviours."""
 
     KEYS, TOKEN, REVOKE = "/auth/keys", "/auth/token", "/auth/revoke"
 
@@ -227,14 +229,14 @@ class AppleServer(LoopbackServer):
         self.cache_control = None
         self.behaviours = {}
         self.requests = []
-        # authorization code: (subject, client id); once, as at Apple.
+        # Maps an authorization code to (subject, client id). A code can be used once, as at Apple.
         self.codes = {}
         self.revoked = []
         self.complaints = []
         self.lock = threading.Lock()
 
     def start_with_tls(self, certificate, key):
-        """The same over TLS, with a certificate that nobody vouches for."""
+        """Starts the server over TLS with this certificate, which no client trusts."""
         self.start()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
@@ -245,7 +247,7 @@ class AppleServer(LoopbackServer):
         return f"http://127.0.0.1:{self.port}"
 
     def environment(self):
-        """What the server under test needs to sign people in."""
+        """Returns the settings with which the server under test uses this server for signing in."""
         return {"APPLE_CLIENT_IDS": f"{CLIENT_ID},{OTHER_CLIENT_ID}", "APPLE_JWKS_URL": self.url + self.KEYS,
                 "APPLE_TOKEN_URL": self.url + self.TOKEN, "APPLE_REVOKE_URL": self.url + self.REVOKE}
 
@@ -256,10 +258,10 @@ class AppleServer(LoopbackServer):
     def publish(self, *keys):
         self.published = list(keys)
 
-    # --- what it signs
+    # --- signed data
 
     def claims(self, subject, raw_nonce, **changes):
-        """Of an identity token; a claim changed to None is left out."""
+        """Returns the claims of an identity token. A claim that is changed to None is left out."""
         now = int(time.time())
         claims = {"iss": ISSUER, "aud": CLIENT_ID, "sub": subject, "iat": now, "exp": now + 600,
                   "nonce": nonce_claim(raw_nonce), "nonce_supported": True, "auth_time": now,
@@ -272,7 +274,7 @@ class AppleServer(LoopbackServer):
         return jws({"alg": "RS256", "kid": key.kid, **(header or {})}, self.claims(subject, raw_nonce, **changes), key.sign)
 
     def notice(self, kind, subject, jti=None, key=None, events=None, **changes):
-        """The payload of a server-to-server notification."""
+        """Returns the payload of a server-to-server notification."""
         key = key or self.key
         now = int(time.time())
         event = {"type": kind, "sub": subject, "event_time": now * 1000, "email": f"{subject}@privaterelay.example",
@@ -287,7 +289,7 @@ class AppleServer(LoopbackServer):
         self.codes[code] = (subject, client_id)
         return code
 
-    # --- what it answers
+    # --- responses
 
     def key_set(self):
         return 200, compact({"keys": [key.jwk for key in self.published]})
@@ -305,7 +307,7 @@ class AppleServer(LoopbackServer):
         return 200, self.tokens(subject)
 
     def tokens(self, subject, refresh_token=None):
-        """A token answer; for a lie too."""
+        """Returns the body of a token response. Tests also use it to build wrong responses."""
         refresh_token = refresh_token or "apple-refresh-" + secrets.token_hex(16)
         identity = self.identity_token(subject, "", nonce=None)
         return compact({"access_token": "apple-access-" + secrets.token_hex(16), "token_type": "Bearer",
@@ -321,7 +323,7 @@ class AppleServer(LoopbackServer):
         return 200, b""
 
     def complaint_about(self, form):
-        """What is wrong with the client secret; None when nothing is."""
+        """Returns what is wrong with the client secret, or None if it is valid."""
         try:
             secret = form["client_secret"]
             header, claims = header_of(secret), claims_of(secret)
@@ -332,7 +334,7 @@ class AppleServer(LoopbackServer):
             ("alg", header.get("alg") == "ES256"), ("kid", header.get("kid") == KEY_ID),
             ("iss", claims.get("iss") == TEAM_ID), ("sub", claims.get("sub") == form.get("client_id")),
             ("aud", claims.get("aud") == ISSUER), ("iat", abs(claims.get("iat", 0) - now) < 300),
-            # Apple allows six months. A secret for one call needs minutes.
+            # Apple allows a lifetime of six months, but a secret for one call needs only minutes.
             ("exp", now < claims.get("exp", 0) <= now + 600),
             ("signature", self.team_public_key and has_es256_signature(secret, self.team_public_key)),
         ]
@@ -360,7 +362,7 @@ class AppleHandler(http.server.BaseHTTPRequestHandler):
             if behaviour is None:
                 self.answer(*good(form))
             else:
-                # A liar has not done what was asked.
+                # A misbehaving endpoint does not carry out the request.
                 behaviour(self, *(good(form) if form is None else (200, b"{}")))
         except (ConnectionError, BrokenPipeError):
             pass

@@ -34,13 +34,13 @@ teardown() {
     end_server
 }
 
-# claims [JQ-FILTER]: those of a good token, changed.
+# claims [JQ-FILTER]: prints the claims of a valid token, changed by the filter.
 claims() {
     jq -cn --argjson now "$now" --arg sub "$(driver a)" \
         "{sub: \$sub, iat: \$now, exp: (\$now + 600), iss: \"dwell\", aud: \"dwell\"} | ${1:-.}"
 }
 
-# expect_401_everywhere [curl option ...]: on every route, whatever the body.
+# expect_401_everywhere [curl option ...]: sends a request with these options to every route and expects 401.
 expect_401_everywhere() {
     local route method path
     for route in "${routes[@]}"; do

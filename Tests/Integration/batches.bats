@@ -23,7 +23,7 @@ teardown() {
     end_server
 }
 
-# batch COUNT: that many events with keys b1, b2, ...; within a test the same key is the same event.
+# batch COUNT: prints a batch of COUNT events with the keys b1, b2, ... Within a test, the same key is the same event.
 batch() {
     jq -cn --argjson count "$1" --arg now "$batch_time" \
         '{events: [range($count) | {event_id: "b\(. + 1)", event: "chargerTargeted", occurred_at: $now}]}'

@@ -66,7 +66,7 @@ teardown() {
     local size sent
     for size in 65536 65537; do
         sent=$(event chargerTargeted "k$size")
-        # White space is the one padding that no rule on members can mind.
+        # White space is the only padding that does not change the meaning of the body.
         printf "%-${size}s" "$sent" | gzip -c >"$BATS_TEST_TMPDIR/$size.gz"
     done
     post /native/events "@$BATS_TEST_TMPDIR/65536.gz" -H 'Content-Encoding: gzip'

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A web page of another origin in Chromium, with fetch: if CORS_ALLOWED_ORIGINS has its origin, it can post events,
-read responses, problems and header fields, and follow the stream. Otherwise it can read nothing."""
+"""A web page of another origin in Chromium, with fetch. If CORS_ALLOWED_ORIGINS contains the page's origin, the page
+can post events, read responses, problems and header fields, and follow the stream. Otherwise it can read nothing."""
 
 import contextlib
 import http.server
@@ -17,7 +17,7 @@ from report import Report
 
 PAGE = b"<!doctype html><meta charset=utf-8><link rel=icon href=data:,><title>Another origin</title>"
 
-# What each call came to: its status, body and the fields that the page can read; or the error.
+# Makes the calls and returns the result of each: its status, body and readable fields, or the error.
 CALLS = r"""
 const [server, token, calls, done] = arguments;
 const names = ["RateLimit", "RateLimit-Policy", "Retry-After", "ETag", "X-Request-Id", "Idempotent-Replayed"];
@@ -41,7 +41,7 @@ const names = ["RateLimit", "RateLimit-Policy", "Retry-After", "ETag", "X-Reques
 })().then(done, (error) => done({ error: String(error) }));
 """
 
-# Opens the stream and reads so many messages; posts the event, if there is one, after the first.
+# Opens the stream and reads `count` messages. After the first message, posts the event if there is one.
 STREAM = r"""
 const [server, token, lastEventID, count, event, done] = arguments;
 (async () => {
@@ -70,7 +70,7 @@ const [server, token, lastEventID, count, event, done] = arguments;
 
 @contextlib.contextmanager
 def page():
-    """Serves one empty page; answers its origin."""
+    """Serves one empty page and yields its origin."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):

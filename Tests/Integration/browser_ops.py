@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The operator page in Chromium, against a server with drivers in every state: it shows the posted data, updates
-itself, shows when it is disconnected, and can be used with a keyboard, a screen reader, a phone, and in dark mode.
-Screenshots go to $DWELL_SCREENSHOTS, if it is set."""
+"""Checks the operator page in Chromium, with a server that has drivers in every state. The page shows the posted data,
+updates itself, shows when it is disconnected, and can be used with a keyboard, a screen reader, a phone, and in dark
+mode. Screenshots go to $DWELL_SCREENSHOTS, if it is set."""
 
 import collections
 import json
@@ -24,7 +24,8 @@ SETTINGS_CHANGED_BY=Ann
 SETTINGS_CHANGE_REASON=too many false starts
 """
 PRESESSION_LIMIT = 8
-# How long ago, event, session, what becomes of it in the end.
+# The events of each drive: seconds ago, event name, session, and the state after the event (None if it does not change)
+# or its rejection.
 NEAR = [(600, "enteredChargerIntentZone", None, "NEAR_CHARGER")]
 ACTIVE = NEAR + [(500, "anchorDwellComplete", None, "ANCHORED"), (400, "exclusiveActivatedByWeb", "s", "SESSION_ACTIVE")]
 TRANSIT = ACTIVE + [(300, "exitedChargerAnchorZone", "s", "IN_TRANSIT")]
@@ -33,7 +34,7 @@ DRIVES = {
     "idle": [(600, "chargerTargeted", None, None)],
     "near-1": NEAR,
     "near-2": NEAR,
-    # The second arrives late: it takes place before the first, which then is right after all.
+    # The second event arrives late: it occurred before the first one. With it, the first event is no longer rejected.
     "late": [(60, "anchorDwellComplete", None, "ANCHORED"), (600, "enteredChargerIntentZone", None, "NEAR_CHARGER")],
     "active": ACTIVE + [(100, "enteredMerchantZone", "s", "rejected")],
     "transit": TRANSIT,
@@ -63,7 +64,7 @@ def post(server, driver, name, session=None, seconds_ago=0, key=None):
 
 
 def populate(server):
-    """Drivers in every state, and requests of every refused kind."""
+    """Posts events of drivers in every state, and requests that are rejected for each reason."""
     for driver, drive in DRIVES.items():
         for seconds_ago, name, session, _ in drive:
             status, answer = post(server, driver, name, session, seconds_ago)
@@ -77,7 +78,8 @@ def populate(server):
 
 
 def buy(server, store):
-    """Of a driver who is there already: two active, one in grace, one in billing retry, one refunded, one in the sandbox."""
+    """Adds purchases of a driver who exists: two active, one in the grace period, one in billing retry, one refunded,
+    one in the sandbox."""
     ended = now_ms() - 31 * DAY
     retries = {"isInBillingRetryPeriod": True}
     purchases = [(store.product(LIFETIME), None), (store.transaction(), None),
@@ -132,7 +134,7 @@ def figures(browser, report):
         (move[3], move[1]) for drive in DRIVES.values() for move in drive if move[3] in DRIVERS)
     shown = {(state, event): int(count) for state, _, moves in found for event, count in moves}
     report.check(shown == dict(expected), "the moves of the hour are those that were posted", shown, dict(expected))
-    # As they were answered: the one that came before what it wanted was rejected then.
+    # The verdicts when the events were answered. The late drive's first event was rejected then.
     none, rejected_count = 1 + PRESESSION_LIMIT, 2
     applied = sum(expected.values()) - 1
     browser.wait("return document.getElementById('rate-text').innerText !== ''", "counts over time are read")
@@ -159,7 +161,8 @@ def figures(browser, report):
 
 
 def rings(browser, settings):
-    """The largest difference between a ring's radius and what the settings make of it, in units of the drawing."""
+    """Returns the largest difference between a ring's drawn radius and the radius of the settings, both relative to the
+    intent ring."""
     drawn = browser.run(READ_RINGS)
     return max(abs(drawn[name] / drawn["intent"] - settings[name] / settings["intent"]) for name in settings)
 
@@ -203,7 +206,7 @@ def live(options, server, redis, browser, report, checks):
     browser.wait("return document.querySelectorAll('#reload p').length === 1", "a reload that is good again")
     servers(options, server, browser, report)
     redis.kill()
-    # The one that finds out.
+    # This request makes the server notice that Redis is unreachable.
     post(server, "near-3", "chargerTargeted")
     browser.wait_for_text("#parts", "Redis is unreachable")
     report.check(browser.run("return window.sameDocument === true"),
@@ -217,7 +220,7 @@ def reload(server, text):
 
 
 def servers(options, server, browser, report):
-    """The servers on this database: this one, and one that has other settings while it runs."""
+    """Checks the list of servers that use this database: this server, and one with other settings while it runs."""
     rows = browser.run(READ_ROWS, "#servers")
     report.check([row[:2] for row in rows] == [[f"{INSTANCE} (this one)", "running"]], "the server shows itself", rows)
     second = server.folder / "second"
@@ -234,7 +237,8 @@ def servers(options, server, browser, report):
 
 
 def over_time(browser, report):
-    """Every range has all that happened here, and the values of a step are shown under the pointer."""
+    """Checks that every time range contains all events of this run, and that the values of a step are shown under the
+    pointer."""
     shown = browser.text("#rate-text")
     for name, title in (("15m", "minute"), ("6h", "five minutes"), ("24h", "quarter of an hour"), ("7d", "two hours"),
                         ("30d", "six hours"), ("1h", "minute")):
@@ -254,7 +258,8 @@ def over_time(browser, report):
     browser.devtools("Input.dispatchMouseEvent", type="mouseReleased", button="left", clickCount=1, **place)
     browser.wait_for_text("#cases-body table", "NEAR_CHARGER")
     verdicts = collections.Counter(row[3].split(":")[0] for row in browser.run(READ_ROWS, "#cases-body"))
-    # In the chart with the verdict that the client was told, in the list with that of now: one was turned since.
+    # The chart shows the verdict that the client received, the list shows the present verdict. They differ by one
+    # event, whose verdict the late event changed.
     told = {name: int(line.rsplit(" ", 1)[1]) for line in shown.splitlines()[1:] for name in [line.rsplit(" ", 1)[0]]}
     report.check(sum(told[name] for name in ("applied", "no change", "rejected")) == sum(verdicts.values())
                  and verdicts["applied"] == told["applied"] + 1, "a step of the chart leads to its events", shown, verdicts)
@@ -268,7 +273,7 @@ def over_time(browser, report):
 
 
 def cases(browser, report, checks):
-    """From counts to cases, and back."""
+    """Checks the way from counts to the list of cases, and back."""
     def close():
         browser.run("document.getElementById('cases-close').click()")
 
@@ -300,7 +305,8 @@ def cases(browser, report, checks):
                  "a count of refusals leads to whose they are", found)
     checks.contrast_and_width("cases")
     close()
-    # The sums under the charts, and the table's counts for a keyboard. Two have no cases, and the page says why.
+    # The sums under the charts and the counts of the table can be used with a keyboard. Two sums have no list of cases,
+    # and the page says why.
     for text, words in (("rate", "Repeated events are not listed"), ("answers", "Successful requests are only counted")):
         shown = browser.run("return document.getElementById(arguments[0] + '-text').parentElement.innerText", text)
         report.check(words in shown, f"the counts of {text} without cases say why", shown)
@@ -326,7 +332,7 @@ def cases(browser, report, checks):
 
 
 def signed_in(server, phone):
-    """The id of the driver who signs in with that number."""
+    """Signs in with this phone number and returns the id of the driver."""
     with Client(server.port, None) as client:
         def post(path, body):
             answer = client.request("POST", path, json.dumps(body).encode())
@@ -347,7 +353,8 @@ def search(server, browser, report):
     find("nobody-knows-this")
     browser.wait_for_text("#cases-body", "No driver, session or charger")
     report.check(not browser.run(READ_ROWS, "#cases-body"), "what nobody knows is told", browser.text("#cases-body"))
-    # As a driver says it on the telephone, with blanks; found in a POST, so that it is in no log.
+    # The number is typed with blanks, as a driver says it on the telephone. The search is a POST, so that no log
+    # contains the number.
     driver = signed_in(server, "+4915112345678")
     find("+49 151 12345678")
     browser.wait_for_text("#cases-body table", driver)
@@ -374,7 +381,7 @@ def search(server, browser, report):
 
 
 def end_of_page(browser, report):
-    """No blank space behind the last part, at either width."""
+    """Checks that there is no blank space behind the last part, at both widths."""
     for size in (WIDE, PHONE):
         browser.show_as(size)
         blank = browser.run("""return document.documentElement.scrollHeight
@@ -384,7 +391,7 @@ def end_of_page(browser, report):
 
 
 def top(server, browser, report):
-    """On a phone it opens at its top, without a ring around all of it."""
+    """Checks that the page on a phone opens at its top, without a focus ring around the whole content."""
     browser.run("document.getElementById('leave').click()")
     browser.show_as(PHONE)
     enter(browser, OPERATOR)

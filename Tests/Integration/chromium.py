@@ -1,5 +1,5 @@
-"""A headless Chromium for one check: controlled over WebDriver; media, accessibility and network over the DevTools
-protocol. It can reach only 127.0.0.1. Knows nothing about the content of the pages."""
+"""A headless Chromium for one check, controlled over WebDriver. Media, accessibility and network use the DevTools
+protocol. It can reach only 127.0.0.1. Independent of the content of the pages."""
 
 import base64
 import json
@@ -13,36 +13,38 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-# Generous: what is waited for comes within seconds on an idle machine, and a busy one must not fail.
+# The limit is generous: on an idle machine everything happens within seconds, and a busy machine must not fail the
+# test.
 PATIENCE_SECONDS = 90
 WIDE = (1280, 1000)
 PHONE = (390, 844)
 
 
 class Chromium:
-    """For use with `with`."""
+    """A context manager that starts and stops the browser."""
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="dwell-chromium.")
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium") or ""
-        # Chromium's own sandbox wants a user that is not root and a kernel that lets it; the pages are ours.
+        # Chromium's own sandbox needs a user other than root and a kernel that permits it. The pages under test are
+        # trusted.
         for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                          f"--user-data-dir={self.folder}", "--no-first-run", "--disable-background-networking",
                          "--disable-component-update", "--disable-sync", "--lang=en-GB",
                          "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"):
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        # The driver's place is said, so that nothing looks for one on the network.
+        # The driver's path is given, so that Selenium does not look for a driver on the network.
         service = webdriver.ChromeService(
             executable_path=shutil.which("chromedriver"), log_output=os.path.join(self.folder, "chromedriver.log"))
-        # WebDriver goes over 127.0.0.1, whatever proxy the environment has.
+        # WebDriver uses 127.0.0.1 directly, even if the environment has a proxy.
         os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
         self.driver = webdriver.Chrome(options=options, service=service)
         self.driver.set_script_timeout(PATIENCE_SECONDS)
         self.devtools("Network.enable")
         self.requested = []
-        # What Chromium's own first page asked for is not ours.
+        # Discard the requests of Chromium's own first page.
         self.open("about:blank")
         self.driver.get_log("performance")
         self.show_as(WIDE)
@@ -62,14 +64,14 @@ class Chromium:
         return self.driver.execute_script(script, *values)
 
     def text(self, selector):
-        """What is shown there; None when nothing is there."""
+        """Returns the text that the element shows, or None if there is no such element."""
         return self.run("return document.querySelector(arguments[0])?.innerText.trim() ?? null", selector)
 
     def is_hidden(self, selector):
         return not self.run("return document.querySelector(arguments[0]).checkVisibility()", selector)
 
     def wait(self, script, what, *values):
-        """Until the script answers something that is true; the answer."""
+        """Waits until the script returns a true value, and returns that value."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not (answer := self.run(script, *values)):
             if time.monotonic() > deadline:
@@ -82,7 +84,7 @@ class Chromium:
                   f"{selector} says “{text}”", selector, text)
 
     def press(self, *keys):
-        """To whatever has the focus, as a keyboard does."""
+        """Sends keys to the focused element, as a keyboard does."""
         actions = ActionChains(self.driver)
         for key in keys:
             actions.send_keys(key)
@@ -91,7 +93,7 @@ class Chromium:
     def show_as(self, size, scheme="light", reduced_motion=False):
         self.devtools("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1,
                       mobile=size == PHONE)
-        # What the page draws anew for it is drawn after the next frame.
+        # After the next frame, the page is drawn in its new size.
         self.driver.execute_async_script(
             "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))")
         self.devtools("Emulation.setEmulatedMedia", features=[
@@ -99,7 +101,7 @@ class Chromium:
             {"name": "prefers-reduced-motion", "value": "reduce" if reduced_motion else "no-preference"}])
 
     def accessibility(self):
-        """The nodes of the accessibility tree that a screen reader is told of: role, name, properties."""
+        """Returns the nodes of the accessibility tree that a screen reader can read: role, name, properties."""
         nodes = []
         for node in self.devtools("Accessibility.getFullAXTree")["nodes"]:
             if node.get("ignored"):
@@ -109,13 +111,13 @@ class Chromium:
         return nodes
 
     def complaints(self):
-        """What the console was told since the last time, warnings and violations of the policy included; without what
-        Chromium's own first page is told on a slow machine."""
+        """Returns the console messages since the last call, including warnings and policy violations, but without those
+        of Chromium's own first page, which occur on a slow machine."""
         return [entry["message"] for entry in self.driver.get_log("browser")
                 if entry["level"] != "DEBUG" and not entry["message"].startswith("chrome://")]
 
     def addresses(self):
-        """Every address that pages asked for so far."""
+        """Returns every address that pages have requested so far."""
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
             if message["method"] == "Network.requestWillBeSent":
@@ -123,11 +125,12 @@ class Chromium:
         return self.requested
 
     def keep_picture(self, name):
-        """The whole page as a PNG in $DWELL_SCREENSHOTS, if that is set."""
+        """Saves the whole page as a PNG in $DWELL_SCREENSHOTS, if that is set."""
         folder = os.environ.get("DWELL_SCREENSHOTS")
         if not folder:
             return
-        # A picture of the whole page has no scrollbar, and without one the page is wider.
+        # A screenshot of the whole page has no scrollbar. Hiding the scrollbar first gives the page the screenshot's
+        # width.
         self.devtools("Emulation.setScrollbarsHidden", hidden=True)
         self.driver.execute_async_script(
             "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))")

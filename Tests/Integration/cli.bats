@@ -12,7 +12,7 @@ teardown() {
     end_server
 }
 
-# ends_with STATUS COMMAND...: runs it; out and err hold what it printed.
+# ends_with STATUS COMMAND...: runs the command and expects this exit status. Sets out and err to the printed text.
 ends_with() {
     local expected=$1 ended=0
     shift
@@ -109,7 +109,7 @@ print(base64.urlsafe_b64encode(digest).rstrip(b"=").decode())' "$signed")
     sign_in a
     get /native/config
     expect_status 200
-    # Nobody else may read the key.
+    # Only the owner may read the key.
     local readable
     readable=$(find "$server_folder" -type f -not -name 'log' -not -name 'dwell.sqlite3*' -perm /077)
     [[ -z $readable ]] || { echo "readable by others: $readable"; return 1; }
@@ -146,18 +146,18 @@ print(base64.urlsafe_b64encode(digest).rstrip(b"=").decode())' "$signed")
 @test "a port that is taken is told, with a status that is not 0" {
     start_server
     local first=$server_pid
-    # Bounded, for a server that starts all the same.
+    # The time limit ends a server that starts although it should not.
     ends_with 1 timeout 20 env -i "${clean_environment[@]}" "${server_environment[@]}" \
         DATABASE_PATH="$server_folder/second.sqlite3" "$DWELL" serve
     grep -q "$server_port" <<<"$err$out"
-    # Who it is, and what to do.
+    # The error names the process that holds the port, and says what to do.
     grep -q "port $server_port is held by dwell (process $first); stop it, or choose another port: HTTP_PORT=" <<<"$err$out"
     kill -0 "$first"
     stop_server
 }
 
 @test "migrate makes the schema, --status tells it, and doing it twice is doing it once" {
-    # There is no database yet, and looking makes none.
+    # There is no database yet, and --status creates none.
     ends_with 1 dwell migrate --status
     [[ $err == *"dwell.sqlite3: file not found"* && ! -e $server_folder/dwell.sqlite3 ]]
     ends_with 0 dwell migrate
@@ -227,7 +227,7 @@ PYTHON
     [[ -z $(ls "$server_folder") ]]
 }
 
-# The table in docs/operations.md, "Exit statuses".
+# The exit statuses are those of the table in docs/operations.md, "Exit statuses".
 @test "every subcommand ends as documented: well, and in two ways not" {
     start_server
     sign_in a
@@ -340,7 +340,7 @@ verify-erased --driver d-12345
 COMMANDS
 }
 
-# The subcommands in the help text of a command, one a line.
+# subcommands_of COMMAND: prints the subcommands in the help text of the command, one a line.
 subcommands_of() {
     # shellcheck disable=SC2086
     dwell help $1 | awk '/^SUBCOMMANDS:/ { found = 1; next } found && /^  [a-z]/ { print $1 }'
@@ -365,7 +365,8 @@ subcommands_of() {
         ['purchases replay']="$BATS_TEST_TMPDIR/list"
     )
     echo '# deletions: 0' >"$BATS_TEST_TMPDIR/list"
-    # These take it with the other settings, and do not open it; restore replaces it.
+    # These commands read the database's path as one of the settings, but do not open the database. restore replaces the
+    # database.
     local unopened=' check-config token healthcheck restore config_show '
     local commands=() before
     for command in $(subcommands_of ''); do
@@ -381,7 +382,7 @@ subcommands_of() {
         [[ -v words_of[$command] ]] || fail "no arguments for dwell $command in this test"
         words=${words_of[$command]}
         for file in text empty foreign; do
-            # A server makes its schema in an empty file.
+            # A server creates its schema in an empty file.
             [[ $command == serve && $file == empty ]] && continue
             before=$(sha256sum <"$folder/$file")
             # shellcheck disable=SC2086

@@ -8,12 +8,13 @@ import json
 import socket
 import time
 
-# What every server of these checks is started with.
+# The signing secret of every server in these checks.
 SECRET = "integration-tests-sign-with-this-secret"
 
 
 def token(driver, lifetime_seconds=7200, ahead_seconds=0):
-    """An access token as another service with the shared secret makes it, whose clock may be ahead."""
+    """Returns an access token as another service with the shared secret would issue it. That service's clock may be
+    ahead."""
 
     def encode(part):
         return base64.urlsafe_b64encode(part).rstrip(b"=")
@@ -26,7 +27,7 @@ def token(driver, lifetime_seconds=7200, ahead_seconds=0):
 
 
 def rendered(method, path, access_token, body=None, headers=None):
-    """A request as bytes. `body` is bytes of JSON."""
+    """Returns a request as bytes. `body` is JSON as bytes."""
     lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1"]
     if access_token:
         lines.append(f"Authorization: Bearer {access_token}")
@@ -40,7 +41,7 @@ Answer = collections.namedtuple("Answer", "status headers body")
 
 
 def parsed(received):
-    """The first whole answer in `received` and how many bytes it has, or None while it is not whole."""
+    """Returns the first response in `received` and its length in bytes, or None if the response is incomplete."""
     end = received.find(b"\r\n\r\n")
     if end < 0:
         return None
@@ -56,7 +57,7 @@ def parsed(received):
 
 
 class Client:
-    """One keep-alive connection that waits for each answer. For use with `with`."""
+    """A keep-alive connection that waits for each response. A context manager."""
 
     def __init__(self, port, access_token, timeout=20):
         self.token = access_token
@@ -81,11 +82,11 @@ class Client:
         return answer[0]
 
     def post(self, path, event, headers=None):
-        """`event` is a dictionary. The status and the answer's JSON."""
+        """Posts `event`, a dictionary. Returns the status and the response's JSON."""
         answer = self.request("POST", path, json.dumps(event).encode(), headers)
         return answer.status, json.loads(answer.body)
 
     def get(self, path):
-        """The status and the answer's JSON."""
+        """Returns the status and the response's JSON."""
         answer = self.request("GET", path)
         return answer.status, json.loads(answer.body)

@@ -23,11 +23,11 @@ teardown() {
 }
 
 @test "raw, corrected and skew are stored; only a clock more than five minutes off is corrected" {
-    # A phone whose clock is two hours ahead, and which says so by X-Sent-At.
+    # A phone whose clock is two hours ahead. X-Sent-At shows the error.
     post /native/events "$(event enteredChargerIntentZone ahead ".occurred_at = \"$(seconds_ago -7100)\"")" \
         -H "X-Sent-At: $(seconds_ago -7200)"
     expect_status 200
-    # One that is four minutes behind, and one that sends an old event now.
+    # A phone whose clock is four minutes behind, and a phone that sends an old event with X-Sent-At.
     sign_in b
     post /native/events "$(event enteredChargerIntentZone behind ".occurred_at = \"$(seconds_ago 300)\"")" \
         -H "X-Sent-At: $(seconds_ago 240)"
@@ -47,14 +47,15 @@ teardown() {
     [[ $skewed == 1 ]]
 }
 
-# clock_rules: the rule of each event of driver a by its key, and how many seconds it was moved, to ten.
+# clock_rules SESSION: prints, for each event of the session, its key, the rule that decided about its clock, and its
+# correction in seconds, rounded to ten.
 clock_rules() {
     local session=$1
     dwell explain --json --session "$session" | jq -r '.events[] | select(.source != "server")
         | "\(.idempotency_key) \(.clock_rule) \((.correction_ms / 10000 | round) * 10)"'
 }
 
-# The app was suspended for 320 s between its tries: bytes of a shipped iOS app.
+# A shipped iOS app was suspended for 320 s between two attempts. The second attempt has the same bytes as the first.
 @test "a byte-identical retry of a phone whose clock was right stays where it occurred" {
     local session number=0 name stale
     session=$(driver s)
@@ -69,7 +70,7 @@ clock_rules() {
     post /v1/native/pre-session-events "$(v1_body anchor_dwell_complete k2 1350 0 | jq -c 'del(.session_id)')"
     post /v1/native/session-events "$(v1_body exclusive_activated k3 1300 0)"
     post /v1/native/session-events "$(v1_body departed_charger k4 1100 0)"
-    # The grace deadline was 200 s ago; the driver was at the merchant 120 s before it.
+    # The grace deadline passed 200 s ago. The driver was at the merchant 120 s before the deadline.
     stale=$(v1_body entered_merchant_zone k5 320)
     post /v1/native/session-events "$stale"
     expect_verdict AT_MERCHANT applied

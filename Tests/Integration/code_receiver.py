@@ -1,5 +1,5 @@
-"""The receiver of OTP_DELIVERY=webhook: takes one-time codes, checks the signature of each request (contract, section
-6), and can reject, stall or stop. Knows only the secret of the server under test."""
+"""The receiver of OTP_DELIVERY=webhook: it receives one-time codes, checks the signature of each request (contract,
+section 6), and can reject, stall or stop. It knows only the secret of the server under test."""
 
 import hashlib
 import hmac
@@ -15,10 +15,10 @@ from processes import wait_until
 
 
 class CodeReceiver(LoopbackServer):
-    """`calls` are all that came, `codes` the last good code of each number."""
+    """`calls` are all received requests; `codes` is the last valid code of each phone number."""
 
     PATH = "/codes"
-    # Where a redirection leads.
+    # The target of redirections.
     ELSEWHERE = "/elsewhere"
 
     def __init__(self):
@@ -27,9 +27,10 @@ class CodeReceiver(LoopbackServer):
         self.calls = []
         self.codes = {}
         self.complaints = []
-        # Statuses to answer with, in order, and then 200; (seconds, status) waits first.
+        # The statuses to answer with, in order; then 200. An entry (seconds, status) waits before it answers.
         self.script = []
-        # Whose calls the script is for; None: whoever comes. Codes of checks before may still be on their way.
+        # The phone number whose requests the script answers; None: all numbers. Codes of earlier checks may still
+        # arrive.
         self.scripted_phone = None
         self.lock = threading.Lock()
 
@@ -38,7 +39,7 @@ class CodeReceiver(LoopbackServer):
                 "OTP_WEBHOOK_SECRET": self.secret}
 
     def next_code(self, phone, seen=None, seconds=20):
-        """The code that a phone gets; another one than `seen`."""
+        """Waits for a code for this phone number, other than `seen`, and returns it."""
         wait_until(lambda: self.codes.get(phone, seen) != seen, seconds, f"a code for {phone}")
         return self.codes[phone]
 
@@ -60,7 +61,7 @@ class CodeReceiver(LoopbackServer):
         return status
 
     def complaint_about(self, headers, body):
-        """What the contract does not say so; None when all is well."""
+        """Returns the first violation of the contract, or None if there is none."""
         match = re.fullmatch(r"t=(\d+),v1=([0-9a-f]{64})", headers.get("X-Dwell-Signature", ""))
         if not match:
             return f"X-Dwell-Signature is {headers.get('X-Dwell-Signature')!r}"

@@ -152,7 +152,7 @@ EDGES
     done
     expect_status 200
     expect_json '.chargerDwellSeconds == 200'
-    # What is stored from here on is stored under the new settings.
+    # Events that are stored from now on have the new settings version.
     post /native/events "$(event chargerTargeted k1)"
     get /native/config
     [[ \"$(sql 'SELECT version FROM settings_version JOIN event ON event.settings_version = settings_version.id')\" == \
@@ -174,7 +174,7 @@ EDGES
     get /native/config
     expect_json '.chargerDwellSeconds == 100 and .gracePeriodSeconds == 900'
     [[ $(field ETag) == "$tag" ]] || fail "Expected $tag."
-    # A good file after that is read again.
+    # A valid file is read again after an invalid one.
     echo NATIVE_CHARGER_DWELL_SECONDS=300 >"$server_folder/settings.env"
     kill -HUP "$server_pid"
     local attempt
@@ -202,7 +202,7 @@ EDGES
 
 @test "SIGHUP with a file that is gone keeps the old settings" {
     prepare_server
-    # The default file, in the folder where the server runs: one that was named must be there anyway.
+    # The file is the default file in the server's directory. A file named by ENV_FILE would have to exist.
     echo NATIVE_CHARGER_DWELL_SECONDS=100 >"$server_folder/.env"
     launch_prepared serve
     wait_until_ready
@@ -232,7 +232,7 @@ EDGES
     done
     [[ $history == *'chargerIntentRadius_m 300 -> 500'*'first known version'* ]] || fail "The history is: $history"
     [[ $history != *' by '* ]] || fail "Nobody said who: $history"
-    # Who and why stand with the change that they were written for, and not with the next one.
+    # The author and the reason are stored with the change for which they were written, and not with the next one.
     printf '%s\n' NATIVE_CHARGER_INTENT_RADIUS_M=500 NATIVE_CHARGER_DWELL_SECONDS=90 SETTINGS_CHANGED_BY=Ann \
         'SETTINGS_CHANGE_REASON=drivers waited too long' >"$BATS_TEST_TMPDIR/env"
     kill -HUP "$server_pid"
@@ -256,7 +256,7 @@ EDGES
         if [[ $(dwell config history) == *'80 -> 120'* ]]; then break; fi
         sleep 0.05
     done
-    # The same settings again are no change.
+    # A restart with the same settings is no change.
     stop_server
     launch_prepared serve
     wait_until_ready

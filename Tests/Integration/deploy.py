@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Replaces a running server under a thousand requests a second; the listening socket is passed from one process to
-the next, as systemd does. No request may fail, and each acknowledged event is stored once. docs/deploy.md."""
+"""Replaces a running server under a thousand requests a second. The listening socket is passed from one process to the
+next, as systemd does. No request may fail, and each acknowledged event is stored once. See docs/deploy.md."""
 
 import json
 import socket
@@ -17,11 +17,11 @@ from report import Report
 CONNECTIONS = 50
 REQUESTS_PER_SECOND = 1000
 DEPLOYS = 3
-# Of a client that does not try again: one request, connecting included.
+# The time limit of one request without a retry, including connecting.
 PATIENCE_SECONDS = 20
 
 
-# In the process that is to become the server: the socket as descriptor 3, and the variables that say so.
+# Runs in the process that becomes the server: moves the socket to descriptor 3 and sets systemd's variables for it.
 HAND_OVER = """import os, sys
 os.dup2(int(sys.argv[1]), 3)
 os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
@@ -29,7 +29,8 @@ os.execv(sys.argv[2], sys.argv[2:])"""
 
 
 class ActivatedServer(Server):
-    """Started as systemd starts a service with a socket unit: the socket is opened here and outlives each server."""
+    """A server that is started as systemd starts a service with a socket unit: the socket is opened here and outlives
+    each server process."""
 
     def __init__(self, options, folder, environment):
         super().__init__(options, folder, environment)
@@ -47,7 +48,8 @@ class ActivatedServer(Server):
 
 
 class SteadyClient(threading.Thread):
-    """Requests at an even pace over a connection that it keeps until it is told to close. Never sends one twice."""
+    """A client that sends requests at an even pace. It keeps its connection until the server closes it, and never sends
+    a request twice."""
 
     def __init__(self, port, number, interval, ends):
         super().__init__(daemon=True)

@@ -1,5 +1,5 @@
-"""Compares openapi.json with the server: every response of the integration run, and the requests that Schemathesis
-generates."""
+"""Compares openapi.json with the server: every response of the integration run, and the responses to requests that
+Schemathesis generates."""
 
 import email.parser
 import http
@@ -24,7 +24,7 @@ URI = "urn:dwell:openapi"
 
 
 class Description:
-    """What openapi.json says of one answer. Knows nothing of how the answer was got."""
+    """The rules of openapi.json for a response, however the response was received."""
 
     def __init__(self, document):
         self.document = document
@@ -51,13 +51,14 @@ class Description:
         return None
 
     def problems(self, method, path, status, fields, body):
-        """Why this answer is not one that the description names; none when it is."""
+        """Returns the differences between this response and the description; an empty list if there are none."""
         if path.endswith((".css", ".js")):
-            # Parts of a page.
+            # The path is a part of a page.
             return []
         operation = self.operation(method, path)
         if operation is None:
-            # Not described: refused before any handler, or a probe for what is not there.
+            # An operation that is not described was rejected before any handler, or requested a path that does not
+            # exist.
             return [] if status in (204, 400, 404, 405, 414, 431, 501, 505) else ["this operation is not described"]
         if status == 405:
             return []
@@ -98,7 +99,7 @@ class Description:
         return self.invalid(content[media_type].get("schema", {}), value, "the body")
 
     def invalid(self, schema, value, what):
-        # References within the schema are read from the document's own base.
+        # References within the schema are resolved from the document's base URI.
         schema = json.loads(json.dumps(schema).replace('"#/', f'"{URI}#/'))
         validator = jsonschema.Draft202012Validator(
             schema, registry=self.registry, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
@@ -106,11 +107,11 @@ class Description:
 
 
 def exchanges(folder):
-    """Method, path, status, fields and body of every answer that was kept."""
+    """Yields the method, path, status, fields and body of every recorded response."""
     for file in sorted(pathlib.Path(folder).iterdir()):
         asked, _, rest = file.read_bytes().partition(b"\n")
         method, _, target = asked.decode(errors="replace").partition(" ")
-        # An interim answer (100) comes before the one that counts.
+        # Skip an interim response (100) before the final response.
         while True:
             head, _, body = rest.partition(b"\r\n\r\n")
             status_line, _, lines = head.partition(b"\r\n")
@@ -145,9 +146,9 @@ def check_that_it_can_fail(report, description):
 
 
 def check_made_up(report, options):
-    """Schemathesis against a server of its own."""
+    """Runs Schemathesis against a separate server."""
     examples = max(10, round(60 * options.scale))
-    # Without a token of its own, /metrics is as if it were not there.
+    # With METRICS_TOKEN set, /metrics exists and rejects the requests' tokens. Without it, the path would not exist.
     environment = {**UNLIMITED, "RATE_LIMIT_AUTH": "0", "METRICS_TOKEN": "a-token-for-the-made-up-requests"}
     with Folder() as folder, Server(options, folder, environment) as server:
         run = subprocess.run(

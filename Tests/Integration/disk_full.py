@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fills the disk under a running server: events get 503 with Retry-After, reads continue, and when there is space
-again, events are stored without a restart; every acknowledged one is there. /readyz shows both states. The disk is a
+"""Fills the disk under a running server. Events get 503 with Retry-After, and reads continue. When there is space
+again, events are stored without a restart. Every acknowledged event is stored. /readyz shows both states. The disk is a
 tmpfs in a mount namespace."""
 
 import json
@@ -18,7 +18,7 @@ DRIVER = "driver-full"
 
 
 def in_namespace():
-    """Runs this file again where it may mount; False where that is not permitted."""
+    """Runs this file again in a mount namespace. Returns False if that is not permitted."""
     unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
     try_mount = 'mount -t tmpfs -o size=1m none "$0"'
     with Folder() as folder:
@@ -29,7 +29,7 @@ def in_namespace():
 
 
 class Disk:
-    """A small file system for the time of a `with`."""
+    """A small file system that exists while the context manager is entered."""
 
     def __init__(self, folder):
         self.path = folder / "disk"
@@ -44,7 +44,7 @@ class Disk:
 
 
 class Ballast:
-    """All that is left of the disk, as a file."""
+    """A file that uses up all remaining space of the disk."""
 
     def __init__(self, folder):
         self.path = folder / "ballast"
@@ -63,7 +63,7 @@ class Ballast:
 
 
 class Reporter:
-    """Posts events one after the other, each under a key of its own."""
+    """A client that posts events one after the other, each with its own key."""
 
     def __init__(self, server):
         self.server = server
@@ -73,7 +73,7 @@ class Reporter:
     def post(self):
         key = f"full-{len(self.sent)}"
         self.sent.append((DRIVER, key))
-        # Long, so that a full disk is met soon.
+        # The event is long, so that the disk is full soon.
         event = {"event_id": key, "event": "chargerTargeted", "charger_id": "c" * 128,
                  "occurred_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         with Client(self.server.port, token(DRIVER)) as client:
@@ -89,7 +89,8 @@ class Reporter:
         return answer
 
     def post_until_in_a_row(self, status, count, seconds):
-        """An event that needs fewer pages may still fit into what the failed one left of the WAL file."""
+        """Posts events until `count` responses in a row have this status. A single rejection is not enough: an event
+        that needs fewer pages may fit into the part of the WAL file that the failed write has left."""
         deadline = time.monotonic() + seconds
         in_a_row = 0
         while in_a_row < count:
@@ -103,7 +104,8 @@ def get(server, path):
 
 
 def readiness(server):
-    """The status of /readyz and what it says of the database; what it knows may be a second old."""
+    """Returns the status of /readyz, its database check and whether it has Retry-After. The result may be a second
+    old."""
     answer = get(server, "/readyz")
     return answer.status, json.loads(answer.body)["checks"]["database"], "retry-after" in answer.headers
 

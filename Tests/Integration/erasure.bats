@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# A deletion removes all data that only the deleted driver's client wrote, from the database and from Redis (contract,
-# section 6, DELETE /auth/me).
+# Checks that a deletion removes all data that only the deleted driver's client wrote, from the database and from Redis
+# (contract, section 6, DELETE /auth/me).
 
 load lib
 
@@ -29,7 +29,7 @@ erase() {
     expect_status 200
 }
 
-# verify ARGUMENT...: sets verified and found.
+# verify ARGUMENT...: runs verify-erased. Sets verified to its exit status and found to its output.
 verify() {
     verified=0
     found=$(dwell verify-erased "$@" 2>&1) || verified=$?
@@ -54,7 +54,7 @@ verify() {
     for place in place.place_id event_kind.source event_kind.name event_kind.schema_version event.occurred_at; do
         [[ $found == *"$place"* ]] || fail "verify-erased does not find $place: $found"
     done
-    # Somebody else goes to the same place.
+    # Another driver goes to the same place.
     sign_in b
     post /native/events "$(event chargerTargeted k1 ".charger_id = \"both-$word\"")"
     sign_in a
@@ -76,7 +76,7 @@ verify() {
     sent=$(event chargerTargeted someone@mail.example)
     post /native/events "$sent"
     expect_status 200
-    # A repeat is remembered for longer than its charge.
+    # The key of a repeated event stays in Redis for longer than the event's charge.
     post /native/events "$sent"
     expect_field Idempotent-Replayed true
     verify --driver "$(driver a)"

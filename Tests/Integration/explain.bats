@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# dwell explain: the events of a session and their verdicts, read from the file with and without a running server.
+# Tests dwell explain: the events of a session and their verdicts, read from the database with and without a running
+# server.
 
 load lib
 
@@ -28,7 +29,7 @@ teardown() {
     grep -q 'ANCHORED -> SESSION_ACTIVE' "$BATS_TEST_TMPDIR/out"
     grep -q 'spelled exclusive_activated' "$BATS_TEST_TMPDIR/out"
     grep -q 'grace period 900 s, hard timeout 3600 s' "$BATS_TEST_TMPDIR/out"
-    # No colours where there is no terminal, no line too long, no coordinates.
+    # The output is not a terminal, so it has no colours. It also has no line over 100 characters and no coordinates.
     if grep -q $'\e' "$BATS_TEST_TMPDIR/out"; then return 1; fi
     if grep -qE '^.{101}' "$BATS_TEST_TMPDIR/out"; then return 1; fi
     if grep -q 52.123456 "$BATS_TEST_TMPDIR/out"; then return 1; fi
@@ -44,7 +45,7 @@ teardown() {
         "$BATS_TEST_TMPDIR/out"
     if grep -q 52.123456 "$BATS_TEST_TMPDIR/out"; then return 1; fi
     dwell explain --driver "$(driver a)" --last 2 --json | jq -e '[.events[].event_id] == ["k3", "k4"] and .is_cut'
-    # It left the database as it is: the server starts on it and has the events.
+    # The command left the database unchanged: the server starts and has the events.
     launch_prepared serve
     wait_until_ready
     expect_stored a 4

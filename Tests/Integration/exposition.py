@@ -9,7 +9,7 @@ SAMPLE = re.compile(rf"({NAME})(?:\{{({LABEL}(?:,{LABEL})*)?\}})? (-?[0-9.]+(?:e
 
 
 def problems(text):
-    """One line for each thing that is wrong."""
+    """Yields one line for each violation."""
     if not text.endswith("\n"):
         yield "the last line has no end"
     helped, types, seen, histograms = set(), {}, set(), {}

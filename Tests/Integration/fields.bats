@@ -93,7 +93,7 @@ RULES
 }
 
 @test "metadata may have 8 KiB" {
-    # {"t":"..."} has 8 bytes beside the text.
+    # The object {"t":"..."} has 8 bytes besides the text.
     post /native/events "$(event chargerTargeted k1 '.metadata = {t: ("x" * 8184)}')"
     expect_status 200
     post /native/events "$(event chargerTargeted k2 '.metadata = {t: ("x" * 8185)}')"
@@ -112,7 +112,7 @@ RULES
     printf '{"event_id":"\xff\xfe"}' >"$BATS_TEST_TMPDIR/no-utf8"
     post /native/events "@$BATS_TEST_TMPDIR/no-utf8"
     expect_status 400
-    # Brackets enough to overflow a recursive parser's stack.
+    # So many nested brackets would overflow the stack of a recursive parser.
     python3 -c 'print("[" * 60000, end="")' >"$BATS_TEST_TMPDIR/deep"
     post /native/events "@$BATS_TEST_TMPDIR/deep"
     expect_status 400

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Clients that two generators make from openapi.json, as the server serves it: each has every operation, posts single
-events, events on the v1 routes and a batch, and reads the responses into its types."""
+"""Tests clients that two generators make from openapi.json, as the server serves it. Each client has every operation,
+posts single events, events on the v1 routes and a batch, and reads the responses into its types."""
 
 import contextlib
 import datetime
@@ -17,13 +17,13 @@ from report import Report
 
 METHODS = ("get", "put", "post", "patch", "delete")
 BIN = pathlib.Path(sys.executable).parent
-# What a generator says when it leaves something out.
+# Words in a generator's output that show that it left something out.
 DROPPED = ("will not be generated", "will be omitted", "Unable to", "Failure to process", "Could not find",
            "not supported", "Exception", "ERROR")
 
 
 def generate(report, name, words, folder, operations, count):
-    """Runs the generator; `count` finds the operations in what it made."""
+    """Runs the generator. `count` returns the number of operations in the generated client."""
     run = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     said = run.stdout + run.stderr
     report.check(run.returncode == 0, f"{name} takes the description", said[-3000:])
@@ -54,7 +54,7 @@ def openapi_python_client(report, folder, operations):
 
 
 class AttrsClient:
-    """Calls as its user writes them."""
+    """The calls of the generated client, as its user writes them."""
 
     def __init__(self, address, access_token):
         self.models = importlib.import_module("attrs_client.models")
@@ -113,11 +113,11 @@ class PydanticClient:
         return None
 
 
-# --- what both do -------------------------------------------------------------------------------------------------
+# --- checks of both clients ---------------------------------------------------------------------------------------
 
 
 def text(value):
-    """Of an enumeration's member, or of a plain string."""
+    """Returns the value of an enumeration's member, or a plain string unchanged."""
     return getattr(value, "value", value)
 
 

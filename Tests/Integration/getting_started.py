@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Follows docs/getting-started.md: runs its `sh` blocks in order, in one shell beside a server that is started as by
-`make run`, and compares the output of each with the `text` block below it, in which `...` matches anything."""
+"""Follows docs/getting-started.md. Runs its `sh` blocks in order, in one shell, with a server that is started as by
+`make run`. Compares the output of each block with the `text` block below it, in which `...` matches any text."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ PAGE = REPOSITORY / "docs" / "getting-started.md"
 
 
 def steps(text):
-    """Each (heading, commands, what they print or None)."""
+    """Returns a list of [heading, commands, expected output or None]."""
     heading = ""
     found = []
     for match in re.finditer(r"^## ([^\n]+)$|^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
@@ -31,14 +31,15 @@ def steps(text):
 
 
 def pattern(expected):
-    """A line that is only `...` is any number of lines; within a line it is anything but its end."""
+    """Returns a regular expression for the expected output. A line that is only `...` matches any number of lines.
+    Within a line, `...` matches any text of that line."""
     lines = [r"(?:.*\n)*?" if line == "..." else ".*?".join(map(re.escape, line.split("..."))) + r"\n"
              for line in expected.splitlines()]
     return "".join(lines)
 
 
 class Shell:
-    """One bash for the whole page, as somebody who pastes has it."""
+    """One bash for the whole page, as for a reader who pastes the commands."""
 
     def __init__(self, folder, environment):
         self.mark = uuid.uuid4().hex
@@ -47,7 +48,7 @@ class Shell:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def run(self, commands):
-        """What it prints, standard error included."""
+        """Returns the output of the commands, including standard error."""
         self.process.stdin.write(f"{commands}\necho {self.mark}\n")
         self.process.stdin.flush()
         printed = []
@@ -64,7 +65,8 @@ class Shell:
 
 
 class Clone:
-    """A folder that looks like a clone after `make run`: the binary where it is built, nothing else yet."""
+    """A directory that looks like a clone after `make run`: it contains only the binary, in the place where it is
+    built."""
 
     def __init__(self, folder, binary):
         (folder / ".build/release").mkdir(parents=True)
@@ -73,7 +75,8 @@ class Clone:
         self.tools.mkdir()
 
     def says_pid(self, pid):
-        """On this machine more servers than one may run; on the reader's it is the one."""
+        """Makes `pidof` print this process id. Other servers may run on this machine; the reader's machine has only
+        one."""
         stand_in = self.tools / "pidof"
         stand_in.write_text(f"#!/bin/sh\necho {pid}\n")
         stand_in.chmod(0o755)
@@ -85,14 +88,14 @@ def main():
     with Folder() as folder:
         clone = Clone(folder, options.dwell.resolve())
         server = Server(options, folder, {})
-        # As `make run` leaves it: every setting at its default, but for the port.
+        # The settings are those of `make run`: every setting except the port has its default.
         server.environment = {name: server.environment[name] for name in ("PATH", "HOME", "HTTP_PORT")}
         with server:
             clone.says_pid(server.process.pid)
             shell = Shell(folder, {**server.environment, "PATH": f"{clone.tools}:{server.environment['PATH']}"})
             for number, (heading, commands, expected) in enumerate(steps(PAGE.read_text()), start=1):
                 printed = shell.run(commands.replace("127.0.0.1:8080", f"127.0.0.1:{server.port}"))
-                # One whose output is not shown prints nothing.
+                # Commands without a `text` block print nothing.
                 wanted = pattern(expected.replace("127.0.0.1:8080", f"127.0.0.1:{server.port}") if expected else "")
                 report.check(re.fullmatch(wanted, printed) is not None,
                              f"step {number}, {heading}", f"commands: {commands}", f"expected: {expected}", f"printed: {printed}")

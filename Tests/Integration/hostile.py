@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Hostile or misbehaving clients: thousands that are idle or send a byte a second, one that pipelines and never
-reads, more than there are descriptors. Checks how they affect a normal client, their memory, and when they are
-disconnected."""
+"""Tests hostile or misbehaving clients: thousands that are idle or send a byte a second, one that pipelines and never
+reads, and more connections than there are descriptors. Checks how they affect a normal client, the server's memory, and
+when they are disconnected."""
 
 import multiprocessing
 import os
@@ -15,7 +15,7 @@ from processes import UNLIMITED, Folder, Server, arguments, wait_until
 from report import Report
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-# As large as a phone's request: 100,000 of them do not fit into the kernel's buffers.
+# The request is as large as a phone's request, so that 100,000 of them do not fit into the kernel's buffers.
 LONG_HEALTH = HEALTH[:-2] + b"Authorization: Bearer " + b"x" * 400 + b"\r\n\r\n"
 
 
@@ -36,7 +36,7 @@ def raise_descriptor_limit():
 
 
 class Watched(Server):
-    """A server whose memory and descriptors are looked at."""
+    """A server whose memory and open descriptors are measured."""
 
     def __init__(self, options, folder, environment=None, descriptors_max=None):
         super().__init__(options, folder, {**UNLIMITED, **(environment or {})})
@@ -51,7 +51,7 @@ class Watched(Server):
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
 
     def warm_up(self):
-        """What is made once and kept is not charged to what comes later."""
+        """Sends requests first, so that memory that is allocated once and kept does not count as growth later."""
         for _ in range(4):
             with Client(self.port, None) as client:
                 for _ in range(500):
@@ -70,7 +70,8 @@ def percentile(sorted_values, share):
 
 
 def healthy_client(port, seconds, results):
-    """In a process of its own, lest it waits for the hostile ones' interpreter: 200 requests a second."""
+    """Sends 200 requests a second in its own process, so that it does not compete with the hostile clients for the
+    Python interpreter. Puts the sorted latencies into `results`."""
     latencies = []
     with Client(port, None) as client:
         end = time.monotonic() + seconds
@@ -83,7 +84,7 @@ def healthy_client(port, seconds, results):
 
 
 def latencies_of_a_healthy_client(port, seconds, meanwhile):
-    """Sorted, in seconds; `meanwhile` runs here until then."""
+    """Returns the sorted latencies in seconds. `meanwhile` runs in this process for the same time."""
     results = multiprocessing.Queue()
     process = multiprocessing.Process(target=healthy_client, args=(port, seconds, results))
     process.start()
@@ -94,7 +95,7 @@ def latencies_of_a_healthy_client(port, seconds, meanwhile):
 
 
 class SlowClients:
-    """Each sends a byte of a header a second."""
+    """Clients that each send one byte of a header a second."""
 
     def __init__(self, connections):
         self.begun = time.monotonic()
@@ -161,7 +162,7 @@ def idle_and_slow(options, report):
         for connection in slow:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         clients = SlowClients(slow)
-        # The header's time begins with its first byte; as long as it lasts the healthy one is watched.
+        # The header timeout begins with the first byte. The normal client is measured until the timeout has passed.
         grown = []
 
         def meanwhile(until):
@@ -186,8 +187,9 @@ def idle_and_slow(options, report):
         quiet_p99, storm_p99 = percentile(quiet, 0.99) * 1000, percentile(storm, 0.99) * 1000
         report.note(f"a healthy client's latency, p50/p99: quiet {percentile(quiet, 0.5) * 1000:.2f}/{quiet_p99:.2f} ms, "
                     f"storm {percentile(storm, 0.5) * 1000:.2f}/{storm_p99:.2f} ms ({storm_p99 / quiet_p99:.1f} times)")
-        # The figures above are what a quiet machine shows; what holds on any is the half of the requests that no
-        # hiccup of the machine meets. A server that serves the slow ones first would delay each.
+        # The figures in the note are meaningful only on a quiet machine. On any machine, at least half of the requests
+        # meet no pause of the machine, so the median is compared. A server that serves the slow clients first would
+        # delay every request.
         quiet_p50, storm_p50 = percentile(quiet, 0.5) * 1000, percentile(storm, 0.5) * 1000
         report.check(storm_p50 < 2 * quiet_p50 + 5, "a healthy client does not notice", f"{storm_p50:.2f} ms")
         report.check(storm_p99 < 4 * quiet_p99 + 200, "nor does its one request in a hundred", f"{storm_p99:.2f} ms")
@@ -199,7 +201,8 @@ def idle_and_slow(options, report):
 # --- pipelining ---------------------------------------------------------------------------------------------------
 
 def send_what_is_taken(connection, data, seconds):
-    """How much was taken; returns when nothing was for half a second, or at the end of the time."""
+    """Sends data until the connection has taken nothing for half a second, or the time is over. Returns the number of
+    bytes taken."""
     connection.setblocking(False)
     sent, deadline, taken_at = 0, time.monotonic() + seconds, time.monotonic()
     while sent < len(data) and time.monotonic() < min(deadline, taken_at + 0.5):
@@ -270,8 +273,8 @@ def reads_late(options, report):
 # --- descriptors --------------------------------------------------------------------------------------------------
 
 def collect_answers(connections, seconds, close=False):
-    """Those that get a whole answer with 200 in that time, and those that are closed without. `close`: each one is
-    closed as soon as it has its answer, which makes room for another one."""
+    """Returns two lists: the connections that get a complete 200 response in time, and those that are closed without
+    one. With `close`, each connection is closed after its response, which makes room for another one."""
     answered, broken, received = [], [], {connection: b"" for connection in connections}
     with selectors.DefaultSelector() as selector:
         for connection in connections:

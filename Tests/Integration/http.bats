@@ -23,12 +23,12 @@ teardown() {
     end_server
 }
 
-# statuses TEXT: the status codes of all responses in it, on one line.
+# statuses TEXT: prints the status codes of all responses in the text, on one line.
 statuses() {
     grep -aoE 'HTTP/1\.1 [0-9]{3}' <<<"$1" | cut -d' ' -f2 | tr '\n' ' '
 }
 
-# For raw: a request to post an event, up to the fields that frame its body.
+# Prints a request that posts an event, up to the fields that frame its body. For the function raw.
 head_of_post() {
     # shellcheck disable=SC2028 # raw expands the escapes
     echo "POST /native/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer $token\r\nContent-Type: application/json\r\n"
@@ -132,7 +132,7 @@ head_of_post() {
     expect_json '.status == "ok"'
     local sent answer
     sent=$(event chargerTargeted k2)
-    # In chunks of one byte, with an extension and a trailer field.
+    # The chunks have one byte each, and there is a chunk extension and a trailer field.
     local chunks='' index
     for ((index = 0; index < ${#sent}; index++)); do chunks+="1;x=y\r\n${sent:index:1}\r\n"; done
     chunks+="0\r\nX-Trailer: t\r\n\r\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Real clients in typical use: curl, Python's http.client, Node's fetch, wrk, and nginx as a reverse proxy that
-# keeps its connections. (Swift's URLSession is in Tests/HTTPServerTests/URLSessionTests.swift.)
+# Real clients in typical use: curl, Python's http.client, Node's fetch, wrk, and nginx as a reverse proxy that keeps
+# its connections. (Tests/HTTPServerTests/URLSessionTests.swift tests Swift's URLSession.)
 
 load lib
 
@@ -27,7 +27,7 @@ teardown() {
     end_server
 }
 
-# A client that is not there is no reason to pass; scripts/bootstrap --tests installs it.
+# Fails the test if the program is missing. scripts/bootstrap --tests installs it.
 need() {
     PATH=$PATH:/usr/sbin
     command -v "$1" >/dev/null || fail "There is no $1; scripts/bootstrap --tests installs it."
@@ -58,7 +58,7 @@ need() {
     [[ $version == '200 1.1' ]] || fail "$version"
     post /native/events "$(event chargerTargeted k1)" --http2
     expect_json '.status == "ok"'
-    # Without asking first it is no HTTP/1.1: refused, and not taken for a request.
+    # HTTP/2 with prior knowledge is not valid HTTP/1.1, so the server rejects it as malformed.
     if curl -sS --http2-prior-knowledge -o /dev/null "$server_url/healthz" 2>/dev/null; then return 1; fi
     get /healthz
     expect_status 200
@@ -106,7 +106,7 @@ need() {
     expect_json '.status == "ok"'
     stop_server
     start_server HTTP_HOST=:: LOG_LEVEL=debug TRUSTED_PROXIES=127.0.0.1
-    # An IPv4 client on an IPv6 socket is an IPv4 client.
+    # On an IPv6 socket, an IPv4 client is shown with its IPv4 address.
     get /healthz -H 'X-Request-Id: from-v4' -H 'X-Forwarded-For: 192.0.2.1'
     expect_client from-v4 192.0.2.1
     server_url="http://[::1]:$server_port"
@@ -167,7 +167,7 @@ PYTHON
 
 # --- proxies ------------------------------------------------------------------------------------------------------
 
-# expect_client REQUEST-ID ADDRESS: the log says that this client sent that request.
+# expect_client REQUEST-ID ADDRESS: checks that the log shows this client address for that request.
 expect_client() {
     wait_for_log "$1"
     local client
@@ -178,12 +178,12 @@ expect_client() {
 @test "what a trusted proxy says about the client is believed, what the client says is not" {
     get /healthz -H 'X-Request-Id: proxied-1' -H 'X-Forwarded-For: 6.6.6.6, 192.0.2.1'
     expect_client proxied-1 192.0.2.1
-    # The header that the proxy does not write is not read, whatever a client has in it.
+    # The field that the proxy does not write is ignored, whatever the client sends in it.
     get /healthz -H 'X-Request-Id: proxied-2' -H 'Forwarded: for=6.6.6.6' -H 'X-Forwarded-For: 192.0.2.1'
     expect_client proxied-2 192.0.2.1
     get /healthz -H 'X-Request-Id: proxied-3' -H 'Forwarded: garbage' -H 'X-Forwarded-For: 192.0.2.1'
     expect_client proxied-3 192.0.2.1
-    # A proxy that does not say who its client is shows in the line.
+    # If the trusted proxy's field is unreadable, the log line shows it.
     get /healthz -H 'X-Request-Id: proxied-4' -H 'X-Forwarded-For: garbage'
     expect_client proxied-4 127.0.0.1
     [[ $(grep -F '"proxied-4"' "$server_folder/log" | jq -r .forwarding) == unreadable ]]
@@ -200,7 +200,7 @@ expect_client() {
     stop_server
 }
 
-# start_nginx UPSTREAM: a reverse proxy with keep-alive connections to it. Sets nginx_pid, nginx_port.
+# start_nginx UPSTREAM: starts a reverse proxy with keep-alive connections to UPSTREAM. Sets nginx_pid and nginx_port.
 start_nginx() {
     need nginx
     nginx_port=$(free_port)
@@ -243,8 +243,8 @@ CONFIGURATION
     return 1
 }
 
-# through_nginx: the same requests, small, chunked, large, refused, and many at once; the connections to the server
-# are kept.
+# through_nginx: sends small, chunked, large, rejected and concurrent requests through nginx, which keeps its
+# connections to the server.
 through_nginx() {
     server_url=http://127.0.0.1:$nginx_port
     get /native/config
@@ -267,7 +267,7 @@ through_nginx() {
     expect_problem 413 content_too_large
     post /native/events "$(event chargerTargeted n4)"
     expect_json '.status == "ok"'
-    # From an address that is not trusted, as a phone's is not.
+    # The client's address, like a phone's, is not the address of a trusted proxy.
     get /healthz -H 'X-Request-Id: through-nginx' -H 'X-Forwarded-For: 6.6.6.6' --interface 127.0.0.2
     expect_status 200
     local bad
@@ -280,7 +280,7 @@ through_nginx() {
 @test "nginx as a reverse proxy with keep-alive upstreams" {
     start_nginx "127.0.0.1:$server_port"
     through_nginx
-    # Who asked nginx, not who the field's sender claims to be.
+    # The address that nginx saw, not the one that the client claimed in its field.
     expect_client through-nginx 127.0.0.2
     if grep -E 'upstream prematurely closed|Connection reset|no live upstreams' "$BATS_TEST_TMPDIR/nginx/error.log"; then
         return 1
@@ -290,7 +290,7 @@ through_nginx() {
     ((ports <= 16)) || fail "nginx holds $ports connections to the server; 8 are to be kept."
 }
 
-# The established connections to the server, from the server's side.
+# Prints the established connections to the server, from the server's side.
 ss_connections() {
     python3 - "$server_port" <<'PYTHON'
 import sys
@@ -338,7 +338,7 @@ response, body = ask("HEAD", "/native/config")
 assert response.status == 200 and body == b"" and response.getheader("Content-Length") == length
 response, body = ask("POST", "/native/events", first)
 assert json.loads(body)["status"] == "ok", body
-# An iterable body is sent in chunks.
+# http.client sends an iterable body in chunks.
 response, body = ask("POST", "/native/events", (piece.encode() for piece in second), encode_chunked=True)
 assert json.loads(body)["status"] == "ok", body
 response, body = ask("DELETE", "/native/events")
@@ -360,14 +360,14 @@ const post = async (body, options) =>
     assert.equal((await fetch(`${url}/native/config`, { headers })).status, 200);
     assert.equal((await fetch(`${url}/native/config`, { method: "HEAD", headers })).status, 200);
     assert.equal((await post(first)).status, "ok");
-    // A stream has no length: fetch sends it in chunks.
+    // fetch sends a stream in chunks, because its length is unknown.
     assert.equal((await post(new Blob([second]).stream(), { duplex: "half" })).status, "ok");
     const refused = await fetch(`${url}/nowhere`);
     assert.equal(refused.status, 404);
     assert.equal((await refused.json()).code, "not_found");
     const all = await Promise.all(Array.from({ length: 200 }, () => fetch(`${url}/healthz`).then((r) => r.status)));
     assert.ok(all.every((status) => status === 200));
-    // One that gives up while it sends; the server goes on.
+    // A client that aborts while it sends does not affect the server.
     const abort = new AbortController();
     const endless = new ReadableStream({ pull: (c) => { c.enqueue(new Uint8Array(10)); abort.abort(); } });
     await assert.rejects(post(endless, { duplex: "half", signal: abort.signal }));

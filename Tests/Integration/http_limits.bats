@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Limits on what a client can use: time, connections, memory. Each limit is set low and reached, and the response is
-# checked. hostile.py tests thousands of clients at once.
+# Tests the limits on a client's use of time, connections and memory. Each limit is set low and reached, and the
+# response is checked. hostile.py tests thousands of clients at once.
 
 load lib
 
@@ -12,8 +12,9 @@ teardown() {
     end_server
 }
 
-# python SCRIPT: it finds `port`, `token`, `event`, `connect()`, `send(connection, text)`, `answer(connection)` - the
-# status, the head and the body - and `ends(connection)` - in how many seconds the server ended it - ready.
+# python SCRIPT: runs the script with these names defined: `port`, `token`, `event`, `connect()`, `send(connection,
+# text)`, `answer(connection)`, which returns the status, the head and the body, and `ends(connection)`, which returns
+# the seconds until the server ended the connection.
 python() {
     python3 - "$server_port" "$token" "$(event chargerTargeted k1)" "$1" <<'PYTHON'
 import socket, sys, time
@@ -70,7 +71,7 @@ while time.monotonic() < begun + 20:
         if connection.recv(1, socket.MSG_PEEK): break
     except TimeoutError:
         continue
-# Each byte would begin a second of its own, for ever, if it counted from the last one.
+# If the timeout were measured from the last byte, it would never pass.
 assert 0.9 < time.monotonic() - begun < 15, time.monotonic() - begun
 connection.settimeout(5)
 status, head, body = answer(connection)
@@ -80,9 +81,9 @@ assert ends(connection) < 10'
     stop_server
 }
 
-# Shipped phones drop an event for a 408: docs/decisions/late-requests.md.
+# Shipped phones drop an event after a 408: docs/decisions/late-requests.md.
 @test "an event that stalls, in its header or its body, is 503; one that is slow but fast enough is stored" {
-    # Three seconds: a machine that stands still for two of them makes no slow client of a stalled one.
+    # Three seconds, so that a machine that pauses for two seconds does not make the slow client exceed the timeout.
     start_server HTTP_HEADER_TIMEOUT_SECONDS=3 HTTP_BODY_TIMEOUT_SECONDS=3 HTTP_BODY_BYTES_PER_SECOND_MIN=20
     sign_in a
     python '
@@ -112,7 +113,7 @@ for connection in (stalled, headless):
 fresh, used = connect(), connect()
 send(used, post() + event)
 assert answer(used)[0] == 200
-# 75 seconds, if the setting did not count.
+# Without the setting the server would wait 75 seconds.
 assert 0.7 < ends(used) < 30
 assert fresh.recv(1) == b""'
     stop_server
@@ -138,7 +139,7 @@ assert 0.9 < time.monotonic() - begun < 15, "still there"'
     stop_server
 }
 
-# --- ends ---------------------------------------------------------------------------------------------------------
+# --- clients that end their connection ----------------------------------------------------------------------------
 
 @test "a client that half-closes gets its answers" {
     start_server
@@ -161,7 +162,7 @@ assert received.count(b"HTTP/1.1 200 ") == 2 and b"\"status\":\"ok\"" in receive
 import struct
 connection = connect()
 send(connection, post() + event)
-# Closing sends a reset: nobody waits for an answer any more.
+# Closing sends a reset, so no client waits for the response.
 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 time.sleep(0.05)
 connection.close()'
@@ -191,7 +192,7 @@ def stream():
 
 begun = time.monotonic()
 for how in ("reset", "close") * 8:
-    # Four is what a driver may have: each of the other twelve takes the place of one that went away.
+    # A driver may have four streams. Each of the other twelve takes the place of a stream whose client went away.
     deadline = time.monotonic() + 10
     while True:
         connection, status = stream()
@@ -202,7 +203,8 @@ for how in ("reset", "close") * 8:
     if how == "reset":
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
-# A heartbeat is fifteen seconds apart, and a place is secure for sixty.
+# A heartbeat would detect the closed connection only after 15 seconds, and a new stream may displace an old one only
+# after 60 seconds.
 assert time.monotonic() - begun < 14, time.monotonic() - begun'
     stop_server
 }
@@ -212,7 +214,7 @@ assert time.monotonic() - begun < 14, time.monotonic() - begun'
 @test "over MAX_CONNECTIONS a client is told 503 with Retry-After, and let in when there is room" {
     start_server MAX_CONNECTIONS=8
     sign_in a
-    # curl's of wait_until_ready may not be counted out yet.
+    # The connections of wait_until_ready may still be counted, so this is tried several times.
     python '
 held = []
 for attempt in range(50):

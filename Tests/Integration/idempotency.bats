@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# When two requests are the same event: keys, repeats, concurrent copies, and reused keys (contract, section 3).
+# Tests when two requests are the same event: keys, repeats, concurrent copies, and reused keys (contract, section 3).
 
 load lib
 
@@ -69,8 +69,8 @@ teardown() {
     expect_stored a 1
 }
 
-# A shipped iOS app: posted in the background, killed before the answer, and the body built again in the foreground at
-# the next launch.
+# A shipped iOS app posted the event in the background and was killed before the response. At the next launch it builds
+# the body again, in the foreground.
 @test "an event that the app builds again in another app state is a repeat" {
     local first rebuilt
     first='{"schema_version":"1.0","event_id":"5F0F7A2E-6C1B-4C53-9D2A-0B8E3C7D1A40",'

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares docs/inventory.md with the source: every database table, Redis key family, log line and in-memory
-collection of the server must have a row with its cause of growth, its bound and where it is visible. `inventory.py
---write` adds rows for new ones, to be filled in, and removes rows of those that no longer exist."""
+"""Compares docs/inventory.md with the source. Every database table, Redis key family, log line and in-memory collection
+of the server must have a row with its cause of growth, its bound and where it is visible. `inventory.py --write` adds
+incomplete rows for new ones and removes rows of those that no longer exist."""
 
 import pathlib
 import re
@@ -11,7 +11,8 @@ from report import Report
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs/inventory.md"
-# Of the server; the phone's half, the drives and the domain without state are none of it.
+# The modules of the server. The phone's client library, the simulation and the stateless domain model are not part of
+# it.
 MODULES = ["API", "App", "Engine", "GzipCoding", "HTTP1", "HTTPServer", "Identity", "MetricInstruments", "Outbound",
            "PrometheusExport", "RateLimiting", "SQLiteStore", "Sockets", "StructuredLogging"]
 LEVELS = "trace|debug|info|notice|warning|error|critical"
@@ -25,13 +26,13 @@ def sources():
 
 
 def tables():
-    """By the schema that all migrations together make."""
+    """Returns the tables of the schema that all migrations together produce."""
     schema = (REPOSITORY / "migrations/schema.sql").read_text()
     return set(re.findall(r"^CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXISTS )?(\w+)", schema, re.MULTILINE))
 
 
 def redis_keys():
-    """Texts that begin with our prefix; what is put into them is shown as *."""
+    """Returns the strings that begin with Dwell's key prefix. Interpolated values are shown as *."""
     found = set()
     for module, _, text in sources():
         if module == "RateLimiting":
@@ -54,7 +55,7 @@ def log_lines():
 
 
 def members(text):
-    """Type, declaration, name and the rest of each stored member that is one line long."""
+    """Yields the type, declaration, name and rest of each stored member whose declaration is one line long."""
     scopes = []
     for line in text.splitlines():
         code = re.sub(r'"(\\.|[^"\\])*"', '""', line).split("//")[0]
@@ -73,7 +74,7 @@ def members(text):
 
 
 def collections():
-    """Members that begin empty and can grow."""
+    """Returns the members that are empty at first and can grow."""
     found = set()
     for module, _, text in sources():
         for name, declaration, member, rest in members(text):
@@ -89,7 +90,7 @@ SECTIONS = {"Tables": tables, "Redis keys": redis_keys, "Log lines": log_lines, 
 
 
 def sections(page):
-    """The rows of each section, by their first cell, and the text around them."""
+    """Yields each section with its rows, by their first cell, and the text around them."""
     parts = re.split(r"^(## .+)$", page, flags=re.MULTILINE)
     for title, body in zip(parts[1::2], parts[2::2]):
         name = title[3:]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Kills the server with SIGKILL under load, repeatedly. After each restart every acknowledged event is there exactly
-once; events without a response are sent again, and are then there exactly once too."""
+"""Kills the server with SIGKILL under load, repeatedly. After each restart, every acknowledged event is stored exactly
+once. Events without a response are sent again, and are then stored exactly once too."""
 
 import os
 import random
@@ -13,7 +13,7 @@ from report import Report
 
 
 def send_again(server, unanswered):
-    """Sends each once more; what the answers said, by event."""
+    """Sends each event once more. Returns the responses by event."""
     answers = {}
     for sent in unanswered:
         with Client(server.port, token(sent.driver)) as client:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What one driver's late events before a long journey cost the others: their median wait with and without them, in one
-run; and that late events are charged by the rows that they refold."""
+"""Measures what one driver's late events, before a long journey, cost other drivers: their median wait with and without
+the late events, in one run. Also checks that a late event is charged for the rows that it refolds."""
 
 import json
 import statistics
@@ -28,7 +28,7 @@ def post(client, events):
 
 
 class Others:
-    """Four drivers who post one event after another; their waits, in seconds."""
+    """Four drivers, each of whom posts one event after another. Records their waits in seconds."""
 
     def __init__(self, port, name, count=4):
         self.waits, self.ends = [], threading.Event()
@@ -60,7 +60,7 @@ def journey(client, rows):
 
 
 def late(number):
-    """Changes what every event after it is stored with."""
+    """Returns an event that changes the stored result of every event after it."""
     return event(f"late{number}", 0, event="chargerTargeted", charger_id=f"c{number}", sequence=number)
 
 
@@ -83,12 +83,14 @@ def main():
                 f"{LATE} late events before {rows} took {took:.1f} s; the others' median wait was {without * 1000:.2f} ms, "
                 f"and {beside * 1000:.2f} ms beside them: {beside / without:.2f} times")
             report.check(all(result["status_code"] == 200 for result in results), "each is stored", *results)
-            # Before refolds were bounded, hundreds of times; the machine may be busy with other tests.
+            # Before refolds were bounded, the ratio was in the hundreds. The bound is loose because the machine may be
+            # busy with other tests.
             report.check(beside < 3 * without, "others wait about as long as without", f"{beside / without:.2f} times")
 
     with Folder() as folder, Server(options, folder, {"RATE_LIMIT_PRESESSION_EVENTS": str(rows)}) as server:
         with Client(server.port, token("charged"), timeout=120) as client:
-            # Room for the late ones: what the first of them refolds is beyond the limit.
+            # The journey leaves room for the late events in the rate limit. The rows that the first late event refolds
+            # exceed the limit.
             journey(client, rows - LATE)
             results = post(client, [late(number) for number in range(LATE)])
             statuses = [result["status_code"] for result in results]

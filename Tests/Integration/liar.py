@@ -1,7 +1,7 @@
 """A proxy that changes one verdict: python3 liar.py PORT SERVER_PORT.
 
-For simulate.bats. It forwards every response unchanged, except that of the first applied event of a force-quit drive,
-which becomes none."""
+Used by simulate.bats. It forwards every response unchanged, except that the first applied event of a force-quit drive
+gets the verdict none."""
 
 import http.client
 import http.server
@@ -12,7 +12,8 @@ port, server_port = int(sys.argv[1]), int(sys.argv[2])
 
 class Liar(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Head and body in one write, lest the client's delayed acknowledgement costs 40 ms an answer.
+    # The head and the body are sent in one write. Otherwise the client's delayed acknowledgement would add 40 ms to
+    # each response.
     wbufsize = -1
 
     def forward(self):

@@ -1,7 +1,8 @@
-# Shared by all .bats files: a separate server on a free port with its own directory, tokens and events for it, and access
-# to its database. Requests and assertions are in requests.bash. Independent of the code.
+# Shared by all .bats files: a separate server on a free port with its own directory, tokens and events for it, and
+# access to its database. Requests and assertions are in requests.bash. Independent of the server's code.
 #
-# Environment: DWELL is the binary, INTEGRATION_REDIS_URL a Redis for the servers (not set: no Redis).
+# Environment: DWELL is the binary. INTEGRATION_REDIS_URL is a Redis for the servers; if it is not set, they have no
+# Redis.
 
 set -euo pipefail
 
@@ -12,8 +13,8 @@ repository_root=$(cd "${BATS_TEST_DIRNAME:-.}/../.." && pwd)
 : "${DWELL:=$repository_root/.build/release/dwell}"
 [[ $DWELL == /* ]] || DWELL=$repository_root/$DWELL
 
-# What a server inherits. Its own variables are only those that a test sets: what the person who runs the tests has
-# in the environment must not decide.
+# The environment that a server inherits. All other variables are set by the test, so that the environment of the person
+# who runs the tests has no effect.
 clean_environment=(PATH="$PATH" HOME="${HOME:-/}" TMPDIR="${TMPDIR:-/tmp}")
 
 free_port() {
@@ -22,20 +23,21 @@ free_port() {
 
 # --- the server ---------------------------------------------------------------------------------------------------
 
-# start_server [NAME=value ...]: serves from $server_folder, a new one unless it is set; ready on return.
-# Sets server_pid, server_port, server_url, server_folder, server_environment.
+# start_server [NAME=value ...]: starts a server in $server_folder, or in a new directory if that is not set. Returns
+# when the server is ready. Sets server_pid, server_port, server_url, server_folder and server_environment.
 start_server() {
     launch_server "$@"
     wait_until_ready
 }
 
-# What servers are started with; a test may empty either. Only ratelimit.bats wants to meet limits.
+# Settings of every server; a test may empty either array. The rate limits are off, because only ratelimit.bats tests
+# them.
 signing=(JWT_SECRET=integration-tests-sign-with-this-secret)
 limits=(RATE_LIMIT_SESSION_EVENTS=0 RATE_LIMIT_PRESESSION_EVENTS=0 RATE_LIMIT_REGISTRATIONS=0 RATE_LIMIT_DEVICES=0
     RATE_LIMIT_ACCOUNT=0 RATE_LIMIT_READS=0 RATE_LIMIT_PINGS=0 RATE_LIMIT_PURCHASES=0
     RATE_LIMIT_NOTIFICATIONS=0 RATE_LIMIT_OPERATOR=0)
 
-# prepare_server [NAME=value ...]: a folder, a port and an environment, without a server in them yet.
+# prepare_server [NAME=value ...]: prepares a directory, a port and an environment without starting a server.
 prepare_server() {
     server_folder=${server_folder:-$(mktemp -d "${BATS_TEST_TMPDIR:-$BATS_FILE_TMPDIR}/server.XXXXXX")}
     server_port=$(free_port)
@@ -51,14 +53,15 @@ prepare_server() {
     server_environment+=("$@")
 }
 
-# The same as start_server without waiting, for servers that are expected not to come up.
+# Like start_server, but does not wait until the server is ready. For servers that are expected to fail at the start.
 launch_server() {
     prepare_server "$@"
     launch_prepared serve
 }
 
-# launch_prepared ARGUMENT...: dwell in the background, with what prepare_server made. The folder is the server's,
-# so that it does not read the tester's .env. Descriptor 3 is bats' own: whoever keeps it open keeps bats waiting.
+# launch_prepared ARGUMENT...: runs dwell in the background, with the settings of prepare_server. It runs in the
+# server's directory, so that it does not read the tester's .env file. It closes descriptor 3, which belongs to bats:
+# bats waits until all processes have closed it.
 launch_prepared() {
     keep_log
     (
@@ -68,7 +71,7 @@ launch_prepared() {
     server_pid=$!
 }
 
-# For log_secrets.py, which reads the logs of the whole run: a second name for the same file.
+# Makes a second link to the log file for log_secrets.py, which reads the logs of the whole run.
 keep_log() {
     if [[ -z ${DWELL_LOGS:-} ]]; then return 0; fi
     touch "$server_folder/log"
@@ -87,7 +90,7 @@ wait_until_ready() {
     return 1
 }
 
-# Waits for the server to end by itself, at most $1 seconds. Sets server_status.
+# wait_for_exit SECONDS: waits at most this long for the server to end by itself. Sets server_status.
 wait_for_exit() {
     local deadline=$((SECONDS + $1))
     while kill -0 "$server_pid" 2>/dev/null; do
@@ -113,7 +116,7 @@ stop_server() {
     fi
 }
 
-# For teardown, whatever happened: a server that the test started itself is not left running.
+# Kills the server if this test started it. For teardown, so that no server is left running after a failure.
 end_server() {
     if [[ -n ${server_pid:-} && $server_pid != "${shared_server_pid:-}" ]]; then
         kill -KILL "$server_pid" 2>/dev/null || true
@@ -121,7 +124,7 @@ end_server() {
     server_pid=
 }
 
-# One server for a file of tests: start and remember it in setup_file, recall it in setup, stop it in teardown_file.
+# One server for all tests of a file: setup_file starts and remembers it, setup recalls it, and teardown_file stops it.
 remember_server() {
     local shared_server_pid=$server_pid
     declare -p shared_server_pid server_pid server_port server_url server_folder server_environment |
@@ -133,18 +136,18 @@ recall_server() {
     source "$BATS_FILE_TMPDIR/server.bash"
 }
 
-# For a test that wants another server than the file's: the next one gets a folder of its own.
+# Makes the next server use a new directory. For a test that needs another server than the file's.
 forget_server() {
     unset server_folder
     server_pid=
 }
 
-# dwell ARGUMENT...: a subcommand, with the settings of the server.
+# dwell ARGUMENT...: runs a subcommand with the settings of the server.
 dwell() {
     (cd "$server_folder" && env -i "${clean_environment[@]}" "${server_environment[@]}" "$DWELL" "$@")
 }
 
-# Waits until the server's log has a line that matches.
+# wait_for_log PATTERN: waits until the server's log has a line that matches.
 wait_for_log() {
     local attempt
     for ((attempt = 0; attempt < 400; attempt++)); do
@@ -156,7 +159,7 @@ wait_for_log() {
     return 1
 }
 
-# sql STATEMENT: what the database says, a line a row, columns divided by |.
+# sql STATEMENT: prints the result, one row a line, with columns separated by |.
 sql() {
     python3 - "$server_folder/dwell.sqlite3" "$1" <<'PYTHON'
 import sqlite3, sys
@@ -168,17 +171,17 @@ PYTHON
 
 # --- tokens and events --------------------------------------------------------------------------------------------
 
-# driver NAME: the id of a driver of this test alone, in all files and runs, which may share a Redis.
+# driver NAME: prints a driver id that is unique to this test, also among test files and runs that share a Redis.
 driver() {
     echo "${BATS_RUN_TMPDIR##*/}-$(basename "$BATS_TEST_FILENAME" .bats)-$BATS_TEST_NUMBER-$1"
 }
 
-# sign_in NAME: requests are driver NAME's from here on. Sets token.
+# sign_in NAME: makes later requests as driver NAME. Sets token.
 sign_in() {
     token=$(dwell token --driver "$(driver "$1")")
 }
 
-# forge KEY CLAIMS [HEADER]: a token signed with HS256 and that key, whatever it claims.
+# forge KEY CLAIMS [HEADER]: prints a token with these claims, signed with HS256 and that key.
 forge() {
     python3 - "$@" <<'PYTHON'
 import base64, hashlib, hmac, sys
@@ -192,18 +195,18 @@ print((signed + b"." + signature).decode())
 PYTHON
 }
 
-# seconds_ago N: that time as RFC 3339, in UTC.
+# seconds_ago N: prints the time N seconds ago as RFC 3339, in UTC.
 seconds_ago() {
     date -u -d "@$(($(date +%s) - $1))" +%Y-%m-%dT%H:%M:%SZ
 }
 
-# event NAME KEY [JQ-FILTER]: the JSON of an event that happened now, changed by the filter.
+# event NAME KEY [JQ-FILTER]: prints the JSON of an event that happens now, changed by the filter.
 event() {
     jq -cn --arg event "$1" --arg key "$2" --arg now "$(seconds_ago 0)" \
         "{event_id: \$key, event: \$event, occurred_at: \$now, timestamp: \$now} | ${3:-.}"
 }
 
-# expect_stored NAME COUNT: so many events of driver NAME are on disk.
+# expect_stored NAME COUNT: checks that COUNT events of driver NAME are in the database.
 expect_stored() {
     local count
     count=$(sql "SELECT count(*) FROM event JOIN driver ON driver.id = event.driver

@@ -21,7 +21,7 @@ from report import Report
 from signing_in import Lab, claims_of
 
 PATIENCE_SECONDS = 90
-# Several times what the server lets the WAL grow to before it copies it into the database itself.
+# Several times the size at which the server by itself copies the WAL into the database.
 PRESSURE_BYTES = 24 << 20
 
 
@@ -32,7 +32,7 @@ def program():
 
 
 class Litestream:
-    """For use with `with`."""
+    """A context manager that starts and stops Litestream."""
 
     def __init__(self, database, folder):
         self.folder = folder
@@ -76,7 +76,7 @@ class Litestream:
 
 
 class Driver(threading.Thread):
-    """Posts one event after the other until told to stop, and tries again while the server is away."""
+    """A client that posts one event after the other until it is stopped, and retries while the server is down."""
 
     def __init__(self, server, driver):
         super().__init__(daemon=True)
@@ -94,7 +94,8 @@ class Driver(threading.Thread):
 
     def post(self, client):
         key = f"{self.driver}-{len(self.acknowledged)}"
-        # The same time for the same key: an event that was stored before the answer was lost is a repeat then.
+        # The time depends only on the key. If an event was stored but its response was lost, the next attempt is then a
+        # repeat.
         status, answer = client.post("/native/events", {**event(key), "occurred_at": "2026-01-01T00:00:00Z"})
         if status == 200:
             self.acknowledged.add((self.driver, key))
@@ -112,7 +113,7 @@ def event(key, text=""):
 
 
 def press(server, driver):
-    """As many bytes into the WAL as the server does not leave there by itself."""
+    """Writes more bytes into the WAL than the server leaves in it by itself. Returns the acknowledged events."""
     acknowledged = set()
     with Client(server.port, token(driver)) as client:
         while len(acknowledged) * 6000 < PRESSURE_BYTES:
@@ -132,13 +133,14 @@ def seconds_for(server, count, driver):
 
 
 def deletion(lab, report):
-    """Its bytes cannot be cut off the WAL while Litestream reads; that must not be everybody's business."""
+    """Checks that a deletion does not slow down other requests. The deleted bytes cannot be truncated from the WAL
+    while Litestream reads it."""
     pair = lab.phone_driver()
     before = seconds_for(lab.server, 100, "before")
     lab.call("DELETE", "/auth/me", {"confirm": True}, pair["access_token"]).expect(200)
     after = seconds_for(lab.server, 100, "after")
     report.note(f"100 events before a deletion {before:.2f} s, after it {after:.2f} s")
-    # Waiting a tenth of a second for the reader with each of them would be ten seconds more.
+    # If each request waited a tenth of a second for the reader, the hundred requests would take ten seconds longer.
     report.check(after < 3 * before + 5, "a deletion holds up nobody", before, after)
     return claims_of(pair["access_token"])["sub"]
 
@@ -150,7 +152,8 @@ def stored_in(path):
 
 
 def put_back(lab, report, litestream, restored):
-    """The other half of the page: the restored one becomes the database, and is replicated in its turn."""
+    """Follows the second half of the page: the restored copy becomes the database, and Litestream replicates it
+    again."""
     lab.server.stop()
     run = lab.dwell("restore", "--yes", str(restored))
     report.check(run.returncode == 0, "dwell restore takes what Litestream restored", run.stdout, run.stderr)
@@ -184,7 +187,7 @@ def replicate(lab, report):
         report.check(not steady.refused and len(steady.acknowledged) > 20,
                      f"{len(steady.acknowledged)} events stored beside that, none refused", *steady.refused[:3])
         restored = lab.folder / "restored"
-        # What is acknowledged is copied within a second or so; nothing else is written.
+        # Acknowledged events are copied within about a second, and nothing else is being written.
         wait_until(lambda: litestream.restore(restored) and acknowledged <= stored_in(restored), PATIENCE_SECONDS, "the copy of all")
         report.check(True, f"each of {len(acknowledged)} acknowledged events is restored")
         run = lab.dwell("check", "--database", str(restored))
@@ -199,7 +202,7 @@ def replicate(lab, report):
         report.check(litestream.stop() == 0, "Litestream ends well", litestream.log()[-1500:])
         put_back(lab, report, litestream, restored)
         litestream.stop()
-    # A server that was killed does not know any more that it owes a cut; the next deletion pays for both.
+    # The killed server has forgotten that the WAL must still be truncated. The next deletion truncates it for both.
     pair = lab.phone_driver()
     lab.call("DELETE", "/auth/me", {"confirm": True}, pair["access_token"]).expect(200)
     wait_until(lambda: lab.dwell("verify-erased", "--driver", deleted).returncode == 0, PATIENCE_SECONDS, "the end of every byte")

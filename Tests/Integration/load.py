@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Posts distinct events over 64 keep-alive connections for some seconds, records every response, and compares the
-acknowledged events with those on disk."""
+acknowledged events with the stored ones."""
 
 import os
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What clients can make the server log: a flood of rejected requests makes a bounded number of lines, the omitted
-ones are counted exactly, and lines about drivers and metrics are not affected. Counts lines and bytes, not time."""
+"""Checks what clients can make the server log. A flood of rejected requests makes a bounded number of lines, and the
+omitted lines are counted exactly. Lines about drivers and metrics are not affected. Counts lines and bytes, not
+time."""
 
 import json
 import re
@@ -24,7 +25,7 @@ def lines_of(server):
 
 
 def flood(port, source, count):
-    """Pipelined requests for nothing, 27 bytes each; returns when all are answered."""
+    """Sends pipelined requests of 27 bytes for a path that does not exist. Returns when all are answered."""
     request = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=60, source_address=(source, 0)) as connection:
         def send():
@@ -45,7 +46,7 @@ def flood(port, source, count):
 
 
 def answered(port, status):
-    """The metric's count of answers with that status."""
+    """Returns the metric's count of responses with this status."""
     with Client(port, METRICS) as client:
         text = client.request("GET", "/metrics").body.decode()
     return sum(int(float(line.rsplit(" ", 1)[1])) for line in text.splitlines()
@@ -59,7 +60,7 @@ def seconds_of(lines):
 def one_client(report, server):
     before = answered(server.port, 404)
     flood(server.port, "127.0.0.7", FLOOD)
-    # A second later, so that what was left out is counted.
+    # The omitted lines are counted in a line that is logged a second later.
     server.wait_for_line("rejected requests omitted from the log", sum_of="count", until=lambda total, lines: total + lines == FLOOD)
     lines = lines_of(server)
     refused = [line for line in lines if line["message"] == "request" and line["client"] == "127.0.0.7"]
@@ -76,7 +77,7 @@ def one_client(report, server):
 
 
 def many_clients(report, server):
-    """From many addresses, with a driver in between whose requests go well, and one that is refused."""
+    """Floods the server from many addresses, while a driver sends good requests and one that is rejected."""
     position = len(lines_of(server))
     threads = [threading.Thread(target=flood, args=(server.port, f"127.0.1.{number}", 400)) for number in range(1, 41)]
     for thread in threads:
@@ -99,7 +100,8 @@ def many_clients(report, server):
 
 
 def first_and_last(report, server, options, folder):
-    """What a start and a stop say, that figures are numbers, and that everything has one form."""
+    """Checks the first and the last line of the log, that numbers are JSON numbers, and that all lines have one
+    form."""
     lines = lines_of(server)
     first = lines[0]
     report.check(first["message"] == "starting" and first["schema"] >= 6 and first["database"] == str(server.database_path)
@@ -167,7 +169,7 @@ def main():
         with LoggedServer(options, folder, environment) as server:
             report.run("one client", lambda: one_client(report, server))
             report.run("many clients", lambda: many_clients(report, server))
-            # A second of its own: a client is named only if it had a line before the total of the second was spent.
+            # Starts a new second: a client is named only if it had a line before the second's total was used up.
             time.sleep(1.1)
             flood(server.port, "127.0.0.8", 1000)
             position = len(lines_of(server))

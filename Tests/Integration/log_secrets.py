@@ -1,5 +1,5 @@
-"""Searches the logs of every server of the integration run for tokens, codes, phone numbers and coordinates: the
-values that the tests used, and any text that looks like one."""
+"""Searches the logs of every server of the integration run for tokens, codes, phone numbers and coordinates: the values
+that the tests used, and any text that looks like one."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import sys
 
 from report import Report
 
-# Of these members of an answer, or of what a test sent, the value is a secret.
+# Finds the members of requests and responses whose values are secret.
 MEMBERS = re.compile(
     r'"(?:access_token|refresh_token|token|identity_token|authorization_code|nonce|phone|code)"\s*:\s*"([^"\\]{6,})"')
 LOOKS_LIKE = {
@@ -19,14 +19,15 @@ LOOKS_LIKE = {
     "a coordinate's name": re.compile(r'\b(?:latitude|longitude)\b', re.IGNORECASE),
     "a bearer": re.compile(r"bearer [A-Za-z0-9._~+/-]{16,}", re.IGNORECASE),
 }
-# Numbers by their nature: any six digits in them are no code.
+# Members whose values contain numbers. Six digits in them are not a sign of a code.
 FIGURES = {"time", "duration_us", "bytes_in", "bytes_out", "client", "address", "request_id", "trace_id", "driver"}
-# The one place that shows a code and its number, on purpose, and that production refuses.
+# The only log line that shows a code and its phone number. This is intended, and production refuses the setting.
 SHOWN_ON_PURPOSE = "one-time code, logged because OTP_DELIVERY=log"
 
 
 def words_used(*folders):
-    """What was sent and answered as a secret in the run. Problem codes are words of the contract."""
+    """Returns all values that were sent or returned as secrets in the run. Values that look like problem codes are left
+    out, because problem codes are words of the contract."""
     used = set()
     for folder in folders:
         for file in pathlib.Path(folder).iterdir():
@@ -36,7 +37,7 @@ def words_used(*folders):
 
 
 def texts(line):
-    """The parts of a line in which nothing secret may be."""
+    """Returns the parts of a line that must not contain secrets."""
     try:
         members = json.loads(line)
     except ValueError:
@@ -47,8 +48,8 @@ def texts(line):
 
 
 def findings(lines, used):
-    """A sentence for each thing that is there and must not be; it does not repeat it."""
-    # One search for all of them: the words of a line, looked up.
+    """Yields a sentence for each secret found. The sentence does not repeat the secret."""
+    # Each word of a line is looked up in the set of secrets, because searching for every secret would take too long.
     word = re.compile(r"[A-Za-z0-9._~+/=-]{6,}")
     for number, line in enumerate(lines, 1):
         for text in texts(line):

@@ -1,4 +1,4 @@
-"""A server on this machine that Dwell calls, which can stop and restart on the same port."""
+"""A loopback server that Dwell calls. It can stop and restart on the same port."""
 
 import http.server
 import threading
@@ -8,11 +8,11 @@ class QuietServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_):
-        """A client that hangs up, or that does not believe the certificate."""
+        """Ignores clients that hang up or do not trust the certificate."""
 
 
 class LoopbackServer:
-    """For use with `with`. Answers through the handler class given, which finds whom it answers for in `owner`."""
+    """A context manager that serves with the given handler class. The `owner` of a handler is this server."""
 
     def __init__(self, handler, port=0):
         self.handler = type("Handler", (handler,), {"owner": self})
@@ -27,13 +27,13 @@ class LoopbackServer:
         self.stop()
 
     def start(self):
-        """On the port of the time before, if there was one."""
+        """Starts the server, on the same port as before if it was stopped."""
         self.server = QuietServer(("127.0.0.1", self.port), self.handler)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def stop(self):
-        """Goes away: connections are refused."""
+        """Stops the server: connections are refused."""
         if self.server:
             self.server.shutdown()
             self.server.server_close()

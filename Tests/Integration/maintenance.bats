@@ -12,7 +12,7 @@ teardown() {
     end_server
 }
 
-# changed STATEMENT: does it to the database, behind everybody's back.
+# changed STATEMENT: executes the statement on the database, without the server's knowledge.
 changed() {
     python3 - "$server_folder/dwell.sqlite3" "$1" <<'PYTHON'
 import sqlite3, sys
@@ -25,7 +25,7 @@ PYTHON
 @test "a backup under load has every event acknowledged before it began, and restores" {
     start_server
     sign_in jo
-    # Writes until it is told to stop; each acknowledged key in a line of its own.
+    # Posts events until the stop file exists. Writes each acknowledged key on a line of the log.
     python3 - "$server_port" "$token" "$BATS_TEST_TMPDIR/acknowledged" "$BATS_TEST_TMPDIR/stop" <<'PYTHON' 3>&- &
 import datetime, http.client, json, os, sys
 port, token, log, stop = sys.argv[1:]
@@ -58,21 +58,21 @@ PYTHON
     touch "$BATS_TEST_TMPDIR/stop"
     wait "$writer"
 
-    # It is one file, nobody else's to read, and taken anew only when told to.
+    # The backup is one file, which only its owner can read. It is replaced only with --force.
     [[ $(stat -c %a "$BATS_TEST_TMPDIR/backup.sqlite3") == 600 ]]
     [[ ! -e $BATS_TEST_TMPDIR/backup.sqlite3-wal && ! -e $BATS_TEST_TMPDIR/backup.sqlite3.partial ]]
     run ! dwell backup "$BATS_TEST_TMPDIR/backup.sqlite3"
     [[ $output == *--force* ]]
     dwell check --database "$BATS_TEST_TMPDIR/backup.sqlite3"
 
-    # Not while a server has the database.
+    # A restore is refused while a server uses the database.
     run ! dwell restore "$BATS_TEST_TMPDIR/backup.sqlite3"
     [[ $output == *"stop the server first"* ]]
     get /native/session
     [[ $status == 200 ]]
 
     stop_server
-    # It lacks what was stored after it, and says so.
+    # The backup lacks the events that were stored after it, and restore says so.
     run ! dwell restore "$BATS_TEST_TMPDIR/backup.sqlite3" </dev/null
     [[ $output == *"backup  "*" events, 1 driver, last event received"* && $output == *"fewer than the database"*"--yes"* ]]
     ! ls "$server_folder"/dwell.sqlite3.before-restore-* 2>/dev/null
@@ -134,7 +134,7 @@ PYTHON
     stop_server
     dwell backup "$BATS_TEST_TMPDIR/two.sqlite3"
     (($(sql "SELECT completed_at_ms FROM last_backup") > first))
-    # One of an older version is backed up all the same.
+    # A database of an older version is backed up without being recorded.
     changed "DROP TABLE last_backup"
     changed "DELETE FROM schema_migration WHERE name = 'last_backup'"
     if [[ $(sql "SELECT max(number) FROM schema_migration") == $(sql "SELECT count(*) FROM schema_migration") ]]; then
@@ -167,7 +167,7 @@ PYTHON
     post /native/events "$(event enteredChargerIntentZone k1 ".occurred_at = \"$(seconds_ago 300)\"")"
     post /native/events "$(event anchorDwellComplete k2 ".occurred_at = \"$(seconds_ago 200)\"")"
     post /native/events "$(event exclusive_activated k3 ".occurred_at = \"$(seconds_ago 100)\" | .session_id = \"$session\"")"
-    # Late, so that what came before it is folded anew.
+    # This event is late, so the events after it are folded again.
     post /native/events "$(event chargerTargeted k0 ".occurred_at = \"$(seconds_ago 400)\" | .charger_id = \"c1\"")"
     request DELETE /auth/me -H 'Content-Type: application/json' --data-binary '{"confirm":true}'
     [[ $status == 200 ]]
@@ -177,7 +177,7 @@ PYTHON
     dwell check
 }
 
-# aged DAYS: everything that is stored happened and came in so much earlier.
+# aged DAYS: moves all stored times, those of occurrence and those of receipt, by DAYS into the past.
 aged() {
     python3 - "$server_folder/dwell.sqlite3" "$1" <<'PYTHON'
 import sqlite3, sys
@@ -190,7 +190,7 @@ database.commit()
 PYTHON
 }
 
-# journey NUMBER SECONDS: posts a whole journey that began so many seconds ago, with session $(driver jo)-NUMBER.
+# journey NUMBER SECONDS: posts a whole journey that began SECONDS ago, with the session $(driver jo)-NUMBER.
 journey() {
     local name number=0
     for name in enteredChargerIntentZone anchorDwellComplete exclusiveActivatedByWeb webRequestedEnd; do
@@ -213,7 +213,7 @@ journey() {
     stop_server
     aged 2
     dwell check
-    # Without the variable nothing goes.
+    # Without EVENT_RETENTION_DAYS, nothing is deleted.
     start_server
     journey 3 200
     get "/native/sessions/$(driver jo)-1"
@@ -234,16 +234,17 @@ journey() {
     curl -fsS -H "Authorization: Bearer integration-reads-figures" "$server_url/metrics" >"$BATS_TEST_TMPDIR/figures"
     grep -qx 'dwell_retention_deleted_total{what="events"} 4' "$BATS_TEST_TMPDIR/figures"
     grep -qx 'dwell_deadlines_due 0' "$BATS_TEST_TMPDIR/figures"
-    # The oldest is of two days ago.
+    # The oldest remaining event is two days old.
     [[ $(sed -n 's/^dwell_oldest_event_age_seconds \([0-9]*\).*/\1/p' "$BATS_TEST_TMPDIR/figures") -ge 172800 ]]
 
-    # Keys: those of what is there are known; what is gone and comes again is stored, and moves nothing.
+    # The keys of remaining events are still known. A deleted event that is sent again is stored, but changes no state.
     post /native/events "$(event enteredChargerIntentZone 2-1)"
     [[ $status == 422 ]]
     post /native/events "$(event enteredChargerIntentZone 1-1 ".occurred_at = \"$(seconds_ago $((8 * 86400 + 3600)))\"")"
     [[ $status == 200 && $(jq -r '.status + " " + .session.transition + " " + .session.state' <<<"$body") == "ok none SESSION_ENDED" ]]
     dwell explain --driver "$(driver jo)" | grep 'EVENT_RETENTION_DAYS' >/dev/null
-    # A late event above what is gone is folded in its place: journey 2 began from a journey that had ended.
+    # A late event between the deleted events and journey 2 is folded at its position, where the state is that of the
+    # deleted journey 1: SESSION_ENDED.
     post /native/events "$(event chargerTargeted late ".occurred_at = \"$(seconds_ago $((2 * 86400 + 3600)))\" | .charger_id = \"c9\"")"
     [[ $(jq -r .session.transition <<<"$body") == none ]]
     [[ $(sql "SELECT after_state FROM event WHERE idempotency_key = 'late'") == 6 ]]
@@ -263,7 +264,8 @@ journey() {
 
 # --- refold -------------------------------------------------------------------------------------------------------
 
-# fold_by_older_rules: as a release would leave it that rejected the activation without its dwell.
+# fold_by_older_rules: changes the database as if an older release, which rejected an activation without its dwell, had
+# folded the events.
 fold_by_older_rules() {
     changed "UPDATE driver SET rules = 1, state = 1, session = NULL, hard_deadline_ms = NULL, recent_changes = x''"
     changed "UPDATE event SET transition = 2, reason = 0, implied = 0, after_state = 1, after_session = NULL,

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Only the owner can access the files that Dwell creates, whatever the umask.
+# Checks that only the owner can access the files that Dwell creates, whatever the umask.
 
 load lib
 
@@ -7,7 +7,7 @@ teardown() {
     end_server
 }
 
-# expect_private FILE...: there, and neither group nor others may do anything with it.
+# expect_private FILE...: checks that each file exists and that neither the group nor others have any permission.
 expect_private() {
     local file mode
     for file in "$@"; do
@@ -27,7 +27,7 @@ expect_private() {
 
 serves() {
     umask "$1"
-    # No JWT_SECRET: the server makes a key file beside the database.
+    # Without JWT_SECRET, the server creates a key file beside the database.
     signing=()
     server_folder=$(mktemp -d "$BATS_TEST_TMPDIR/server.XXXXXX")
     start_server HTTP_UNIX_SOCKET="$server_folder/socket" APP_ENV=development
@@ -38,14 +38,14 @@ serves() {
     expect_private "$server_folder"/dwell.sqlite3* "$server_folder/socket"
     [[ $(stat -c %F "$server_folder/socket") == socket ]]
     [[ -e $server_folder/dwell.sqlite3-wal ]]
-    # Every file but the log, which the shell made.
+    # Every file except the log, which the shell created.
     local file
     while read -r file; do expect_private "$file" || return 1; done < <(find "$server_folder" -mindepth 1 ! -name log)
     stop_server
     while read -r file; do expect_private "$file" || return 1; done < <(find "$server_folder" -mindepth 1 ! -name log)
 }
 
-# A token by the key that the server made.
+# Sets token to an access token that is signed with the key which the server created.
 sign_in_as_minted() {
     token=$(dwell token --driver somebody)
 }

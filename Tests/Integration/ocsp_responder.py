@@ -1,5 +1,5 @@
-"""An OCSP responder on loopback (RFC 6960) for the certificates of app_store.py. It says good or revoked, lies, or goes away.
-Knows nothing of the server under test."""
+"""An OCSP responder on loopback (RFC 6960) for the certificates of app_store.py. It answers good or revoked, answers
+wrongly, or stops. Independent of the server under test."""
 
 import datetime
 import http.server
@@ -13,9 +13,9 @@ from loopback import LoopbackServer
 
 
 class OCSPResponder(LoopbackServer):
-    """`says`: good, revoked, forged (revoked, with a wrong signature) or nonsense. `revoked`: serial numbers of leaves that
-    are revoked whatever it says. Signs with the issuer's key, or after `new_key` with a key of its own that the issuer
-    certified for that (RFC 6960, section 4.2.2.2)."""
+    """`says` is the answer: good, revoked, forged (revoked, with a wrong signature) or nonsense. `revoked` contains the
+    serial numbers of leaves that are revoked whatever `says` is. The responder signs with the issuer's key. After
+    `new_key`, it signs with its own key, which the issuer certified for that (RFC 6960, section 4.2.2.2)."""
 
     def __init__(self):
         super().__init__(Handler)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Monitoring (contract, section 7): /readyz, /metrics, and the trace in the log.
+# Tests monitoring (contract, section 7): /readyz, /metrics, and the trace in the log.
 
 load lib.bash
 
@@ -12,7 +12,7 @@ teardown() {
     if [[ -n ${disk:-} ]]; then umount -l "$disk" 2>/dev/null || true; fi
 }
 
-# figures [URL]: the body of /metrics.
+# figures [URL]: prints the body of /metrics.
 figures() {
     curl -fsS -H "Authorization: Bearer $metrics_token" "${1:-$server_url}/metrics"
 }
@@ -24,15 +24,15 @@ metrics_token=integration-reads-figures
     [[ $(curl -sS "$server_url/readyz" | jq -r '.status + " " + .checks.database + " " + .checks.drain') == "ready ok ok" ]]
     dwell healthcheck --ready
 
-    # A connection that is open already is answered until its last request.
+    # A connection that is already open still gets a response to its last request.
     python3 - "$server_port" "$server_pid" <<'PYTHON'
 import json, os, signal, socket, sys, time
 port, pid = map(int, sys.argv[1:])
 connection = socket.create_connection(("127.0.0.1", port), timeout=10)
-# A request in the making: the drain waits for its end.
+# The request is incomplete: the drain waits for its end.
 connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n")
 os.kill(pid, signal.SIGTERM)
-# Nobody is let in any more: the drain has begun.
+# When new connections are refused, the drain has begun.
 while True:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
@@ -50,7 +50,8 @@ PYTHON
     [[ $server_status == 0 ]]
 }
 
-# wait_for_readiness STATUS: an answer of /readyz is up to a second old. Leaves it in $BATS_TEST_TMPDIR/ready.
+# wait_for_readiness STATUS: waits until /readyz has this status; a response may be up to a second old. Leaves the
+# response in $BATS_TEST_TMPDIR/ready.
 wait_for_readiness() {
     local attempt status=
     for ((attempt = 0; attempt < 400; attempt++)); do
@@ -77,7 +78,7 @@ wait_for_readiness() {
     done
     [[ $status == 503 ]]
     jq -e '.retryable and .retry_after > 0' "$BATS_TEST_TMPDIR/answer"
-    # What little room is left may take a probe: fill it.
+    # The remaining space may suffice for the readiness check's write, so fill it.
     cat /dev/zero >"$disk/filler" 2>/dev/null || true
     wait_for_readiness 503
     [[ $(jq -r .checks.database "$BATS_TEST_TMPDIR/ready") == refuses_writes ]]
@@ -106,7 +107,7 @@ wait_for_readiness() {
     grep -qE '^process_resident_memory_bytes [1-9]' "$BATS_TEST_TMPDIR/figures"
 }
 
-# expect_figure LINE: /metrics has it.
+# expect_figure LINE: checks that /metrics contains this line.
 expect_figure() {
     figures >"$BATS_TEST_TMPDIR/figures"
     grep -qxF "$1" "$BATS_TEST_TMPDIR/figures" || {
@@ -188,7 +189,7 @@ PYTHON
 @test "METRICS_PORT has the timeouts of the public port" {
     own=$(free_port)
     start_server METRICS_PORT="$own" HTTP_HEADER_TIMEOUT_SECONDS=1 HTTP_IDLE_TIMEOUT_SECONDS=1
-    # By default 10 and 75 s: then the test would get nothing in its 5 s.
+    # The defaults are 10 and 75 s. With them, the test would receive nothing within its 5 s.
     for port in "$server_port" "$own"; do
         answer=$(server_port=$port raw 'GET /metrics HT' 5)
         [[ $answer == *"HTTP/1.1 408"*"[closed by the server]"* ]] || fail "an unfinished head on $port: $answer"
@@ -204,7 +205,7 @@ PYTHON
         -H 'Authorization: Bearer nobody' "$server_url/native/config"
     curl -sS -o /dev/null -H "traceparent: 00-$trace-zzad6b7169203331-01" -H 'X-Request-Id: traced.2' "$server_url/healthz"
     wait_for_log '"request_id":"traced.2"'
-    # One line, with the reason of the refusal, which the client does not learn.
+    # There is one line, with the reason of the rejection, which the client does not receive.
     lines=$(grep -F '"request_id":"traced.1"' "$server_folder/log")
     [[ $(wc -l <<<"$lines") == 1 ]]
     [[ $(jq -r .trace_id <<<"$lines") == "$trace" ]]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The operator page and its data (contract, section 7).
+# Tests the operator page and its data (contract, section 7).
 
 load lib
 
@@ -70,7 +70,7 @@ as_operator() {
     post /native/events "$(event visitVerifiedByWeb k2 '.session_id = "x"')"
     expect_verdict NEAR_CHARGER rejected not_at_merchant
     as_operator
-    # A picture is up to a second old.
+    # The returned data may be up to a second old.
     sleep 1.1
     get /ops/picture
     expect_json '.drivers.NEAR_CHARGER == $before + 1' --argjson before "$before"

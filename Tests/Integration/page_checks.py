@@ -1,10 +1,10 @@
-"""Requirements for every page: contrast, width, keyboard, names for a screen reader, nothing from other hosts. The
-number of the criterion of WCAG 2.2 is beside each check."""
+"""Checks that hold for every page: contrast, width, keyboard, names for a screen reader, nothing from other hosts. Each
+check names its criterion of WCAG 2.2."""
 
 from chromium import PHONE, TAB, WIDE
 
-# Contrast of each visible text with what lies behind it (1.4.3). Within an SVG, behind it is also every filled shape that
-# it overlaps. Answers the texts below 4.5, the worst first.
+# Determines the contrast of each visible text with its background (1.4.3). In an SVG, every filled shape that the text
+# overlaps is a background too. Returns the texts with a contrast below 4.5, the lowest first.
 CONTRAST = r"""
 const parse = (text) => { const n = text.match(/[\d.]+/g)?.map(Number) ?? [0, 0, 0, 0]; return { rgb: n.slice(0, 3), a: n.length > 3 ? n[3] : 1 }; };
 const light = ({ rgb }) => { const [r, g, b] = rgb.map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
@@ -33,14 +33,14 @@ while (walker.nextNode()) {
 return { count, low: low.sort((a, b) => a[0] - b[0]) };
 """
 
-# What has to be reachable, in the order of the document (2.1.1, 2.4.3).
+# Returns the elements that must be reachable, in document order (2.1.1, 2.4.3).
 STOPS = r"""
 window.stopName = (node) => node.id || `${node.tagName} ${(node.getAttribute("aria-label") || node.innerText || node.getAttribute("href") || "").trim().slice(0, 40)}`;
 return [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")]
     .filter((node) => node.checkVisibility({ visibilityProperty: true }) && !node.disabled).map(stopName);
 """
 
-# Where the focus is, and whether that can be seen (2.4.7): an outline of 2 px or more in 3:1 or better.
+# Returns the focused element, and whether its focus is visible (2.4.7): an outline of at least 2 px.
 FOCUS = r"""
 const node = document.activeElement;
 if (!node || node === document.body || node === document.documentElement) return null;
@@ -48,7 +48,7 @@ const style = getComputedStyle(node);
 return { name: stopName(node), isSeen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2 };
 """
 
-# Changes of what is read aloud (4.1.3) until `done` pictures or so have come, seen by `clock` changing.
+# Returns the changes of text that a screen reader reads aloud (4.1.3), until `clock` has changed `times` times.
 CHATTER = r"""
 const [clock, times, done] = arguments;
 let spoken = [], ticks = 0;
@@ -64,7 +64,7 @@ UNNAMED = {"table", "group"}
 
 
 class PageChecks:
-    """The checks of one page, each a line of `report`."""
+    """The checks of one page. Each check writes a line of `report`."""
 
     def __init__(self, browser, report, page):
         self.browser = browser
@@ -72,7 +72,7 @@ class PageChecks:
         self.page = page
 
     def contrast_and_width(self, name):
-        """In both schemes and at both widths, with a picture of each if they are wanted."""
+        """Checks both colour schemes at both widths. Takes a screenshot of each if they are wanted."""
         for scheme in ("light", "dark"):
             for width_name, size in (("wide", WIDE), ("phone", PHONE)):
                 self.browser.show_as(size, scheme)
@@ -87,7 +87,7 @@ class PageChecks:
         self.browser.show_as(WIDE)
 
     def keyboard(self, name, at_most=400):
-        """Tab alone reaches everything, in order, and shows where it is."""
+        """Checks that Tab alone reaches everything, in order, and that the focus is visible."""
         expected = self.browser.run(STOPS)
         self.browser.run("document.activeElement?.blur(); window.getSelection().removeAllRanges(); window.scrollTo(0, 0);"
                          "document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex')")
@@ -105,7 +105,7 @@ class PageChecks:
         self.report.check(reached and not unseen, f"{self.page}, {name}: the focus is seen at each", *unseen)
 
     def names(self, name):
-        """What a screen reader tells: names, landmarks, headings (1.1.1, 1.3.1, 2.4.6, 4.1.2)."""
+        """Checks what a screen reader announces: names, landmarks, headings (1.1.1, 1.3.1, 2.4.6, 4.1.2)."""
         nodes = self.browser.accessibility()
         roles = [role for role, _, _ in nodes]
         nameless = [role for role, text, _ in nodes if role in CONTROLS - UNNAMED and not text.strip()]
@@ -119,7 +119,7 @@ class PageChecks:
                           f"{self.page}, {name}: one first heading, and no level is left out", levels)
 
     def stillness(self):
-        """Who asked for less motion gets none (2.3.3)."""
+        """Checks that nothing moves for a user who asks for reduced motion (2.3.3)."""
         self.browser.show_as(WIDE, reduced_motion=True)
         moving = self.browser.run("""return [...document.querySelectorAll("*")].filter((node) => { const style = getComputedStyle(node);
             return style.animationName !== "none" || style.transitionDuration.split(", ").some((time) => time !== "0s"); }).length""")
@@ -136,6 +136,6 @@ class PageChecks:
                           f"{self.page}: nothing was asked of any other host", *strangers)
 
     def console(self, when, *expected):
-        """`expected`: pieces of the lines that belong to what was done."""
+        """Checks that the console has no other lines than those that contain a text in `expected`."""
         lines = [line for line in self.browser.complaints() if not any(piece in line for piece in expected)]
         self.report.check(not lines, f"{self.page}: the console is silent {when}", *lines)

@@ -1,5 +1,5 @@
-"""The load of many phones: each is one driver on one keep-alive connection, with at most one event in flight. Records
-every response, and every event without one."""
+"""The load of many phones: each phone is one driver on one keep-alive connection, with at most one event in flight.
+Records every response, and every event without one."""
 
 import collections
 import heapq
@@ -10,7 +10,8 @@ import time
 
 from client import parsed, rendered, token
 
-# One round of what phones send; a driver repeats it. The second member says whether it carries a session_id.
+# One round of the events that a phone sends; a driver repeats it. The second value says whether the event has a
+# session_id.
 ROUND = [
     ("chargerTargeted", False),
     ("enteredChargerIntentZone", False),
@@ -28,7 +29,7 @@ def rfc3339(milliseconds):
 
 
 class Phone:
-    """One connection of a load and the driver who sends on it: at most one event in flight, distinct keys."""
+    """One connection of a load, and the driver who uses it. At most one event is in flight, and keys are distinct."""
 
     def __init__(self, driver):
         self.driver = driver
@@ -53,18 +54,19 @@ class Phone:
         return event
 
 
-# `repeat` says that the request was one of an event acknowledged before.
+# `repeat` says whether the request repeats an event that was acknowledged before.
 Sent = collections.namedtuple("Sent", "driver key event body repeat at")
 Exchange = collections.namedtuple("Exchange", "sent status answered seconds at")
 
 
 class Load:
-    """Posts distinct events over keep-alive connections from one thread, one event in flight on each, and keeps
-    every answer. An event whose answer did not come is in `unanswered`."""
+    """A client that posts distinct events from one thread over keep-alive connections, with one event in flight on
+    each. It keeps every response. Events without a response are in `unanswered`."""
 
     def __init__(self, port, phones, per_second=None, repeat_every=None):
-        """`per_second`: at most so many requests on each connection; None: the next as soon as one is answered.
-        `repeat_every`: each so-many-th request repeats the event acknowledged last on its connection."""
+        """`per_second`: the maximum number of requests a second on each connection. None: the next request follows each
+        response at once. `repeat_every`: every n-th request repeats the event that was last acknowledged on its
+        connection."""
         self.port = port
         self.phones = phones
         self.interval = 1 / per_second if per_second else 0
@@ -74,15 +76,16 @@ class Load:
         self.broken = 0
 
     def run(self, seconds, at_end=None, drain_seconds=10):
-        """Sends for so long, then calls `at_end` and waits for answers that are still to come. A connection that
-        breaks is not opened again in this run."""
+        """Sends events for this many seconds, then calls `at_end` and waits for outstanding responses. A connection
+        that breaks is not reopened in this run."""
         self.selector = selectors.DefaultSelector()
         self.due = []
         started = time.monotonic()
         for index, phone in enumerate(self.phones):
             phone.index = index
             self.connect(phone)
-            # Spread over the first interval, so that paced connections do not march in step.
+            # The first requests are spread over the first interval, so that the connections do not send at the same
+            # moments.
             heapq.heappush(self.due, (started + self.interval * index / len(self.phones), index))
         ends = started + seconds
         while (now := time.monotonic()) < ends and self.selector.get_map():
@@ -110,7 +113,7 @@ class Load:
         self.selector.register(phone.socket, selectors.EVENT_READ, phone)
 
     def disconnect(self, phone):
-        """An event that was in flight stays unanswered."""
+        """Closes the connection. An event in flight stays without a response."""
         if phone.in_flight:
             self.unanswered.append(phone.in_flight)
             phone.in_flight = None
@@ -140,7 +143,7 @@ class Load:
             phone.repeated = False
         phone.in_flight = sent
         try:
-            # A request of a few hundred bytes on a connection without one in flight fits the socket's buffer.
+            # A request has a few hundred bytes and is the only one in flight, so it fits into the socket's buffer.
             phone.socket.send(rendered("POST", "/native/events", phone.token, sent.body))
         except OSError:
             self.broken += 1
@@ -173,17 +176,18 @@ class Load:
         if not self.interval:
             heapq.heappush(self.due, (now, phone.index))
 
-    # What came of it.
+    # Results of the run.
 
     def acknowledged(self):
-        """(driver, key) of every event that was answered 200."""
+        """Returns the (driver, key) of every event that was answered 200."""
         return {(exchange.sent.driver, exchange.sent.key) for exchange in self.exchanges if exchange.status == 200}
 
     def statuses(self):
         return collections.Counter(exchange.status for exchange in self.exchanges)
 
     def wrong_words(self):
-        """Exchanges whose 200 does not say what it should: ok for a new event, already_processed for a repeat."""
+        """Returns the exchanges whose 200 has the wrong status text. It must be ok for a new event and
+        already_processed for a repeat."""
         return [
             exchange for exchange in self.exchanges if exchange.status == 200
             and exchange.answered != ("already_processed" if exchange.sent.repeat else "ok")
@@ -191,13 +195,13 @@ class Load:
 
 
 def percentile(values, share):
-    """0 for no values."""
+    """Returns the value at this share of the sorted values, or 0 if there are no values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
 
 
 def latencies(exchanges):
-    """A line about how long answers took."""
+    """Returns a line with the percentiles of the response times."""
     seconds = [exchange.seconds for exchange in exchanges]
     shares = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1)]
     return ", ".join(f"{name} {percentile(seconds, share) * 1000:.1f} ms" for name, share in shares)

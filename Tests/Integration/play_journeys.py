@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Plays the scripted journeys of Tests/Fixtures/journeys against a server: in the spelling of the file, with
-canonical names, with the names and routes of shipped v1 clients, and as batches; in the order of the file, in its
-`deliveries`, and in random orders with repeats; short journeys in every order. For every delivery, the verdict of
-each event and the final state must be those of the file. `server_events` are not compared, because no route returns
-them."""
+"""Plays the scripted journeys of Tests/Fixtures/journeys against a server. Spellings: those of the file, canonical
+names, the names and routes of shipped v1 clients, and batches. Orders: that of the file, those of its `deliveries`, and
+random orders with repeats; for short journeys, every order. For every delivery, the verdict of each event and the final
+state must be those of the file. `server_events` are not compared, because no route returns them."""
 
 import datetime
 import itertools
@@ -32,10 +31,11 @@ V1_NAMES = {
     "sessionRestored": "session_restored",
 }
 CANONICAL_NAMES = {v1: canonical for canonical, v1 in V1_NAMES.items()}
-# The one canonical name with two meanings; session_id tells them apart.
+# The only canonical name with two meanings. The session_id distinguishes them.
 DEPARTED, ANCHOR_LOST, EXITED_ANCHOR = "departed_charger", "anchor_lost", "exitedChargerAnchorZone"
 
-# 120 orders. The smallest journeys of what went wrong in the field are among them (40, 42, 45 to 50).
+# Five events have 120 orders. The smallest journeys that reproduce failures in the field have at most five events (40,
+# 42, 45 to 50).
 EVERY_ORDER_EVENTS_MAX = 5
 
 VARIABLES = {
@@ -74,18 +74,18 @@ def seconds_since_epoch(text):
 
 
 def shifted(text, seconds):
-    """Another time in the same notation: offset and number of digits stay."""
+    """Returns another time in the same notation, with the same offset and number of digits."""
     date_time, rest = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(.*)", text).groups()
     moved = datetime.datetime.fromisoformat(date_time) + datetime.timedelta(seconds=seconds)
     return moved.isoformat() + rest
 
 
-# --- a play -------------------------------------------------------------------------------------------------------
+# --- one delivery of a journey ------------------------------------------------------------------------------------
 
 
 class Play:
-    """One journey in one spelling and one order of delivery, with drivers and ids of its own. What differs from the
-    file is in `differences`."""
+    """One journey in one spelling and one order of delivery, with its own drivers and ids. `differences` lists the
+    differences from the file."""
 
     numbers = itertools.count(1)
 
@@ -100,8 +100,8 @@ class Play:
         self.requests = [self.request(event, spelling, shift) for event in journey["events"]]
 
     def request(self, event, spelling, shift):
-        """The route and the body, which stay the same for every attempt. Two entries with one key are one event, whose
-        body was built twice."""
+        """Returns the route and the body, which are the same for every attempt. Two entries with the same key are one
+        event whose body was built twice."""
         route, name = spelling(event)
         body = {**event["body"], "event": name}
         for member in ("event_id", "idempotency_key", "session_id"):
@@ -154,7 +154,7 @@ class Play:
             seen.add(self.key(index))
 
     def deliver_as_batches(self):
-        """Each run of events of one driver as one batch."""
+        """Posts each run of events of one driver as one batch."""
         seen = set()
         runs = itertools.groupby(range(len(self.requests)), key=lambda index: self.journey["events"][index]["driver"])
         for driver, indexes in runs:
@@ -169,7 +169,7 @@ class Play:
                 seen.add(self.key(index))
 
     def compare(self):
-        """Sends everything once more: the verdicts as they stand, and the states that remain."""
+        """Sends every event once more, and compares the present verdicts and the final states with the file."""
         for index, event in enumerate(self.journey["events"]):
             expected = event["expect"]
             status, answer = self.send(index)
@@ -188,7 +188,7 @@ class Play:
 
 
     def compare_sessions(self):
-        """Why each session ended, in the list and in its own timeline."""
+        """Checks the reason for which each session ended, in the list of sessions and in the session's timeline."""
         for driver, client in self.clients.items():
             _, answer = client.get("/native/sessions?limit=100")
             listed = {session["session_id"]: session.get("ended_by") for session in answer["sessions"]}
@@ -201,12 +201,12 @@ class Play:
 
 
 def orders(journey, chance, random_count, every):
-    """(what it is called, the order) of deliveries to play; with `every` all that there are, for a short journey."""
+    """Yields (name, order) for each delivery to play. With `every`, yields all orders of a short journey."""
     indexes = list(range(len(journey["events"])))
     yield "in order", indexes
     for delivery in journey.get("deliveries", []):
         order = delivery["order"]
-        # One that leaves events out is played with them at the end, so that there is something to compare.
+        # A delivery that leaves events out is played with those events at the end, because every verdict is compared.
         yield delivery["note"], order + [index for index in indexes if index not in order]
     if journey.get("permutable", True):
         if every and len(indexes) <= EVERY_ORDER_EVENTS_MAX:
@@ -220,7 +220,7 @@ def orders(journey, chance, random_count, every):
 
 
 def play(server, journey, spelling, chance, random_count):
-    """What differs from the file, over all orders."""
+    """Returns the differences from the file, over all orders."""
     differences = []
     for note, order in orders(journey, chance, random_count, spelling is as_in_the_file):
         one = Play(server, journey, spelling)
@@ -267,7 +267,8 @@ def main():
                     what = f"{journey['name']}, {spelling.__name__.replace('_', ' ')}"
                     differences = play(server, journey, spelling, chance, random_count)
                     report.check(not differences, what, *differences)
-                # A batch has one X-Sent-At for all its events.
+                # A batch has one X-Sent-At for all its events, so journeys whose events have their own header are left
+                # out.
                 if not any("headers" in event for event in journey["events"]):
                     differences = play_as_batches(server, journey)
                     report.check(not differences, f"{journey['name']}, as batches", *differences)

@@ -1,5 +1,5 @@
-"""A server and a Redis as processes that can be killed, paused and restarted, each with its own directory. Knows the
-columns that store events."""
+"""A server and a Redis as processes that can be killed, paused and restarted, each with its own directory. Depends on
+the columns that store events."""
 
 import argparse
 import collections
@@ -16,14 +16,14 @@ import time
 from client import SECRET, Client
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-# Limits are off unless a test sets them.
+# Turns the limits off; a test may set them.
 UNLIMITED = {f"RATE_LIMIT_{name}": "0" for name in (
     "SESSION_EVENTS", "PRESESSION_EVENTS", "REGISTRATIONS", "DEVICES", "ACCOUNT", "READS", "PINGS",
     "PURCHASES", "NOTIFICATIONS", "OPERATOR")}
 
 
 def arguments(description):
-    """A parser with what all checks have in common."""
+    """Returns a parser with the options that all checks share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--dwell", default=os.environ.get("DWELL", REPOSITORY / ".build/release/dwell"), type=pathlib.Path,
@@ -44,7 +44,8 @@ def free_port():
 
 
 def wait_until(holds, seconds, what):
-    """Polls; an AssertionError says what did not come true in time."""
+    """Polls until the condition holds. Raises an AssertionError that names the condition if it does not hold in
+    time."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -53,7 +54,8 @@ def wait_until(holds, seconds, what):
 
 
 class Folder:
-    """A temporary folder for the time of a `with`; `below` is where, the system's place for such by default."""
+    """A context manager for a temporary directory. `below` is its parent; by default the system's directory for
+    temporary files."""
 
     def __init__(self, below=None):
         self.below = below
@@ -67,10 +69,10 @@ class Folder:
 
 
 class Server:
-    """A server with a folder of its own; the same port and database across restarts. For use with `with`."""
+    """A server with its own directory. It keeps its port and database across restarts. A context manager."""
 
     def __init__(self, options, folder, environment, database_folder=None):
-        """`database_folder`: where the database is, if not in `folder`."""
+        """`database_folder`: the directory of the database, if it is not `folder`."""
         self.binary = options.dwell.resolve()
         self.folder = folder
         self.port = free_port()
@@ -110,7 +112,7 @@ class Server:
             raise AssertionError(f"{error}; its log:\n{self.log()}") from None
 
     def keep_log(self):
-        """For log_secrets.py, which reads the logs of the whole run: a second name for the same file."""
+        """Makes a second link to the log file for log_secrets.py, which reads the logs of the whole run."""
         if folder := os.environ.get("DWELL_LOGS"):
             name = pathlib.Path(folder, f"server-{self.log_path.stat().st_ino}")
             if not name.exists():
@@ -126,12 +128,12 @@ class Server:
             return False
 
     def stop(self, seconds=30):
-        """SIGTERM; the exit status."""
+        """Sends SIGTERM. Returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(seconds)
 
     def kill(self):
-        """SIGKILL, if it still runs."""
+        """Sends SIGKILL if the server is running."""
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -144,7 +146,7 @@ class Server:
         return self.log_path.read_text(errors="replace")[-4000:]
 
     def stored_keys(self):
-        """Every stored event as (driver, idempotency key), as often as it is there."""
+        """Returns every stored event as (driver, idempotency_key). A duplicate event would be in the list twice."""
         database = sqlite3.connect(f"file:{self.database_path}?mode=ro", uri=True, timeout=10)
         try:
             return database.execute(
@@ -154,7 +156,7 @@ class Server:
             database.close()
 
     def integrity(self):
-        """What SQLite's own check says; "ok" when all is well."""
+        """Returns the result of SQLite's integrity check; "ok" if there is no problem."""
         database = sqlite3.connect(f"file:{self.database_path}?mode=ro", uri=True, timeout=10)
         try:
             return database.execute("PRAGMA integrity_check").fetchone()[0]
@@ -163,7 +165,7 @@ class Server:
 
 
 class Redis:
-    """A Redis without persistence on a port of its own. For use with `with`."""
+    """A Redis without persistence, on its own port. A context manager."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -193,7 +195,7 @@ class Redis:
             return False
 
     def command(self, *words):
-        """The first line of the reply."""
+        """Returns the first line of the reply."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
             request = f"*{len(words)}\r\n" + "".join(f"${len(word.encode())}\r\n{word}\r\n" for word in words)
             connection.sendall(request.encode())
@@ -210,7 +212,8 @@ class Redis:
 
 
 def compare_with_disk(report, server, acknowledged, sent, what):
-    """Every acknowledged event is there, nothing is there twice, and nothing that nobody sent."""
+    """Checks that every acknowledged event is stored, that no event is stored twice, and that every stored event was
+    sent."""
     rows = server.stored_keys()
     stored = set(rows)
     missing = acknowledged - stored

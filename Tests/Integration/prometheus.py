@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""config/prometheus and config/grafana in a real Prometheus: promtool accepts and tests the rules, Prometheus loads
-them and scrapes a server under load, and every query of a rule, of the dashboard and of docs/operations.md returns
+"""Tests config/prometheus and config/grafana with a real Prometheus. promtool accepts and tests the rules. Prometheus
+loads them and scrapes a server under load. Every query of a rule, of the dashboard and of docs/operations.md returns
 series."""
 
 import json
@@ -23,14 +23,14 @@ RULES = REPOSITORY / "config/prometheus/rules.yml"
 RULES_TEST = REPOSITORY / "Tests/Integration/prometheus_rules.yml"
 DASHBOARD = REPOSITORY / "config/grafana/dwell.json"
 OPERATIONS = REPOSITORY / "docs/operations.md"
-# Samples are a second apart here, more on a busy machine.
+# Samples are one second apart in this test, or more on a busy machine.
 INTERVAL = "1m"
 SCRAPE_SECONDS_MAX = 60
 PRESESSION_LIMIT = 5
 
 
 class Prometheus:
-    """A Prometheus with the configuration of the repository, scraping that port. For use with `with`."""
+    """A Prometheus with the configuration of the repository, which scrapes `target_port`. A context manager."""
 
     def __init__(self, folder, target_port):
         self.folder = folder / "prometheus"
@@ -73,7 +73,7 @@ class Prometheus:
             raise AssertionError(f"{query}: {error.read().decode()}") from None
 
     def series(self, query):
-        """How many series the query finds now."""
+        """Returns the number of series that the query finds now."""
         return len(self.ask("query", query=query)["result"])
 
     def rules(self):
@@ -81,7 +81,7 @@ class Prometheus:
 
 
 class Traffic(threading.Thread):
-    """Requests of every kind that has a metric, until it is stopped."""
+    """A thread that sends requests of every kind that has a metric, until it is stopped."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -108,14 +108,15 @@ class Traffic(threading.Thread):
 
 
 def threshold_removed(query):
-    """A rule's query without the comparison at its end, which finds series whether or not the alert fires."""
+    """Returns a rule's query without the comparison at its end, so that it finds series whether or not the alert
+    fires."""
     value, count = re.subn(r"\s*(?:==|<|>)\s*[0-9.e+]+$", "", query.strip())
     assert count == 1, f"{query} does not end in a comparison with a number"
     return value
 
 
 def dashboard_queries():
-    """Title and query, with the variables of Grafana replaced."""
+    """Yields the title and the query of each panel, with Grafana's variables replaced."""
     dashboard = json.loads(DASHBOARD.read_text())
     queries = [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel.get("targets", [])]
     for variable in dashboard["templating"]["list"]:
@@ -127,7 +128,7 @@ def dashboard_queries():
 
 
 def operations_queries():
-    """The queries and metric names that docs/operations.md has in its code spans."""
+    """Returns the queries and metric names in the code spans of docs/operations.md."""
     spans = re.findall(r"`([^`]*\bdwell_[^`]*)`", OPERATIONS.read_text())
     return sorted({re.sub(r"\[(5m|1h)\]", f"[{INTERVAL}]", span) for span in spans})
 
@@ -152,7 +153,7 @@ def runbooks(report):
 
 
 def without_series(prometheus, queries):
-    """What of the (name, query) finds nothing, once every query has had time to find something."""
+    """Returns those (name, query) pairs that find nothing, after every query has had time to find something."""
     deadline = time.monotonic() + SCRAPE_SECONDS_MAX
     while empty := [f"{name}: {query}" for name, query in queries if not prometheus.series(query)]:
         if time.monotonic() > deadline:
@@ -183,7 +184,7 @@ def under_load(report, prometheus, traffic):
 
 def main():
     options = arguments(__doc__).parse_args()
-    # Whatever proxy the environment has.
+    # Connect directly, even if the environment has a proxy.
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
     report = Report("prometheus")
     if not (shutil.which("prometheus") and shutil.which("promtool")):
@@ -199,7 +200,7 @@ def main():
             **UNLIMITED, "RATE_LIMIT_PRESESSION_EVENTS": str(PRESESSION_LIMIT), "RATE_LIMIT_AUTH": "0",
             "METRICS_PORT": str(metrics_port), "REDIS_URL": redis.url, "EVENT_RETENTION_DAYS": "30",
             "PURCHASE_APPS": "com.example.dwell:1",
-            # Nobody takes them, so they wait.
+            # No process receives the events and codes, so they wait.
             "POSTHOG_HOST": f"http://127.0.0.1:{nobody}", "POSTHOG_KEY": "key", "OTP_DELIVERY": "webhook",
             "OTP_WEBHOOK_URL": f"http://127.0.0.1:{nobody}/codes", "OTP_WEBHOOK_SECRET": "signs-the-codes-of-this-test",
         }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The two proxy configurations of config/, with TLS, in front of a server: requests and streams pass, the server
-knows the client, the server's own limit on bodies applies, its internal routes are not reachable, and an unreachable
-server is reported in the error format of the contract. Only ports, names and paths are changed. docs/deploy.md."""
+"""Tests the two proxy configurations of config/, with TLS, in front of a server. Requests and streams pass, and the
+server sees the client's address. The server's own limit on bodies applies. Its internal routes are not reachable. An
+unreachable server is reported in the error format of the contract. Only ports, names and paths are changed. See
+docs/deploy.md."""
 
 import contextlib
 import datetime
@@ -22,13 +23,13 @@ from client import Client, token
 from processes import REPOSITORY, UNLIMITED, Folder, Server, arguments, free_port, wait_until
 from report import Report
 
-# Neither the proxy's address nor one that the server trusts.
+# An address that is neither the proxy's nor trusted by the server.
 CLIENT = "127.0.0.9"
 PATIENCE_SECONDS = 60
 
 
 def certificate(folder):
-    """One for `localhost` that signs itself: a file with the certificate, one with its key."""
+    """Writes a self-signed certificate for `localhost` and its key to two files."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.timezone.utc)
@@ -65,7 +66,7 @@ class Nginx:
             ("dwell.example.org", "localhost"))
         paths = "".join(f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         (folder / "nginx.conf").write_text(
-            # The folder is the tests' alone; nginx's workers would be somebody else.
+            # Only the user of the tests may access the directory. By default nginx's workers would run as another user.
             ("user root; " if os.geteuid() == 0 else "") + f"daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log; worker_processes 1;\n"
             f"events {{}}\nhttp {{ access_log off; {paths}\n{site}\n}}\n")
         self.command = ["nginx", "-p", str(folder), "-e", str(folder / "nginx.log"), "-c", str(folder / "nginx.conf")]
@@ -76,7 +77,7 @@ class Caddy:
     def __init__(self, folder, upstream):
         self.port = free_port()
         self.authority = folder / "caddy/pki/authorities/local/root.crt"
-        # Where its authority lies, and that it leaves the machine's own trust store alone.
+        # Sets the directory of Caddy's certificate authority, and keeps Caddy from changing the machine's trust store.
         text = replaced(
             (REPOSITORY / "config/Caddyfile").read_text(),
             ("{\n\tservers {", f"{{\n\tadmin off\n\tskip_install_trust\n\thttp_port {free_port()}\n\tservers {{"))
@@ -113,7 +114,7 @@ def connection(proxy):
 
 
 def ask(proxy, method, path, body=None, fields=None):
-    """Status, fields, body."""
+    """Sends a request through the proxy. Returns the status, the fields and the body."""
     each = connection(proxy)
     try:
         each.request(method, path, body, {
@@ -124,7 +125,7 @@ def ask(proxy, method, path, body=None, fields=None):
         each.close()
 
 
-# Headers by which proxies, networks and frameworks pass on where a request comes from.
+# Header fields in which proxies, networks and frameworks forward the origin of a request.
 FORWARDING = [
     "Forwarded", "X-Forwarded", *(f"X-Forwarded-{part}" for part in (
         "For", "Host", "Proto", "Port", "Server", "Prefix", "Scheme", "Ssl", "User", "Email", "By", "Path", "Protocol", "Uri",
@@ -135,7 +136,7 @@ FORWARDING = [
 
 
 class Echo(ThreadingHTTPServer):
-    """In the server's place: answers with the header fields that reach it."""
+    """A replacement for the server, which answers with the header fields that it receives."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -162,7 +163,7 @@ class Echo(ThreadingHTTPServer):
 
 
 def check_forwarding(report, name, kind):
-    """What a client claims under any of these names does not reach the server."""
+    """Checks that the values which a client sends in any of these fields do not reach the server."""
     claims = {field: f"claimed-{number}" for number, field in enumerate(FORWARDING)}
     with Folder() as folder, Echo() as echo, running(kind(folder, echo.port), folder) as proxy:
         status, _, body = ask(proxy, "GET", "/", fields=claims)
@@ -175,9 +176,9 @@ def check_forwarding(report, name, kind):
 
 
 def check_garbage(report, proxy, server, name):
-    """A client cannot pass for the proxy: neither in the log nor for the limit by address."""
+    """Checks that a client cannot pass for the proxy, neither in the log nor for the limit per address."""
     before = len(lines_of(server))
-    # More than RATE_LIMIT_AUTH.
+    # More requests than RATE_LIMIT_AUTH allows.
     statuses = [ask(proxy, "GET", "/auth/me", fields={"Forwarded": "garbage", "X-Forwarded-For": "garbage"})[0] for _ in range(4)]
     clients = {line["client"] for line in lines_of(server)[before:]}
     report.check(clients == {CLIENT}, f"{name}: garbage in Forwarded does not hide the client", clients)
@@ -199,7 +200,8 @@ def clients_in(server):
 
 
 def stream(proxy, name):
-    """The newest state, then what an event makes of it, both at once and not when some buffer is full."""
+    """Checks that the stream sends the newest state, then the state after an event, each at once: the proxy must not
+    buffer them."""
     each = connection(proxy)
     each.request("GET", "/native/session/stream", headers={"Authorization": f"Bearer {token('proxied')}"})
     answer = each.getresponse()
@@ -218,7 +220,7 @@ def stream(proxy, name):
     each.close()
 
 
-# What paths, queries and headers carry that identifies somebody.
+# The identifying values in paths, queries and header fields.
 IDENTIFIERS = {part: f"identifier-{part}-9f2c41d7" for part in ("push", "session", "sign-in", "cursor", "key", "agent", "referer")}
 
 
@@ -234,7 +236,7 @@ def send_identifiers(proxy):
 
 
 def check_log(report, name, folder, statuses):
-    """Neither the log of requests nor that of errors says whose they were."""
+    """Checks that neither the access log nor the error log contains an identifying value."""
     logs = "".join(file.read_text(errors="replace") for file in folder.glob("*.log"))
     found = [part for part, text in IDENTIFIERS.items() if text in logs]
     report.check(not found, f"{name}: no push token, session id, cursor, key or header of a client is in its logs", found)

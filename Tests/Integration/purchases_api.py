@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the server asks of Apple's App Store Server API: a transaction that an app only names, and the notifications that
-it missed; with an Apple that stalls, lies, is busy and goes away."""
+"""The server's requests to Apple's App Store Server API: for a transaction that an app only names, and for
+notifications that the server missed. Apple's server stalls, returns wrong data, is busy, and stops."""
 
 import contextlib
 import secrets
@@ -17,7 +17,7 @@ from signing_in import Suite
 
 suite = Suite(__doc__)
 
-# A request that Apple does not answer ends in time for an app's own time-out.
+# The server must answer within this time even if Apple does not, so that it answers before an app's own timeout.
 SECONDS_MAX = 20
 
 
@@ -26,7 +26,7 @@ def driver():
 
 
 def asking(lab, **environment):
-    """A second server that may ask Apple, on a database of its own."""
+    """Starts the API and a second server that may call it, with its own database."""
     api = lab.stack.enter_context(AppStoreAPI(lab.folder))
     return api, lab.start_server(f"asking-{secrets.token_hex(4)}", **api.environment(), **environment)
 
@@ -44,18 +44,19 @@ def _(lab):
     answer = claim(lab, server, buyer, id).expect(200)
     assert answer.json["entitlements"][0]["status"] == "active", answer
     assert api.count("sandbox/inApps/v1/transactions") == 0, api.requests
-    # Apple's reviewers.
+    # Apple's reviewers use the sandbox.
     api.transactions["sandbox"][other] = lab.store.product(COINS, "Consumable", transactionId=other, environment="Sandbox")
     found = claim(lab, server, buyer, other, COINS).expect(200).json["entitlements"]
     assert {one["product_id"]: one["environment"] for one in found} == {LIFETIME: "production", COINS: "sandbox"}
-    # Before the first release production refuses the key.
+    # Before an app's first release, Apple's production API rejects the key.
     api.released = False
     another = number()
     api.transactions["sandbox"][another] = lab.store.product(COINS, "Consumable", transactionId=another, environment="Sandbox")
     claim(lab, server, driver(), another, COINS).expect(200)
     claim(lab, server, driver(), number()).expect_problem(503, "upstream_unavailable")
     api.released = True
-    # What does not match proves nothing, nor does what Apple does not know; and another's stays another's.
+    # These claims are rejected: a transaction that does not match, one that Apple does not know, and one that belongs
+    # to another account.
     claim(lab, server, driver(), number()).expect_pointers("/transactionId")
     claim(lab, server, driver(), id, MONTHLY).expect_pointers("/transactionId")
     claim(lab, server, driver(), id, original="1").expect_pointers("/transactionId")
@@ -91,7 +92,7 @@ def _(lab):
             assert 60 <= int(answer.headers["retry-after"]) <= 90, answer
     api.behaviours = {"production": saying(f'{{"signedTransactionInfo":"{forged}"}}'.encode())}
     claim(lab, server, driver(), id).expect(400)
-    # One failure is repeated at once.
+    # A single failure is retried at once.
     failures = [True]
 
     def once(handler, status, body):
@@ -102,7 +103,7 @@ def _(lab):
     claim(lab, server, driver(), id).expect_problem(503, "upstream_unavailable")
     api.start()
     api.behaviours = {}
-    # A purchase that is signed needs no Apple.
+    # The server needs no request to Apple for a signed purchase.
     api.stop()
     lab.call("POST", "/native/purchases", {"signed_transaction": lab.store.product(LIFETIME)}, driver(),
              server=server).expect(200)
@@ -167,7 +168,7 @@ def _(lab):
     def unanswered():
         return server.log_path.read_text().count("certificate status is unavailable")
 
-    # The check runs beside the requests, so each step waits for its outcome before the responder changes.
+    # The check runs in the background, so each step waits for its outcome before the responder changes.
     responder.stop()
     show().expect(200)
     sql("UPDATE purchase_signer SET checked_at_ms = NULL")
@@ -184,7 +185,7 @@ def _(lab):
         wait_until(lambda: sql("SELECT checked_at_ms FROM purchase_signer") != [(None,)], 10, "the record of an answer")
         assert responder.requests == asked + 1, responder.requests
         assert len(found()) == 1, says
-    # Asked a moment ago: once per leaf and day.
+    # The server does not ask again: it asks once a day for each leaf.
     asked = responder.requests
     restart()
     time.sleep(0.5)
@@ -194,7 +195,7 @@ def _(lab):
     restart()
     wait_until(lambda: found() == [], 10, "the end of what the leaf signed")
     show().expect(400)
-    # After a restart too, and without the responder.
+    # The leaf stays revoked after a restart, even without the responder.
     responder.stop()
     restart()
     assert found() == []
@@ -241,9 +242,9 @@ def _(lab):
     authority.new_intermediate()
     authority.new_leaf()
     notify("three")
-    # Repeated by Apple after its keys changed.
+    # Apple sends the old notification again after its keys changed.
     lab.call("POST", "/apple/store-notifications", {"signedPayload": old}, server=server).expect(200)
-    # An intermediate of before, with the leaf of now.
+    # The chain has the old intermediate and the present leaf.
     mixed = authority.sign({"notificationType": "TEST", "signedDate": now_ms()}, chain=[
         authority.leaf, authority.issued[0][1], authority.root])
     lab.call("POST", "/apple/store-notifications", {"signedPayload": mixed}, server=server).expect(401)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Apple's requests for consumption information (CONSUMPTION_REQUEST): answered with the owner's recorded consent, and not
-without it; with an Apple that is away, a consent that is withdrawn, and a server that is killed in between."""
+"""Apple's requests for consumption information (CONSUMPTION_REQUEST): they are answered with the owner's recorded
+consent, and not without it. Also with an unavailable Apple, a withdrawn consent, and a server that is killed during the
+request."""
 
 import contextlib
 import json
@@ -22,7 +23,7 @@ suite = Suite(__doc__, METRICS_TOKEN=METRICS_TOKEN)
 
 
 class Shop:
-    """A server that may ask Apple, on a database of its own, and a driver who bought coins there."""
+    """A server with its own database that may call Apple, and a driver who bought coins there."""
 
     def __init__(self, lab, name):
         self.lab = lab
@@ -51,7 +52,7 @@ class Shop:
         return answer["changed_at"]
 
     def request(self, id=None, signed=None, environment="Production"):
-        """Apple's notification; it is answered at once, whatever becomes of the request."""
+        """Sends Apple's notification. The server answers it at once and processes the request later."""
         signed = signed or now_ms()
         transaction = self.lab.store.product(
             COINS, "Consumable", transactionId=id or self.id, environment=environment)
@@ -98,7 +99,7 @@ def _(lab):
     shop.wait_for("no_consent", "answered")
     body = {"customerConsented": True, "deliveryStatus": "DELIVERED", "sampleContentProvided": False}
     assert shop.api.consumption == [("production", shop.id, body)], shop.api.consumption
-    # Apple sends a notification again: nothing new.
+    # Apple sends the same notification again, which has no effect.
     shop.send(payload)
     sandbox = shop.buy(environment="Sandbox")
     shop.request(sandbox, environment="Sandbox")
@@ -107,7 +108,7 @@ def _(lab):
     assert shop.consent(False) > first
     shop.request()
     shop.wait_for("no_consent", "answered", "answered", "no_consent")
-    # Of a purchase that nobody showed, and of another driver's consent.
+    # A request for a purchase that no driver has shown to the server: no driver's consent applies to it.
     shop.request(number())
     shop.wait_for("no_consent", "answered", "answered", "no_consent", "no_consent")
     assert len(shop.api.consumption) == 2, shop.api.consumption
@@ -133,7 +134,7 @@ def _(lab):
     shop.server.kill()
     shop.api.stop()
     shop.server.start()
-    # It waits eight seconds and more otherwise.
+    # Otherwise the next attempt would be eight or more seconds later.
     due = f"UPDATE consumption_request SET next_attempt_at_ms = {now_ms()} WHERE outcome IS NULL"
     shop.sql(due)
     wait_until(lambda: shop.sql("SELECT attempt_count FROM consumption_request") == [(2,)], 20, "another failed attempt")

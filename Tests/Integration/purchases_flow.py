@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Purchases in the App Store over HTTP (contract, section 9): what an app sends, what Apple sends, who owns it, what
-follows; and kill -9 between a notification and its answer."""
+"""Purchases in the App Store over HTTP (contract, section 9): requests of apps, notifications of Apple, the owner of a
+purchase, the resulting entitlements, and kill -9 between a notification and its response."""
 
 import json
 import secrets
@@ -117,7 +117,7 @@ def _(lab):
     assert account_token(lab, ann) == mine != account_token(lab, eve)
     signed = lab.store.transaction(appAccountToken=mine.upper())
     post(lab, eve, signed).expect_problem(409, "purchase_owned_by_another")
-    # What Apple signed is stored for its owner.
+    # The server rejected the request, but stored the signed purchase for its owner.
     assert statuses(lab, ann) == {MONTHLY: "active"}
     post(lab, ann, signed).expect(200)
 
@@ -128,7 +128,7 @@ def _(lab):
     notify(lab, lab.store.notification("SUBSCRIBED", "INITIAL_BUY", lab.store.transaction(
         transactionId=id, appAccountToken=account_token(lab, ann)))).expect(200)
     assert statuses(lab, ann) == {MONTHLY: "active"}
-    # Without a token it is nobody's until somebody shows it.
+    # A purchase without an account token has no owner until a driver shows it.
     bea, signed = driver(), lab.store.transaction()
     notify(lab, lab.store.notification("SUBSCRIBED", "INITIAL_BUY", signed)).expect(200)
     assert statuses(lab, bea) == {}
@@ -141,7 +141,7 @@ def _(lab):
 @suite.check("a year of notifications, forwards and backwards, doubled: the same in the end")
 def _(lab):
     def year(id, account):
-        """(kind, subtype, transaction, renewal) in the order of what happened."""
+        """Yields (kind, subtype, transaction, renewal) in the order of occurrence."""
         begin, store = now_ms() - 360 * DAY, lab.store
         for month in range(12):
             start = begin + month * 30 * DAY
@@ -248,7 +248,8 @@ def _(lab):
     before = rows()
 
     def ends(text):
-        """About 150 places, and each of the last and around each dot."""
+        """Returns the lengths to test: about 150 spread over the text, each of the last 90, and those around each
+        dot."""
         dots = [place for place, character in enumerate(text) if character == "."]
         return sorted({*range(1, len(text), len(text) // 150), *range(len(text) - 90, len(text)),
                        *(place + step for place in dots for step in range(-2, 4))})
@@ -263,7 +264,7 @@ def _(lab):
         for end in ends(renewal):
             body = json.dumps({"signed_transaction": transaction, "signed_renewal_info": renewal[:end]}).encode()
             assert client.request("POST", PURCHASES, body)[0] == 400, end
-        # The request itself, cut within its JSON.
+        # The request itself, truncated inside its JSON.
         whole = json.dumps({"signedPayload": payload}).encode()
         for end in (1, 17, 20, len(whole) // 2, len(whole) - 2, len(whole) - 1):
             assert client.request("POST", NOTIFICATIONS, whole[:end])[0] == 400, end
@@ -292,7 +293,7 @@ def _(lab):
         lab.restart()
         for connection in sockets:
             connection.close()
-        # Apple sends again what had no answer; here everything.
+        # Apple sends notifications without a response again. The test sends all of them again.
         for payload in sent + sent[:10]:
             notify(lab, payload).expect(200)
         (coins,) = entitlements(lab, ann)

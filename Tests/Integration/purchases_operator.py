@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What an operator does about purchases, beside a running server: show them with the reason, move one, take
-notifications from a file; and what a deletion leaves of them."""
+"""Operator commands for purchases, beside a running server: show purchases with the reason for their status, move a
+purchase, read notifications from a file. Also the purchase data that remains after a deletion."""
 
 import json
 
@@ -98,7 +98,7 @@ def _(lab):
            "no remaining data")
     (kept,) = lab.sql("SELECT payload, signature FROM purchase_transaction WHERE transaction_id = ?", id)
     assert json.loads(kept[0])["productId"] == MONTHLY and kept[1] is None, kept
-    # The same person, with a new account; a refund of before is known.
+    # The same person has a new account. The earlier refund is still known.
     refunded = lab.store.transaction(transactionId=id, appAccountToken=token, revocationDate=now_ms())
     lab.call("POST", "/apple/store-notifications", {
         "signedPayload": lab.store.notification("REFUND", transaction=refunded)}).expect(200)

@@ -11,7 +11,7 @@ teardown() {
     end_server
 }
 
-# A window that no test outlasts, unless one says otherwise.
+# The window is longer than any test, unless the test sets another one.
 limited_server() {
     start_server RATE_LIMIT_SESSION_EVENTS=3 RATE_LIMIT_PRESESSION_EVENTS=2 RATE_LIMIT_WINDOW_SECONDS=600 "$@"
     sign_in a
@@ -30,7 +30,7 @@ expect_rate_limited() {
         { (($(field Retry-After) <= ${1:-600})) || fail "Retry-After is over ${1:-600}."; }
 }
 
-# expect_remaining N: the RateLimit field says so (r=N) and when there will be more (t=...).
+# expect_remaining N: checks that the RateLimit field has N remaining (r=N), and a time (t=...) if there is one.
 expect_remaining() {
     expect_field RateLimit '"[^"]+";r='"$1"'(;t=[0-9]+)?'
 }
@@ -140,7 +140,7 @@ expect_remaining() {
 }
 
 @test "the window slides: after Retry-After there is room again, and a 429 did not cost any" {
-    # Long enough for a busy machine to post twelve times within it.
+    # The window is long enough for a busy machine to post twelve times within it.
     limited_server RATE_LIMIT_WINDOW_SECONDS=10
     pre_session k1
     pre_session k2
@@ -201,7 +201,8 @@ expect_remaining() {
     stop_server
 }
 
-# The first of each pair is charged and, being refused, refunded; the second came in on that charge.
+# In each pair, the first event is charged and then refunded, because it is rejected. The second event has the same key
+# and was admitted on the first one's charge, so it must be charged anew.
 @test "an event beside a refused one with its key is charged" {
     limited_server
     sign_in b
@@ -304,13 +305,14 @@ expect_remaining() {
     [[ $(sql "SELECT count(*) FROM session WHERE session_id LIKE '$session-%'") == 2 ]] || fail "Registered all the same."
     for attempt in 1 2 3 4; do get /native/sessions; done
     expect_rate_limited
-    # Pings go on beside reads, at the three paths together.
+    # Pings have their own limit, shared by the three paths, so the limit on reads does not affect them.
     for path in /native/background-ping /v1/native/background-ping /v1/charging-sessions/background-ping; do
         post "$path" '{}'
         if [[ $path == /v1/charging-sessions/* ]]; then expect_rate_limited; else expect_status 204; fi
         expect_field RateLimit-Policy '"pings";q=2;w=600'
     done
-    # Each driver has its own; events go on; configuration is read without a limit.
+    # Another driver's limits are not affected, events are still accepted, and the configuration is read without a
+    # limit.
     pre_session k1
     expect_status 200
     for attempt in 1 2 3 4; do

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Makes Redis unavailable in every way, under load: killed, restarted empty, hung, slow, read-only, full, flushed.
-Every event is stored and answered correctly, no request waits noticeably longer, and a driver over the limit stays
-over it. Starts its own Redis, whatever --redis-url says.
+Every event is stored and answered correctly, no request waits noticeably longer, and a driver over the limit stays over
+it. Starts its own Redis, whatever --redis-url says.
 
 Waits are measured with the database in memory, because other users of the disk affect its speed. A phase in which a
-request waited too long is repeated with a fresh server and Redis: delays of the machine do not occur in the same
-place three times, but waiting for Redis does."""
+request waited too long is repeated with a fresh server and Redis: a delay of the machine does not occur in the same
+phase three times, but waiting for Redis does."""
 
 import os
 import pathlib
@@ -18,19 +18,19 @@ from phones import Load, Phone, latencies, percentile, rfc3339
 from processes import Folder, Redis, Server, arguments, compare_with_disk, free_port
 from report import Report
 
-# What a driver may post of either class in the time of the whole run: more than a phone of the load does, and few
-# enough to use up in one batch.
+# The number of events of each class that a driver may post during the whole run. It is more than a phone of the load
+# posts, and small enough to use up in one batch.
 LIMIT = 500
 PER_SECOND = 10
 REDIS_TIMEOUT_SECONDS = 0.05
-# How long the first requests of a phase may still be finding out.
+# The time for which the first requests of a phase may still detect the change.
 SETTLED_SECONDS = 1
 ATTEMPTS = 3
 MEMORY = pathlib.Path("/dev/shm")
 
 
 def phases(redis):
-    """(what is done to Redis, how, for how many seconds before scaling)."""
+    """Returns a list of (name, action on Redis, seconds before scaling)."""
     stop, go_on = signal.SIGSTOP, signal.SIGCONT
     return [
         ("there", lambda: None, 3),
@@ -53,7 +53,8 @@ def pre_session_event(key, milliseconds_ago=0):
 
 
 def use_up(client, report):
-    """All that one driver may post, each at a millisecond of its own: to find the place of the 200th at one costs more."""
+    """Posts as many events as one driver may. Each event has its own millisecond, because ordering 200 events of the
+    same millisecond is slower."""
     events = [pre_session_event(f"greedy-{index}", milliseconds_ago=LIMIT - index) for index in range(LIMIT)]
     status, answer = client.post("/native/events/batch", {"events": events})
     stored = [result for result in answer["results"] if result["status_code"] == 200] if status == 200 else []
@@ -63,8 +64,8 @@ def use_up(client, report):
 
 
 def check_phase(report, name, exchanges, started, baseline, tolerance):
-    """`exchanges` are those sent in the phase; `baseline` is (median, max) in seconds of the first. Answers what of
-    it took too long."""
+    """Checks the `exchanges` of one phase. `baseline` is the (median, max) in seconds of the first phase. Returns
+    whether the phase had waits that were too long."""
     report.note(f"Redis {name}: {len(exchanges)} requests, {latencies(exchanges)}")
     refused = [exchange for exchange in exchanges if exchange.status != 200]
     report.check(exchanges and not refused, f"Redis {name}: every answer is 200", *refused)
@@ -73,8 +74,8 @@ def check_phase(report, name, exchanges, started, baseline, tolerance):
     allowed = baseline[1] + 0.1 + tolerance
     if slowest > allowed:
         late.append(f"Redis {name}: somebody waited {slowest * 1000:.1f} ms, over {allowed * 1000:.0f} ms")
-    # By then the breaker has opened, or Redis is well again: if each request still waited for Redis, most would take
-    # its whole timeout. A few may be the breaker's own question whether Redis is back, or the machine's business.
+    # By now the circuit breaker has opened, or Redis is available again. If each request still waited for Redis, most
+    # would take the whole timeout. A few long waits may be the breaker's probes or delays of the machine.
     later = [exchange.seconds for exchange in exchanges if exchange.at > started + SETTLED_SECONDS]
     allowed = baseline[0] + REDIS_TIMEOUT_SECONDS / 2
     if not later or percentile(later, 0.5) > allowed:
@@ -92,7 +93,7 @@ def main():
     options = parser.parse_args()
 
     report = Report("redis outage")
-    # Of each phase, whether somebody waited too long in every attempt so far.
+    # For each phase, whether requests waited too long in every attempt so far.
     late = play(options, report)
     for _ in range(1, ATTEMPTS):
         if any(late.values()):
@@ -105,7 +106,7 @@ def main():
 
 
 def play(options, report):
-    """All phases once; of each, whether somebody waited too long."""
+    """Runs all phases once. Returns, for each phase, whether requests waited too long."""
     with Folder() as folder, Folder(MEMORY if MEMORY.is_dir() else None) as memory, Redis(folder) as redis:
         options.redis_url = redis.url
         limits = {
@@ -119,7 +120,7 @@ def play(options, report):
 def run(options, report, redis, server):
     greedy_driver = f"greedy-{os.getpid()}"
     steps = [(name, act, max(seconds * options.scale, 2.5)) for name, act, seconds in phases(redis)]
-    # The limit holds for the whole run.
+    # The limit applies to the whole run.
     total_seconds = sum(seconds for _, _, seconds in steps)
     per_second = min(PER_SECOND, LIMIT / total_seconds)
     phones = [Phone(f"outage-{os.getpid()}-{index}") for index in range(options.phones)]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How a reload is reported: one that failed, needs a restart, or has a misspelled name is visible in the log,
-/metrics, /ops, `dwell config history` and `dwell config show`. Also two servers on one database with different
-settings."""
+"""Tests how a reload is reported: a reload that failed, needs a restart, or has a misspelled name is visible in the
+log, /metrics, /ops, `dwell config history` and `dwell config show`. Also tests two servers with different settings on
+one database."""
 
 import json
 import signal
@@ -37,7 +37,7 @@ def command(server, *words):
 
 
 def reload(server, path, text, message):
-    """Writes the file, sends SIGHUP, and waits for the line about it."""
+    """Writes the file, sends SIGHUP, and waits for the log line about the reload."""
     before = len(lines_of(server, message))
     path.write_text(text)
     server.process.send_signal(signal.SIGHUP)

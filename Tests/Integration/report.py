@@ -1,11 +1,11 @@
-"""How a check reports its results: TAP, with figures as comments. Knows nothing about the subject of the check."""
+"""Reports results as TAP, with figures as comments. Independent of the subject of the checks."""
 
 import sys
 import traceback
 
 
 class Report:
-    """Checks as TAP lines, and the numbers beside them as comments."""
+    """A writer of TAP: checks as lines, and figures as comments."""
 
     def __init__(self, name):
         self.name = name
@@ -13,7 +13,7 @@ class Report:
         self.failures = 0
 
     def check(self, holds, what, *evidence):
-        """`evidence` is printed when the check fails; at most twenty lines of it."""
+        """Reports one check. If it fails, prints at most twenty lines of `evidence`."""
         self.count += 1
         print(f"{'ok' if holds else 'not ok'} {self.count} {self.name}: {what}")
         if not holds:
@@ -27,7 +27,7 @@ class Report:
         return holds
 
     def run(self, what, body):
-        """One check that is a function: it holds when the function returns."""
+        """Runs a function as one check. The check holds if the function returns."""
         try:
             body()
         except Exception as error:

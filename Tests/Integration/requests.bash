@@ -1,8 +1,8 @@
-# Requests that record complete responses, and assertions that print the whole response when they fail. Knows the formats
-# of the contract. Sourced by lib.bash.
+# Requests that record complete responses, and assertions that print the whole response when they fail. Depends on the
+# formats of the contract. Sourced by lib.bash.
 
-# request METHOD PATH [curl option ...]: sends with $token, if there is one. Sets status, body, and the file
-# $answer_head. A connection that breaks fails the test.
+# request METHOD PATH [curl option ...]: sends a request, with $token if it is set. Sets status and body, and writes
+# the response's head to the file $answer_head. A connection that breaks fails the test.
 request() {
     local method=$1 path=$2
     shift 2
@@ -18,18 +18,19 @@ request() {
         show_answer
         return 1
     fi
-    # Not for bytes: a shell variable holds text.
+    # Bytes of 0 are removed, because a shell variable can hold only text.
     body=$(tr -d '\0' <"$answer_body")
     keep_exchange "$method" "$path"
 }
 
-# keep_exchange METHOD PATH: for description.py, which holds every answer of the run against openapi.json.
+# keep_exchange METHOD PATH: records the response for description.py, which compares every response of the run with
+# openapi.json.
 keep_exchange() {
     if [[ -z ${DWELL_EXCHANGES:-} ]]; then return 0; fi
     local file
     file=$DWELL_EXCHANGES/$BASHPID-$((exchange_count += 1))-$RANDOM
     { printf '%s %s\n' "$1" "$2" && cat "$answer_head" "$answer_body"; } >"$file"
-    # And for log_secrets.py, what must not be in any log.
+    # Records the token for log_secrets.py, because no log may contain it.
     if [[ -n ${token:-} && -n ${DWELL_SECRETS:-} ]]; then
         printf '"token":"%s"\n' "$token" >>"$DWELL_SECRETS/bats-$BASHPID"
     fi
@@ -40,15 +41,15 @@ get() {
     request GET "$@"
 }
 
-# post PATH JSON [curl option ...]
+# post PATH JSON [curl option ...]: sends a POST request with this JSON.
 post() {
     local path=$1 json=$2
     shift 2
     request POST "$path" -H 'Content-Type: application/json' --data-binary "$json" "$@"
 }
 
-# raw BYTES [seconds]: sends bytes as they are (printf escapes) and prints all that comes back until the server
-# closes or it has been silent for that long.
+# raw BYTES [SECONDS]: sends the bytes, with printf escapes expanded. Prints everything received until the server closes
+# the connection or has sent nothing for SECONDS (default 2).
 raw() {
     python3 - "$server_port" "$1" "${2:-2}" <<'PYTHON'
 import codecs, socket, sys
@@ -85,19 +86,19 @@ expect_status() {
     if [[ $status != "$1" ]]; then fail "Expected status $1, got $status."; fi
 }
 
-# expect_json FILTER [jq option ...]: the filter is true of the body.
+# expect_json FILTER [jq option ...]: checks that the filter is true for the body.
 expect_json() {
     local filter=$1
     shift
     if ! jq -e "$filter" "$@" <"$answer_body" >/dev/null 2>&1; then fail "Not so: $filter"; fi
 }
 
-# field NAME: the values of a header field of the answer, a line each.
+# field NAME: prints the values of a header field of the response, one value a line.
 field() {
     sed -n "s/^$1:[[:space:]]*\(.*[^[:space:]]\)[[:space:]]*$/\1/Ip" "$answer_head"
 }
 
-# expect_field NAME REGEX: the field is there exactly once, and all of it matches.
+# expect_field NAME REGEX: checks that the field occurs exactly once and that the expression matches its whole value.
 expect_field() {
     local values
     values=$(field "$1")
@@ -108,10 +109,10 @@ expect_no_field() {
     if [[ -n $(field "$1") ]]; then fail "Expected no field $1, got '$(field "$1")'."; fi
 }
 
-# Assertions made of others chain them with &&: where one stands before ||, as in a loop that adds what it was at,
-# errexit is off.
+# Assertions that consist of others connect them with &&: errexit is off where an assertion is called before ||, for
+# example in a loop that prints the current item.
 
-# expect_problem STATUS CODE: the one form of every error (contract, section 5).
+# expect_problem STATUS CODE: checks for an error in the form that all errors have (contract, section 5).
 expect_problem() {
     local retryable=false
     case $1 in 408 | 429 | 500 | 503) retryable=true ;; esac
@@ -123,14 +124,14 @@ expect_problem() {
             --argjson status "$1" --arg code "$2" --argjson retryable "$retryable" --arg id "$(field X-Request-Id)"
 }
 
-# expect_pointers POINTER...: validation failed for exactly these members.
+# expect_pointers POINTER...: checks that validation failed for exactly these members.
 expect_pointers() {
     expect_problem 400 validation_failed &&
         expect_json '(.errors | map(.pointer) | sort) == ($ARGS.positional | sort)' --args "$@" &&
         expect_json '.errors | all(.detail | type == "string" and length > 0)'
 }
 
-# expect_verdict STATE TRANSITION [REASON]: the verdict is that, and has a reason only if one is named.
+# expect_verdict STATE TRANSITION [REASON]: checks the verdict. Without REASON, the verdict must have no reason.
 expect_verdict() {
     expect_status 200 &&
         expect_json '.session.state == $state and .session.transition == $transition and .session.reason == $reason' \

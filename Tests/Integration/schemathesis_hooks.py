@@ -1,5 +1,5 @@
-"""Corrects what Schemathesis cannot know from the description, or gets wrong, before a request is sent. Changes no
-check: requests that are generated to be rejected stay invalid."""
+"""Corrects values that Schemathesis cannot derive from the description, or generates wrongly, before a request is sent.
+The checks are unchanged: requests that are generated to be rejected stay invalid."""
 
 import re
 
@@ -14,13 +14,14 @@ def before_call(context, case, kwargs):
     if case.operation.path in KEYED and case.headers:
         is_positive = case.meta is None or case.meta.generation.mode == schemathesis.GenerationMode.POSITIVE
         agree_on_the_key(case, is_positive)
-        # Coverage makes up "0" for a header field with a pattern, and counts it as valid.
+        # The coverage phase generates "0" for a header field with a pattern, and treats it as valid.
         if is_positive and not SENT_AT.match(str(case.headers.get("X-Sent-At", ""))):
             case.headers.pop("X-Sent-At", None)
 
 
 def agree_on_the_key(case, is_positive):
-    """Idempotency-Key agrees with a key in the body, and does not complete a body that was made up to lack one."""
+    """Removes Idempotency-Key if it would contradict the key in the body, or would complete a body that was generated
+    without a key."""
     body = case.body if isinstance(case.body, dict) else {}
     has_key = isinstance(body.get("idempotency_key"), str)
     has_none = not has_key and not isinstance(body.get("event_id"), str)

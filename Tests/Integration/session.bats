@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Session state: the server enforces deadlines, across restarts and beside another instance, and drivers read their own
-# journeys, as documents and as a stream (contract, sections 1 and 3).
+# Tests session state. The server enforces deadlines, across restarts and beside another instance. Drivers read their
+# own journeys, as documents and as a stream (contract, sections 1 and 3).
 
 load lib
 
@@ -30,7 +30,7 @@ teardown() {
     end_server
 }
 
-# depart NAME: driver NAME goes from IDLE to IN_TRANSIT, now, in session NAME.
+# depart NAME: driver NAME goes from IDLE to IN_TRANSIT now, in a session named after the driver.
 depart() {
     local name
     sign_in "$1"
@@ -43,20 +43,20 @@ depart() {
     expect_verdict IN_TRANSIT applied
 }
 
-# As event, to the millisecond: what follows within a second is in order.
+# event_now NAME KEY [JQ-FILTER]: like event, but with milliseconds, so that events within the same second are in order.
 event_now() {
     event "$1" "$2" ".occurred_at = \"$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)\" | ${3:-.}"
 }
 
-# expiries NAME: the stored events of source server of driver NAME: name, transition, state after, and how many
-# milliseconds after the deadline each was stored.
+# expiries NAME: prints the stored events of source server of driver NAME: name, transition, state after the event, and
+# the milliseconds between the deadline and the storing.
 expiries() {
     sql "SELECT name, transition, after_state, received_at_ms - corrected_at_ms
         FROM event JOIN event_kind ON event_kind.id = event.kind JOIN driver ON driver.id = event.driver
         WHERE source = 'server' AND driver_id = '$(driver "$1")' ORDER BY corrected_at_ms"
 }
 
-# wait_for_expiry NAME: at most twenty seconds.
+# wait_for_expiry NAME: waits at most twenty seconds for a stored expiry of driver NAME.
 wait_for_expiry() {
     local attempt
     for ((attempt = 0; attempt < 400; attempt++)); do
@@ -67,7 +67,7 @@ wait_for_expiry() {
     return 1
 }
 
-# listen NAME [curl option ...]: a stream of the signed-in driver into $BATS_TEST_TMPDIR/NAME.
+# listen NAME [curl option ...]: writes a stream of the signed-in driver to $BATS_TEST_TMPDIR/NAME.
 listen() {
     local name=$1
     shift
@@ -76,7 +76,7 @@ listen() {
     streams+=($!)
 }
 
-# wait_for_line FILE REGEX [seconds]
+# wait_for_line FILE REGEX [SECONDS]: waits until a line of the stream in FILE matches.
 wait_for_line() {
     local attempt
     for ((attempt = 0; attempt < ${3:-20} * 20; attempt++)); do
@@ -88,7 +88,7 @@ wait_for_line() {
     return 1
 }
 
-# states FILE: the states that a stream told, in a line.
+# states FILE: prints the states that a stream has sent, on one line.
 states() {
     sed -n 's/^data: //p' "$BATS_TEST_TMPDIR/$1" | jq -r .state | paste -sd ' '
 }
@@ -103,7 +103,7 @@ last_id() {
     forget_server
     start_server NATIVE_GRACE_PERIOD_SECONDS=1
     local driver delay soonest=1000000
-    # A machine that stands still for a moment delays one of them; a server that looks too seldom, each.
+    # A machine that pauses for a moment delays one of the three expiries. A server that checks too rarely delays each.
     for driver in a b c; do
         depart "$driver"
         wait_for_expiry "$driver"
@@ -314,7 +314,7 @@ last_id() {
     local started=$SECONDS
     stop_server
     if ((SECONDS - started > 20)); then fail "a stream held the server for $((SECONDS - started)) s"; fi
-    # The stream was ended, not broken off.
+    # The stream was ended properly, so curl succeeds.
     wait "${streams[0]}"
     sleep 3
     start_server

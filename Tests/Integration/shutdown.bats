@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Shutdown: after SIGTERM requests are completed, after a second one they are not, and nothing is lost (contract, section 7).
+# Tests shutdown: after SIGTERM, open requests are completed. After a second SIGTERM they are not, but nothing
+# acknowledged is lost (contract, section 7).
 
 load lib
 
@@ -13,8 +14,8 @@ teardown() {
     end_server
 }
 
-# drain SCRIPT: Python that talks to a server of its own while that is told to stop. It finds `port`, `pid`, `token`,
-# `event`, `connect()`, `request(path, body)`, `answer(connection)` and `refused()` ready.
+# drain SCRIPT: runs a Python script that talks to the server while the server is told to stop. These names are defined:
+# `port`, `pid`, `token`, `event`, `connect()`, `request(path, body)`, `answer(connection)` and `refused()`.
 drain() {
     python3 - "$server_port" "$server_pid" "$token" "$(event chargerTargeted k1)" "$1" <<'PYTHON'
 import os, re, signal, socket, sys, time
@@ -42,7 +43,7 @@ def answer(connection):
     return int(head.split()[1]), head.decode().lower(), body
 
 def refused():
-    """Waits until nobody is let in any more: the server is draining."""
+    """Waits until new connections are refused, which shows that the server is draining."""
     for _ in range(100):
         try:
             connect().close()
@@ -79,7 +80,7 @@ connection = connect()
 connection.sendall(request("/native/config"))
 status, head, _ = answer(connection)
 assert status == 200 and "connection: close" not in head, head
-# A second one keeps the server from being done at once.
+# A second connection with an incomplete request keeps the drain from ending at once.
 busy = connect()
 busy.sendall(request("/native/events", event)[:-10])
 time.sleep(0.2)
@@ -99,7 +100,7 @@ busy.close()'
     kill -TERM "$server_pid"
     wait_for_exit 10
     [[ $server_status == 0 ]]
-    # The time it would give a request that is under way is twenty.
+    # A request in progress would be given twenty seconds.
     ((SECONDS - started <= 10))
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Signals at any time during a start: SIGHUP never ends the server, SIGTERM and SIGINT end it with 0, and earlier
-events are stored. The only exception is the time before the dynamic linker is done, when no code of the server has
-run yet: the test waits for its end (SigCgt in /proc/PID/status) before it sends the signal."""
+"""Tests signals at any time during a start: SIGHUP never ends the server, SIGTERM and SIGINT end it with 0, and earlier
+events are stored. The only exception is the time before the dynamic linker is done, when no code of the server has run
+yet: before it sends the signal, the test waits for the end of that time (SigCgt in /proc/PID/status)."""
 
 import pathlib
 import signal
@@ -17,7 +17,7 @@ HELD = 1 << (signal.SIGHUP - 1) | 1 << (signal.SIGINT - 1) | 1 << (signal.SIGTER
 
 
 def holds(process):
-    """Whether all three are caught."""
+    """Returns whether the process catches all three signals."""
     try:
         status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
     except FileNotFoundError:
@@ -36,7 +36,8 @@ class StartedServer(Server):
 
 
 def round_of(server, number, moment):
-    """One start with that signal after so many milliseconds: whether it was held back by then, and how it went."""
+    """Starts the server and sends the signal after `moment` milliseconds. Returns whether the signals were already
+    caught then, and the result."""
     server.launch_now()
     time.sleep(moment / 1000)
     held = holds(server.process)
@@ -64,12 +65,13 @@ def check(report, server, number, rounds):
 
 
 def second_signal(report, server):
-    """Held up by nothing: a second SIGTERM ends a server at once, with 128 and its number."""
+    """Checks that a second SIGTERM ends the server at once, with status 128 plus the signal's number."""
     server.start()
     busy = socket.create_connection(("127.0.0.1", server.port))
     busy.sendall(b"POST /auth/otp/start HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
     time.sleep(0.2)
-    # The log holds the drains of earlier starts too, and two signals that wait together are one to the kernel.
+    # The log also contains the drains of earlier starts. The test waits for the drain, because the kernel merges two
+    # pending signals of the same number.
     earlier = server.log_path.stat().st_size
     server.process.send_signal(signal.SIGTERM)
     wait_until(lambda: b"draining" in server.log_path.read_bytes()[earlier:], 20, "the drain")
@@ -80,7 +82,7 @@ def second_signal(report, server):
 
 
 def many_at_once(report, server):
-    """Fifty SIGHUP and a SIGTERM in the midst of a start."""
+    """Sends fifty SIGHUP and one SIGTERM during a start."""
     statuses = []
     for _ in range(5):
         server.launch_now()
@@ -94,7 +96,7 @@ def many_at_once(report, server):
 
 
 def others_end(report, options, folder):
-    """A command that serves nobody is ended by SIGTERM as any other program."""
+    """Checks that SIGTERM ends a command other than serve, as it ends other programs."""
     server = Server(options, folder, {})
     process = subprocess.Popen([options.dwell, "simulate", "--url", "http://127.0.0.1:9"], env=server.environment,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -105,7 +107,7 @@ def others_end(report, options, folder):
 
 
 def main():
-    # A shell that runs this in the background has it ignore SIGINT, and what it starts inherits that.
+    # A shell that runs this script in the background makes it ignore SIGINT, and child processes inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     options = arguments(__doc__).parse_args()
     report = Report("signals")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The account (contract, section 6): profile, export, devices, the audit, and erasure: in one transaction, immediate,
-and without identifying data left in the files."""
+"""The account (contract, section 6): profile, export, devices, the audit, and erasure. Erasure is one transaction and
+immediate, and leaves no identifying data in the files."""
 
 import contextlib
 import hashlib
@@ -27,7 +27,7 @@ def post(lab, pair, key, name="chargerTargeted", **more):
 
 
 def word():
-    """One that cannot be in a file by chance."""
+    """Returns a word that cannot occur in a file by chance."""
     return secrets.token_hex(12)
 
 
@@ -108,7 +108,7 @@ def _(lab):
 
 
 def devices(lab, pair):
-    """What the export tells of them: there is no list."""
+    """Returns the export, because no other route lists the devices."""
     exported = lab.call("GET", "/auth/me/export", token=pair["access_token"]).expect(200).json
     return json.dumps(exported)
 
@@ -270,7 +270,7 @@ def _(lab):
         reader.execute("SELECT count(*) FROM event").fetchone()
         erase(lab, lab.apple_driver()).expect(200)
         after = seconds("after")
-    # A tenth of a second for each would be four more.
+    # A delay of a tenth of a second for each would add four seconds.
     assert after < 3 * before + 2, (before, after)
 
 
@@ -352,7 +352,7 @@ def _(lab):
     identifying = [subject, phone, phone.lstrip("+"), name, email, push, key, session, note, agent, request_id,
                    apple["user"]["id"], otp["user"]["id"]]
     identifying += [claims_of(pair["access_token"])["sid"] for pair in (apple, otp)]
-    # The code of the first sign-in was asked for when nobody had the number; a later code is its own line.
+    # When the first code was requested, the number had no driver yet. A later code has its own audit line.
     assert lab.sql("SELECT count(*) FROM audit WHERE action = 'otp_send' AND address IS NOT NULL") != [(0,)]
     before = b"".join(lab.bytes_on_disk().values())
     assert all(part.encode() in before for part in (subject, phone, name, push, key, session, note, agent)), "found nothing"
@@ -411,7 +411,7 @@ def _(lab):
 
     def kill():
         wait_until(lambda: unfinished() == 1, 10, "the beginning of the deletion")
-        # Nobody else waits for it, and the driver is gone already.
+        # Other requests do not wait for the deletion, and the driver is already signed out.
         post(lab, other, word())
         lab.expect_refused(pair["access_token"])
         lab.server.kill()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sign in with Apple (contract, section 6) against a key set, a token endpoint and a revoke endpoint on loopback that
-are slow, return wrong data or stop; and attacks on identity tokens, each of which must be rejected."""
+"""Sign in with Apple (contract, section 6). The key set, the token endpoint and the revoke endpoint are on loopback,
+and are slow, return wrong data or stop. Also attacks on identity tokens, each of which must be rejected."""
 
 import pathlib
 import re
@@ -27,7 +27,7 @@ def nonce():
     return secrets.token_urlsafe(16)
 
 
-# --- what is right ------------------------------------------------------------------------------------------------
+# --- valid tokens -------------------------------------------------------------------------------------------------
 
 
 @suite.check("an identity token signs in: a pair, a user, an access token with the contract's claims")
@@ -113,7 +113,7 @@ def _(lab):
 
 
 def refuse(lab, token, raw_nonce, why):
-    """401, and nothing that helps the next try."""
+    """Expects 401 without any detail that would help the next attempt."""
     answer = lab.present(token, raw_nonce)
     try:
         answer.expect_problem(401, "unauthorized").expect_no_store()
@@ -123,13 +123,13 @@ def refuse(lab, token, raw_nonce, why):
 
 
 def refuse_all(lab, attacks):
-    """`attacks` are (why, token, raw nonce). All are answered with the same words."""
+    """Checks that all `attacks`, (why, token, raw nonce), are answered with the same text."""
     answers = [refuse(lab, token, raw, why) for why, token, raw in attacks]
     assert all(answer == answers[0] for answer in answers), answers
 
 
 def variants(lab, *changes):
-    """One token for each (why, claims, header)."""
+    """Yields one token for each (why, claims, header)."""
     for why, claims, header in changes:
         raw = nonce()
         yield why, lab.apple.identity_token(subject(), raw, header=header, **claims), raw
@@ -518,7 +518,7 @@ def _(lab):
     assert sorted(clients) == sorted([CLIENT_ID, OTHER_CLIENT_ID]), clients
 
 
-# --- notices ------------------------------------------------------------------------------------------------------
+# --- notifications ------------------------------------------------------------------------------------------------
 
 
 def notify(lab, payload):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""One-time codes (contract, section 6): sent by a signed webhook to a receiver that rejects, stalls and stops;
-guessed by attackers one at a time and a thousand at once; limited per number, per address and in total."""
+"""One-time codes (contract, section 6). A signed webhook sends them to a receiver that rejects, stalls and stops.
+Attackers guess them one at a time and a thousand at once. Codes are limited per number, per address and in total."""
 
 import collections
 import hashlib
@@ -145,14 +145,15 @@ def _(lab):
 
 
 def next_different(lab, phone):
-    """Equal codes in a row would keep `next_code` waiting: the calls are counted instead."""
+    """Requests a code and returns it. Counts the calls, because `next_code` would wait for ever if the new code
+    happened to equal the old one."""
     count = len(lab.receiver.calls)
     lab.start_code(phone).expect(200)
     wait_until(lambda: len(lab.receiver.calls) > count, 20, "the next call")
     return json.loads(lab.receiver.calls[-1][1])["code"]
 
 
-# --- good for one sign-in -----------------------------------------------------------------------------------------
+# --- one sign-in for each code ------------------------------------------------------------------------------------
 
 
 @suite.check("a right code signs in once, also when twelve ask at once")
@@ -240,7 +241,7 @@ def _(lab):
 
 
 def guesses_looked_at(lab, phone_guesses):
-    """How many of the guesses that `phone_guesses` makes are compared with a code."""
+    """Returns how many of the guesses made by `phone_guesses` are compared with a code."""
     before = lab.sql("SELECT coalesce(max(id), 0) FROM audit")[0][0]
     phone_guesses()
     return lab.sql("SELECT count(*) FROM audit WHERE id > ? AND action = 'sign_in_otp' AND reason = 'wrong'", before)[0][0]
@@ -300,7 +301,8 @@ def _(lab):
 
 
 def guess_at_once(lab, phone, codes, connections=50):
-    """All codes as fast as can be, each connection with its share on the wire before the first answer. Statuses."""
+    """Sends all codes as fast as possible: each connection sends its share before it reads the first response. Returns
+    the statuses."""
     shares = [codes[index::connections] for index in range(connections)]
     statuses = collections.Counter()
     lock, ready = threading.Lock(), threading.Barrier(connections)
@@ -391,7 +393,8 @@ def _(lab):
     statuses = collections.Counter(
         start(new_phone(), f"2001:db8:0:{number * 64:x}::1").status for number in range(74) for _ in range(3))
     assert statuses == {200: 100, 429: 122}, statuses
-    # One prefix, from everywhere: 200 messages in all, 100 of them above, and the same answer.
+    # The numbers have one prefix and the requests come from many addresses. The limit is 200 messages, of which 100
+    # were sent above. The response is the same when no message is sent.
     for number in range(150):
         start(f"+491511{number:07}", f"198.51.{number}.1").expect(200)
     for number in range(250):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The export of a driver with much data (contract, section 6): complete, each event once, in constant memory, at the
-speed of the reader; and how it is interrupted."""
+"""The export of a driver with much data (contract, section 6): it is complete, contains each event once, uses constant
+memory, and is produced at the speed of the reader. Also how it is interrupted."""
 
 import http.client
 import json
@@ -17,18 +17,18 @@ from signing_in import Suite
 suite = Suite(__doc__)
 
 EVENTS = 3000
-# The longest that is taken is 8 KiB as it is written.
+# Metadata may have at most 8 KiB in JSON.
 TEXT = "x" * (8 * 1024 - 40)
-# A batch is at most 1 MiB.
+# A batch of 120 such events is less than 1 MiB, the maximum.
 BATCH = 120
 GROWTH_KIB_MAX = 25 * 1024
 PATH = "/auth/me/export"
 
 
 def store(lab, pair, count=EVENTS):
-    """Events with the largest metadata there may be; their keys."""
+    """Stores events with the largest possible metadata. Returns their keys."""
     keys = [f"export-{secrets.token_hex(4)}-{number}" for number in range(count)]
-    # One after the other, so that none is late and makes the ones behind it be folded again.
+    # The events are sent in the order of their times, so that no event is late and makes later ones be folded again.
     first = int(time.time() * 1000) - count
     occurred_at = {key: rfc3339(first + number) for number, key in enumerate(keys)}
     with Client(lab.server.port, pair["access_token"]) as client:
@@ -51,11 +51,11 @@ def forget_peak(lab):
 
 
 class Exporting:
-    """An export whose answer is read when somebody asks for it. For use with `with`."""
+    """An export whose response is read in parts. A context manager."""
 
     def __init__(self, lab, pair):
         self.connection = http.client.HTTPConnection("127.0.0.1", lab.server.port, timeout=20)
-        # Little on the way, so that who does not read is noticed.
+        # A small receive buffer, so that the server soon notices a client that does not read.
         self.connection.sock = socket.socket()
         self.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
         self.connection.sock.settimeout(20)
@@ -86,7 +86,7 @@ def expect_whole(document, pair, keys):
 def _(lab):
     pair = lab.apple_driver()
     keys = store(lab, pair)
-    # What is made once, for the first answer of all.
+    # The first response of all allocates memory that is kept, so it is not measured.
     lab.me(pair["access_token"]).expect(200)
     forget_peak(lab)
     before = memory_kib(lab, "VmRSS")
@@ -133,7 +133,7 @@ def _(lab):
             head = received.lower()
             assert head.startswith(b"http/1.1 200 ") and b"content-type: application/json" in head, received
             assert b"content-disposition: attachment" in head and b"cache-control: no-store" in head, received
-            # RFC 9110, section 8.6: the length of GET's content, or none at all.
+            # RFC 9110 section 8.6: Content-Length is that of GET's content, or absent.
             assert b"content-length" not in head, received
         client.socket.sendall(rendered("HEAD", PATH, "no-token"))
         assert client.socket.recv(65536).startswith(b"HTTP/1.1 401 ")
@@ -194,7 +194,7 @@ def _(lab):
         read += export.answer.read()
     document = json.loads(read)
     assert [event["event_id"] for event in document["events"]] in (keys, keys + later)
-    # Given back: to whoever read it, and by whoever goes away.
+    # The driver may export again after the export was read completely, and after a reader has gone away.
     with Exporting(lab, pair) as export:
         assert export.answer.status == 200
         export.answer.read(1000)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Limits of the sign-in routes (contract, sections 4 and 8): RATE_LIMIT_AUTH requests per address and window over all
-of them, reported in the RateLimit fields, never failing open, and independent of the limits on events."""
+sign-in routes. The RateLimit fields report the limit, it never fails open, and it is independent of the limits on
+events."""
 
 import time
 
@@ -15,7 +16,7 @@ LIMITED = {"limits": True, "RATE_LIMIT_AUTH": str(LIMIT), "OTP_SENDS_PER_ADDRESS
 
 
 def requests(lab):
-    """One of each kind of route, none of which signs anybody in."""
+    """Returns one request of each kind of route. None of them signs a driver in."""
     return [
         lambda **more: lab.refresh("unknown", **more),
         lambda **more: lab.verify_code(new_phone(), "000000", **more),
@@ -40,7 +41,7 @@ def _(lab):
         request().expect_problem(429, "rate_limited")
     for answer in answers:
         assert answer.headers.get("ratelimit-policy") and answer.headers.get("ratelimit"), answer
-    # The events of the same address do not pay for it.
+    # Events from the same address are not counted against this limit.
     body = {"event_id": "k", "event": "chargerTargeted", "occurred_at": rfc3339(int(time.time() * 1000))}
     lab.call("POST", "/native/events", body, token("driver")).expect(200)
     lab.call("GET", "/healthz").expect(200)
@@ -69,7 +70,7 @@ def _(lab):
     for index in range(LIMIT + 2):
         answer = lab.refresh("unknown", headers={"X-Forwarded-For": f"203.0.113.{index}"}, server=behind)
         answer.expect_problem(401, "unauthorized")
-    # One household, whatever the last 64 bits are.
+    # An IPv6 network of 64 bits counts as one address, because one household has it.
     statuses = [lab.refresh("unknown", headers={"X-Forwarded-For": f"2001:db8:1:2::{index}"}, server=behind).status
                 for index in range(1, LIMIT + 2)]
     assert statuses == [401] * LIMIT + [429], statuses

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Operator commands for a driver: find, sign out, delete, and delete again after a restore. With a running server, which
-makes the changes over its control socket, and on the file of a stopped one, with the same output and audit."""
+"""Operator commands for a driver: find, sign out, delete, and delete again after a restore. With a running server,
+which makes the changes for a request on its control socket, and on the database file of a stopped server. Output and
+audit are the same in both cases."""
 
 import json
 import os
@@ -30,7 +31,7 @@ def post_event(lab, token, key):
     return lab.call("POST", "/native/events", body, token)
 
 
-# Without any key: a command that has to open the file could not do it (status 78).
+# Without any key, a command that had to change the file itself would fail with status 78.
 KEYLESS = {"JWT_SECRET": ""}
 
 
@@ -64,7 +65,7 @@ def _(lab):
     assert [entry["action"] for entry in lab.audit(driver)].count("operator_sign_out") == 1, lab.audit(driver)
     expect(lab.dwell("driver", "sign-out", "--id", "drv_nobody", **KEYLESS), 1, "Driver drv_nobody not found")
     expect(lab.dwell("driver", "sign-out", "--id", driver, **KEYLESS), 0, f"{driver}: 0 sign-in sessions ended")
-    # An id may have any characters.
+    # An id may contain any characters.
     expect(lab.dwell("driver", "sign-out", "--id", 'a/b "c"\\%00 é', **KEYLESS), 1, "not found")
 
 
@@ -108,7 +109,7 @@ def _(lab):
     driver = pair["user"]["id"]
     expect(lab.dwell("driver", "erase", "--id", driver), 1, "confirm with --yes", phone)
     lab.expect_alive(pair["access_token"])
-    # The limiter counts it, in memory and in Redis if there is one.
+    # The rate limiter stores the event's charge, in memory and in Redis if there is one.
     post_event(lab, pair["access_token"], f"k-{driver}").expect(200)
     run = expect(lab.dwell("driver", "erase", "--id", driver, "--yes", **KEYLESS), 0, "receipt rcp_")
     receipt = run.stdout.split("receipt ")[1].strip()
@@ -138,7 +139,7 @@ def _(lab):
                     receipt = run.stdout.split("receipt ")[1].strip()
                     rows += lab.sql("SELECT action, outcome, address, sid FROM audit WHERE reason = ? ORDER BY id", receipt)
             rows += lab.sql("SELECT action, outcome, count(*) FROM audit WHERE action = 'operator_sign_out' GROUP BY 1, 2")
-            # Of the limiter too, with Redis.
+            # With Redis, this also checks the keys of the rate limiter.
             expect(lab.dwell("verify-erased", "--driver", driver), 0, "no remaining data found")
         return outputs, rows
 
@@ -171,7 +172,7 @@ def _(lab):
     lab.expect_alive(second["access_token"])
     expect(lab.dwell("driver", "sign-out", "--id", second["user"]["id"], **KEYLESS), 0, "1 sign-in session ended")
     lab.expect_refused(second["access_token"])
-    # Any other file of that name is left alone, and the command reports it.
+    # Another file with the socket's name is left alone, and the server logs that there is no control socket.
     lab.server.stop()
     control_socket(lab.server).write_text("mine")
     lab.server.start()
@@ -187,14 +188,14 @@ def _(lab):
     other = lab.start_server("other")
     here = lab.phone_driver()
     driver = here["user"]["id"]
-    # The other one has a driver of the same id.
+    # The other database has a driver with the same id.
     there = lab.call("GET", "/auth/me", token=here["access_token"], server=other)
     lab.server.stop()
     expect(lab.dwell("driver", "sign-out", "--id", driver), 0, "1 sign-in session ended")
     expect(lab.dwell("driver", "erase", "--id", driver, "--yes"), 0, "deleted at")
     expect(lab.dwell("driver", "erase", "--id", driver, "--yes", "--database", str(other.database_path)), 1, "not found")
     assert lab.call("GET", "/auth/me", token=here["access_token"], server=other).status == there.status
-    # By any name of the same file.
+    # The same file is found by any of its names.
     lab.server.start()
     pair = lab.phone_driver()
     link = lab.folder / "link.sqlite3"
@@ -257,7 +258,7 @@ def _(lab):
     old = run.stdout.split("the previous database is now ")[1].splitlines()[0]
     assert f"dwell driver repeat-erasures --from {old}" in run.stdout, run.stdout
     expect(lab.dwell("driver", "find", "--phone", phones[1]), 0)
-    # One by the list, then the rest by the database that was set aside. The server is stopped.
+    # One deletion is repeated from the list, then the rest from the database that was set aside. The server is stopped.
     erasures.write_text(lines[0] + "\n")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures)), 1, "confirm with --yes")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 0, "1 driver deleted again")
@@ -272,7 +273,7 @@ def _(lab):
     erasures.write_text("nonsense\n")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 1, "line 1 is not from")
     lab.server.start()
-    # The running server does it too: here somebody started it too early.
+    # The running server can repeat deletions too, here as if an operator had started it too early.
     lab.sql("DELETE FROM erased_driver")
     pair = lab.phone_driver(phones[0])
     expect(lab.dwell("driver", "repeat-erasures", "--from", old, **KEYLESS), 0, "0 drivers deleted again, 2 only recorded")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every route of openapi.json with every invalid credential, and with a valid one for another driver's data.
-(PageTests checks that openapi.json has every route.) A route without a case here fails."""
+"""Sends every route of openapi.json every invalid credential, and a valid one for another driver's data. (PageTests
+checks that openapi.json has every route.) A route without a case here fails."""
 
 import dataclasses
 import json
@@ -33,11 +33,11 @@ def ping(driver):
 
 @dataclasses.dataclass
 class Case:
-    """What a route is asked with. `body` and the parts of the path are made of the driver whose things they name."""
+    """The request for a route. `body` and the parts of the path name data of the given driver."""
     body: typing.Callable = lambda driver: None
-    # Who may: a driver with an access token, or anybody.
+    # Whether the route needs a driver's access token; otherwise it needs none.
     driver: bool = True
-    # What asking for another driver's things is answered with; None: there is nothing to name.
+    # The status for a request that names another driver's data. None: the request cannot name such data.
     others: typing.Optional[int] = None
     streams: bool = False
 
@@ -85,7 +85,7 @@ CASES = {
     "POST /v1/auth/refresh": Case(lambda driver: {"refresh_token": "x"}, driver=False),
 
     "POST /api/auth/apple": Case(lambda driver: {"identity_token": "x", "nonce": "n"}, driver=False),
-    # With the single token of its own clients; a pair's is none.
+    # These routes take the single token of their own clients. The access token of a pair is not one.
     "POST /api/auth/refresh": Case(),
     "POST /api/auth/validate": Case(),
     "GET /api/auth/me": Case(),
@@ -100,7 +100,7 @@ CASES = {
     "GET /openapi.json": ANYONE,
     "GET /docs": ANYONE,
 }
-# Operators come with a token of their own, or none: their tests are operator.bats and operation.bats.
+# Routes for operators use their own token, or none. operator.bats and operation.bats test them.
 OPERATORS = ("/ops", "/metrics", "/readyz")
 
 
@@ -111,7 +111,7 @@ def described(lab):
 
 
 def routes():
-    """The same as those that are described, or the first check fails."""
+    """Returns the cases. The first check fails if they differ from the described routes."""
     return CASES.items()
 
 
@@ -124,7 +124,7 @@ def place(path, driver):
 
 
 def somebody(lab):
-    """Signed in, with a session, a device and a name."""
+    """Returns a signed-in driver with a session, a device, a purchase and a name."""
     driver = lab.apple_driver(name=f"Name {secrets.token_hex(6)}")
     driver |= {"sid": claims_of(driver["access_token"])["sid"], "session": f"session-{secrets.token_hex(6)}",
                "push": f"push-{secrets.token_hex(6)}", "purchase": lab.store.transaction()}
@@ -152,7 +152,7 @@ def _(lab):
 
 
 def refused_tokens(lab):
-    """(what it is, the token), none of which is good for anything."""
+    """Yields (description, token). None of the tokens is valid."""
     now = int(time.time())
     good = lab.apple_driver()["access_token"]
     revoked, everywhere, deleted = (lab.apple_driver()["access_token"] for _ in range(3))
@@ -210,7 +210,7 @@ def _(lab):
     theirs = somebody(lab)
     before = standing(lab, theirs)
     for route, case in routes():
-        # A push token is the phone's: it moves. See signin_accounts.py.
+        # A push token belongs to a phone, so it moves to the driver who registers it. See signin_accounts.py.
         if not case.driver or case.streams or route.startswith("PUT /native/devices"):
             continue
         mine = somebody(lab)
@@ -236,7 +236,7 @@ def _(lab):
 
 
 def standing(lab, driver):
-    """All that a driver has, but for when it was last asked for."""
+    """Returns the driver's data as JSON, without the time of the export and the audit."""
     exported = lab.call("GET", "/auth/me/export", token=driver["access_token"])
     if exported.status != 200:
         return str(exported.status)
@@ -257,7 +257,7 @@ def _(lab):
         expected = ask(lab, route, case, nobody, None).status
         for what, token in tokens:
             status = ask(lab, route, case, nobody, token).status
-            # Guesses and sends of one number run out on the way.
+            # Guesses and codes for one number reach their limits during this loop.
             if status != expected and 429 not in (status, expected):
                 wrong.append(f"{route} with {what}: {status} instead of {expected}")
     assert not wrong, "\n".join(wrong)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sign-in sessions (contract, section 6): refresh and its ten seconds, signing out, the list, single tokens of
-shipped clients, published keys; across kill -9, in races, and with a second server on the same database."""
+"""Sign-in sessions (contract, section 6): refresh and its ten seconds, signing out, the list, single tokens of shipped
+clients, published keys. Across kill -9, in races, and with a second server on the same database."""
 
 import datetime
 import hashlib
@@ -18,7 +18,8 @@ from signing_in import GARBAGE, Suite, at_once, new_phone, other_code, resigned,
 
 suite = Suite(__doc__)
 DAY = 86_400
-# What is left of the ten seconds is waited for; more than that may pass on a busy machine.
+# The time for which a spent refresh token may be repeated. The checks wait for the rest of it; on a busy machine they
+# may take longer.
 REPEAT_SECONDS = 10
 
 
@@ -72,7 +73,7 @@ def _(lab):
         lab.refresh(first["refresh_token"]).expect_pair()
         lab.restart()
         answer = lab.refresh(first["refresh_token"])
-        # A machine that is too busy for the ten seconds has another try.
+        # If the machine was too busy to do this within the ten seconds, the check is tried again.
         if time.monotonic() - started < REPEAT_SECONDS:
             break
     pair = answer.expect_pair()
@@ -97,7 +98,7 @@ def _(lab):
         lab.refresh(descendants[name]["refresh_token"]).expect_problem(401, "unauthorized")
     entries = [entry for entry in lab.audit(thief["user"]["id"]) if entry["action"] == "refresh_reuse"]
     assert entries and entries[0]["outcome"] == "refused", entries
-    # The same person's other phone, and everybody else.
+    # The same person's other phone and the other drivers stay signed in.
     lab.expect_alive(other_device["access_token"])
     lab.refresh(other_device["refresh_token"]).expect_pair()
     lab.expect_alive(bystander["access_token"])
@@ -322,7 +323,7 @@ def _(lab):
     assert len(keys) == 1 and set(keys[0]) <= {"kty", "crv", "x", "y", "kid", "use", "alg", "key_ops"}, keys
     assert keys[0]["kid"] == header["kid"] and keys[0]["crv"] == "P-256", keys
     assert has_es256_signature(pair["access_token"], es256_public_key(keys[0]))
-    # RFC 7638.
+    # The key id is the thumbprint of RFC 7638.
     thumbprint = compact({name: keys[0][name] for name in ("crv", "kty", "x", "y")})
     assert keys[0]["kid"] == base64url(hashlib.sha256(thumbprint).digest()), keys
     lab.expect_alive(pair["access_token"])
@@ -377,7 +378,8 @@ def _(lab):
         lab.expect_alive(pair["access_token"], second)
         end(pair)
         started = time.monotonic()
-        # /auth/me reads the account, which a deletion has removed already; the token is refused within a second.
+        # /auth/me would fail at once, because it reads the account, which a deletion has removed. So
+        # the check uses /native/config, which rejects the token within a second.
         wait_until(lambda: lab.call("GET", "/native/config", token=pair["access_token"], server=second).status == 401,
                    30, "the other server's refusal")
         print(f"# signin_sessions: the other server refused after {time.monotonic() - started:.2f} s")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The requests of shipped apps, in their order and with their members: the driver app with one token, and the v1 web
-app whose native part posts events with the token of its web view (contract, sections 3 and 6)."""
+"""The requests of shipped apps, in their order and with their members (contract, sections 3 and 6): those of the driver
+app, which has one token, and those of the v1 web app, whose native part posts events with the token of its web view."""
 
 import secrets
 import time
@@ -38,7 +38,7 @@ def _(lab):
     claims = claims_of(token)
     assert claims["exp"] - claims["iat"] == 30 * 86400 and user["phoneNumber"] == phone, said
 
-    # A launch: the app signs out unless each of these is 200.
+    # When the app starts, it signs out unless each of these requests returns 200.
     expect_profile(lab.call("POST", "/api/auth/validate", token=token), id=user["id"])
     expect_profile(lab.call("GET", "/api/drivers/profile", token=token), id=user["id"], name=None, phoneNumber=phone)
 
@@ -60,7 +60,7 @@ def _(lab):
 
 
 def native_event(name, session=None, **more):
-    """As the native half writes it: whole seconds, keys of its own, strings in metadata."""
+    """Returns an event as the app's native part writes it: whole seconds, its own keys, strings in metadata."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     event_id = secrets.token_hex(16).upper()
     return {"schema_version": "1.0", "event_id": event_id, "idempotency_key": event_id, "event": name,
@@ -70,7 +70,7 @@ def native_event(name, session=None, **more):
 
 
 def visit(lab, token):
-    """What the native half posts in one visit, with one token; the last answer's state."""
+    """Posts the events of one visit as the native part does, with one token. Returns the state in the last response."""
     session = secrets.token_hex(16)
     for name in ("charger_targeted", "entered_charger_intent_zone", "anchor_dwell_complete"):
         answer = lab.call("POST", "/v1/native/pre-session-events", native_event(name), token).expect(200)
@@ -93,14 +93,15 @@ def _(lab):
     claims = claims_of(pair["access_token"])
     assert pair["expires_in"] == claims["exp"] - claims["iat"] == 86400, pair
 
-    # An access token of /auth is over by now; the native half's is not, and it has no other.
+    # An access token of /auth has expired by now. The token of the native part has not, and it is the only one that
+    # part has.
     short = lab.phone_driver()["access_token"]
     time.sleep(max(0, claims_of(short)["exp"] - time.time()) + 0.1)
     lab.expect_refused(short)
     lab.call("GET", "/v1/native/config", token=pair["access_token"]).expect(200)
     assert visit(lab, pair["access_token"]) == "SESSION_ENDED"
 
-    # In a zone, and in the background: nothing but the status is read.
+    # The app sends this inside a zone, in the background. It reads only the status.
     for path in ("/v1/charging-sessions/background-ping", "/native/background-ping", "/v1/native/background-ping"):
         answer = lab.call("POST", path, {"lat": 52.520008, "lng": 13.404954}, pair["access_token"]).expect(204)
         assert answer.body == b"", answer
@@ -109,13 +110,13 @@ def _(lab):
     assert "\ndwell_background_pings_total 3\n" in metrics, metrics[:3000]
     assert "13.404954" not in lab.log() and "52.520008" not in lab.log(), "a coordinate in the log"
 
-    # The web view wakes up and renews; the old refresh token is spent, the session is the same one.
+    # The web view wakes up and refreshes. The old refresh token is spent; the session is the same.
     renewed = lab.call("POST", "/v1/auth/refresh", {"refresh_token": pair["refresh_token"]}).expect_pair()
     assert renewed["expires_in"] == 86400 and claims_of(renewed["access_token"])["sid"] == claims["sid"], renewed
     short_lived = lab.refresh(renewed["refresh_token"]).expect_pair()
     assert short_lived["expires_in"] == 2, "the other route gives what ACCESS_TOKEN_TTL_SECONDS says"
 
-    # A longer life is no licence: signing out ends it at once.
+    # The longer lifetime does not delay a sign-out, which ends the session at once.
     lab.call("POST", "/auth/logout", token=renewed["access_token"]).expect(204)
     lab.call("POST", "/v1/native/session-events", native_event("departed_charger", "s"), pair["access_token"]
              ).expect_problem(401, "unauthorized")

@@ -1,5 +1,5 @@
 """Shared by the sign-in checks: a server with Apple and a code receiver on loopback, the routes as functions, and the
-required form of responses (contract, sections 5 and 6). Knows the contract, not the code."""
+required form of responses (contract, sections 5 and 6). Depends on the contract, not on the server's code."""
 
 import argparse
 import base64
@@ -30,7 +30,7 @@ EXCHANGE_NUMBERS = itertools.count(1)
 GARBAGE = ["x", "a.b.c", "e30.e30.e30", "x" * 4000]
 
 
-# --- answers ------------------------------------------------------------------------------------------------------
+# --- responses ----------------------------------------------------------------------------------------------------
 
 
 class Answer:
@@ -50,7 +50,7 @@ class Answer:
         return self
 
     def expect_problem(self, status, code):
-        """The one form of every error (section 5)."""
+        """Expects an error in the form that all errors have (section 5)."""
         self.expect(status)
         assert self.headers.get("content-type", "").split(";")[0] == "application/problem+json", self
         problem = self.json
@@ -73,19 +73,19 @@ class Answer:
         return self
 
     def expect_pair(self):
-        """A token pair in the contract's form; answers with tokens are not stored."""
+        """Expects a token pair in the contract's form, with no-store. Returns the pair."""
         self.expect(200).expect_no_store()
         pair = self.json
         assert set(pair) == {"access_token", "refresh_token", "token_type", "expires_in", "user"}, self
         assert pair["token_type"] == "bearer" and isinstance(pair["expires_in"], int), self
-        # 256 bits in base64url are 43 characters; opaque: it says nothing.
+        # The token is opaque. 256 bits in base64url are 43 characters.
         assert re.fullmatch(r"[A-Za-z0-9_-]{43,}", pair["refresh_token"]), self
         expect_user(pair["user"], self)
         return pair
 
 
 def expect(run, status, *parts):
-    """A command that ended with that status and printed each of these."""
+    """Expects that a command ended with this status and printed each of these texts. Returns the command's result."""
     assert run.returncode == status, run
     for part in parts:
         assert part in run.stdout + run.stderr, (part, run)
@@ -97,7 +97,7 @@ def expect_user(user, why=""):
 
 
 def keep_exchange(answer):
-    """For description.py, which holds every answer of the run against openapi.json."""
+    """Records the response for description.py, which compares every response of the run with openapi.json."""
     if folder := os.environ.get("DWELL_EXCHANGES"):
         fields = "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items())
         head = f"{answer.what}\nHTTP/1.1 {answer.status} -\r\n{fields}\r\n"
@@ -105,7 +105,7 @@ def keep_exchange(answer):
 
 
 def same_refusal(answers):
-    """All refused with one identical answer, but for the request's id."""
+    """Checks that all responses are the same rejection, except for the request id."""
     def essence(answer):
         fields = {name: value for name, value in answer.headers.items()
                   if name not in ("x-request-id", "date", "ratelimit", "content-length")}
@@ -119,10 +119,11 @@ def same_refusal(answers):
 
 
 class Lab:
-    """A server with Apple and a code receiver, each with a folder of its own. For use with `with`."""
+    """A server with Apple and a code receiver, each with its own directory. A context manager."""
 
     def __init__(self, options, exchanging=False, limits=False, **environment):
-        # Limits are per address, and all labs have the same one: they must not share a Redis.
+        # Limits are counted per address, and all labs have the same address. Labs with limits must therefore not share
+        # a Redis.
         self.options = argparse.Namespace(**{**vars(options), "redis_url": None}) if limits else options
         self.exchanging = exchanging
         self.stack = contextlib.ExitStack()
@@ -149,14 +150,14 @@ class Lab:
         return self.stack.__exit__(*exception)
 
     def start_server(self, name="server", **environment):
-        """A server; another one with a name of its own has a folder of its own."""
+        """Starts a server with its own directory, which is named after the server."""
         folder = self.folder / name
         folder.mkdir()
         server = Server(self.options, folder, {**self.environment, **environment})
         return self.stack.enter_context(server)
 
     def second_server(self, **environment):
-        """Another process on the same database."""
+        """Starts another server process on the same database."""
         return self.start_server("second", DATABASE_PATH=str(self.server.database_path), **environment)
 
     def restart(self, clean=False):
@@ -169,7 +170,7 @@ class Lab:
     # --- requests
 
     def call(self, method, path, body=None, token=None, headers=None, server=None):
-        """`body` is JSON, or bytes as they are."""
+        """Sends a request. `body` is a JSON value, or bytes that are sent unchanged."""
         server = server or self.server
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         with Client(server.port, token, timeout=30) as client:
@@ -179,14 +180,14 @@ class Lab:
         return answer
 
     def remember(self, body, token, answer):
-        """What must be found nowhere afterwards."""
+        """Remembers the secrets and phone numbers that must not be found afterwards."""
         sent = body if isinstance(body, dict) else {}
         said = answer.json if answer.body[:1] == b"{" else {}
         names = ("identity_token", "nonce", "authorization_code", "refresh_token", "access_token", "token")
         found = [token] + [members.get(name) for members in (sent, said) for name in names]
         self.secrets |= {value for value in found if isinstance(value, str) and len(value) >= 16}
         if folder := os.environ.get("DWELL_SECRETS"):
-            # For log_secrets.py.
+            # Recorded for log_secrets.py.
             with open(pathlib.Path(folder, f"signing-in-{os.getpid()}"), "a", encoding="utf-8") as file:
                 file.write(json.dumps({**sent, "token": token or ""}) + "\n")
         if isinstance(sent.get("phone"), str) and answer.status == 200:
@@ -197,7 +198,7 @@ class Lab:
         return self.present(self.apple.identity_token(subject, nonce, **claims), nonce, body, headers, server)
 
     def present(self, identity_token, nonce, body=None, headers=None, server=None):
-        """An identity token, whatever it is."""
+        """Signs in with an identity token, which may be invalid."""
         sent = {"identity_token": identity_token, "nonce": nonce, **(body or {})}
         return self.call("POST", "/auth/apple", sent, headers=headers, server=server)
 
@@ -219,15 +220,16 @@ class Lab:
         return self.call("GET", "/auth/me", token=token, server=server)
 
     def user(self, token):
-        """The user as the answers of signing in have it: the account token for purchases is only in /auth/me."""
+        """Returns the user as in the sign-in responses. They do not have the account token for purchases, which only
+        /auth/me returns."""
         user = self.me(token).expect(200).json
         user.pop("app_account_token", None)
         return user
 
-    # --- somebody signed in
+    # --- signed-in drivers
 
     def apple_driver(self, subject=None, **body):
-        """A token pair of somebody new, signed in with Apple."""
+        """Returns a token pair of a new driver, signed in with Apple."""
         return self.apple_sign_in(subject or f"apple.{secrets.token_hex(8)}", body).expect_pair()
 
     def phone_driver(self, phone=None):
@@ -239,11 +241,11 @@ class Lab:
         self.call("GET", "/native/config", token=access_token, server=server).expect(200)
 
     def expect_refused(self, access_token, server=None):
-        """On a route of signing in and on one of events, which ask in the same way."""
+        """Expects 401 on a sign-in route and on a route of events, which check tokens in the same way."""
         self.me(access_token, server).expect_problem(401, "unauthorized")
         self.call("GET", "/native/config", token=access_token, server=server).expect_problem(401, "unauthorized")
 
-    # --- what is left
+    # --- traces on disk and in logs
 
     def dwell(self, *words, **environment):
         return subprocess.run(
@@ -251,7 +253,7 @@ class Lab:
             text=True, timeout=60)
 
     def audit(self, driver):
-        """The driver's entries, the newest first."""
+        """Returns the driver's audit entries, newest first."""
         run = self.dwell("audit", "--driver", driver, "--json")
         assert run.returncode == 0, run
         return rows_of(run.stdout)
@@ -263,7 +265,7 @@ class Lab:
             return rows
 
     def bytes_on_disk(self):
-        """Of the database, its log and whatever lies beside them."""
+        """Returns the contents of the database, its WAL and all other files in the directory, except the log."""
         return {path.name: path.read_bytes() for path in sorted(self.server.folder.iterdir())
                 if path.is_file() and path.name != "log"}
 
@@ -271,8 +273,8 @@ class Lab:
         return self.server.log_path.read_text(errors="replace")
 
     def leaks(self):
-        """Tokens, codes, nonces and numbers of this run that stand where they must not: in a log, in the audit; tokens
-        and nonces anywhere on disk."""
+        """Returns the secrets of this run that were found in wrong places: tokens, codes, nonces and numbers in a log
+        or the audit; tokens and nonces in any file."""
         found = []
         logs = {path: path.read_text(errors="replace") for path in self.folder.glob("*/log")}
         logs["the audit"] = "\n".join(map(repr, self.sql("SELECT * FROM audit")))
@@ -289,7 +291,7 @@ class Lab:
 
 
 def rows_of(output):
-    """One JSON document, or one a line."""
+    """Parses one JSON document, or one document a line."""
     try:
         value = json.loads(output)
         return value if isinstance(value, list) else next(
@@ -303,12 +305,12 @@ def new_phone():
 
 
 def other_code(code):
-    """A wrong one."""
+    """Returns a wrong code."""
     return f"{(int(code) + 1 + secrets.randbelow(999_998)) % 1_000_000:06}"
 
 
 def resigned(access_token, **changes):
-    """The same access token with other claims, signed with the server's secret."""
+    """Returns the access token with changed claims, signed with the server's secret."""
     claims = {**claims_of(access_token), **changes}
     header = access_token.split(".")[0]
     claims = {name: value for name, value in claims.items() if value is not None}
@@ -317,7 +319,7 @@ def resigned(access_token, **changes):
 
 
 def at_once(*bodies):
-    """Calls all of them at the same time; what they return, in order. The first error is raised."""
+    """Calls all bodies at the same time. Returns their results in order, or raises the first error."""
     results, errors = [None] * len(bodies), []
     ready = threading.Barrier(len(bodies))
 
@@ -342,7 +344,8 @@ def at_once(*bodies):
 
 
 class Suite:
-    """Checks that are functions of a lab. Those of one kind of lab share one; `alone` has its own."""
+    """Checks that are functions of a lab. The checks added with `check` share one lab; each check added with `alone`
+    has its own."""
 
     def __init__(self, description, **lab):
         self.description = description

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# dwell simulate: a correct server passes, also one with low limits and one that is killed in between; a server with one
-# wrong response fails, and the printed seed reproduces the failure.
+# Tests dwell simulate. A correct server passes, also one with low limits and one that is killed during the run. A
+# server with one wrong response fails, and the printed seed reproduces the failure.
 
 load lib
 
@@ -13,7 +13,7 @@ teardown() {
     end_server
 }
 
-# simulate ARGUMENT...: sets ended, out and err.
+# simulate ARGUMENT...: runs dwell simulate. Sets ended, out and err.
 simulate() {
     ended=0
     dwell simulate "$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" </dev/null || ended=$?
@@ -22,7 +22,7 @@ simulate() {
     printf '%s\n' "$err" "$out"
 }
 
-# start_liar: a proxy to the server that turns one verdict of the force-quit drive around. Sets liar_url, liar_pid.
+# start_liar: starts a proxy to the server that changes one verdict of the force-quit drive. Sets liar_url and liar_pid.
 start_liar() {
     local port
     port=$(free_port)
@@ -44,10 +44,10 @@ start_liar() {
         verified-anywhere stale-timestamp rebuilt-body early-end same-second target-set-again; do
         grep -qE "^drives .*$scenario 6" <<<"$out"
     done
-    # Lines, not a bar, where there is no terminal.
+    # Without a terminal, progress is written as lines and not as a bar.
     grep -qE '^100 %: ([0-9]+) of \1 events$' <<<"$err"
     if grep -q $'\r' <<<"$err"; then return 1; fi
-    # The server ends a force-quit session within a second of finding it due.
+    # The server ends a force-quit session within a second of its deadline.
     local attempt expired=0
     for ((attempt = 0; attempt < 400 && expired == 0; attempt++)); do
         expired=$(sql "SELECT count(*) FROM event_kind WHERE origin = 1")
@@ -70,7 +70,7 @@ start_liar() {
     [[ $(sql "SELECT (SELECT count(*) FROM driver), (SELECT count(*) FROM event)") == "1|1" ]]
     simulate --clean
     [[ $ended == 0 && $out == "simulated data removed: 0 drivers, "* ]]
-    # The server goes on as before, also for drivers like those.
+    # The server works as before, also for drivers with the same ids.
     simulate --drivers 2 --rate 1000 --seed 42
     [[ $ended == 0 ]]
     post /native/events "$(event chargerTargeted k2)"

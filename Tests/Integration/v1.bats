@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The routes of shipped v1 clients: the same handlers under the old names and the old rules (contract, section 3).
+# Tests the routes of shipped v1 clients: the same handlers with the old names and the old rules (contract, section 3).
 
 load lib
 

@@ -1,4 +1,4 @@
-// A phone's clock against the server's (contract, section 3, "Clocks").
+// The correction of a phone's clock by the server's clock (contract, section 3, "Clocks").
 
 import JourneyModel
 import Testing
@@ -10,12 +10,12 @@ struct ClockCorrectionTests {
     private let minute = Self.minute
     private let hour = Self.hour
 
-    /// What a driver's phone sends, in the order in which it arrives.
+    /// A driver whose phone sends events. The methods are called in the order of arrival.
     private struct Driver {
         var memory = ClockMemory()
 
-        /// An event that arrives at `at` (milliseconds after the beginning) and was sent and occurred so long before,
-        /// by the phone's clock.
+        /// Returns the correction of an event that arrives `at` milliseconds after the beginning. The other parameters
+        /// say how many milliseconds before the arrival the phone's clock puts the event's times.
         mutating func event(
             at: Int64 = 0, occurredAgo: Int64, sentAgo: Int64? = nil, timestampAgo: Int64? = nil
         ) -> ClockCorrection {
@@ -29,7 +29,7 @@ struct ClockCorrectionTests {
             return result
         }
 
-        /// An event whose `timestamp` is of its own moment.
+        /// Returns the correction of an event whose `timestamp` is the time at which it occurred.
         mutating func live(at: Int64 = 0, ago: Int64) -> ClockCorrection {
             event(at: at, occurredAgo: ago, timestampAgo: ago)
         }
@@ -118,7 +118,7 @@ struct ClockCorrectionTests {
         #expect(stale.correctionMilliseconds == 0)
         #expect(stale.skewMilliseconds == 320_000)
         #expect(driver.live(at: 900_000, ago: 400).rule == .rightClock)
-        // And one whose timestamp is later than its event.
+        // An event whose timestamp is later than its occurrence is not corrected either.
         #expect(driver.event(at: 950_000, occurredAgo: hour, timestampAgo: 500_000).correctionMilliseconds == 0)
     }
 
@@ -230,7 +230,7 @@ struct ClockCorrectionTests {
         #expect(driver.memory == memory)
     }
 
-    // MARK: Ends
+    // MARK: Limits
 
     @Test("What still lies more than five minutes ahead counts as the receive time")
     func future() {

@@ -1,8 +1,8 @@
-// Convergence (contract, section 1): any permutation, duplication or delay of deliveries ends in the same state and
-// the same verdicts. Random journeys, legal and illegal, with many ties and deadlines, are appended to a JourneyLog in
-// random order with repeats, while the expiry worker runs at random times; the result must be that of one fold in
-// order. DWELL_PROPERTY_JOURNEYS=100000 is the long run; a failure prints its seed, and DWELL_PROPERTY_SEED repeats
-// it.
+// Convergence (contract, section 1): the events of a journey end in the same state and the same verdicts, however their
+// deliveries are permuted, repeated or delayed. Random journeys, legal and illegal, with many ties and deadlines, are
+// appended to a JourneyLog in random order with repeats, while the expiry worker runs at random times. The result must
+// be that of one fold in order. DWELL_PROPERTY_JOURNEYS=100000 is the long run. A failure prints its seed, and
+// DWELL_PROPERTY_SEED repeats it.
 
 import JourneyModel
 import TestSupport
@@ -98,19 +98,19 @@ struct ConvergenceTests {
         #expect(staleExpiries > 10)
     }
 
-    /// In random order, some events up to three times.
+    /// Returns the events in random order, some of them up to three times.
     private func deliveries(of events: [OrderedEvent], _ random: inout SeededRandom) -> [OrderedEvent] {
         let repeats = events.filter { _ in random.chance(1, in: 4) }
         return (events + repeats + repeats.prefix(2)).shuffled(using: &random)
     }
 
-    /// Each event once, in the order in which they arrived first.
+    /// Returns each event once, in the order of the first arrivals.
     private static func first(of deliveries: [OrderedEvent]) -> [OrderedEvent] {
         var keys: Set<String> = []
         return deliveries.filter { keys.insert($0.idempotencyKey).inserted }
     }
 
-    /// With the worker in between, whose clock jumps about.
+    /// Appends the deliveries to a log. In between, the expiry worker runs, with a clock that jumps forward and back.
     private func arrive(_ deliveries: [OrderedEvent], _ random: inout SeededRandom) -> JourneyLog {
         var log = JourneyLog()
         for event in deliveries {

@@ -1,5 +1,5 @@
-// When a deadline takes effect (contract, section 1, "A deadline takes effect before the first event that lies
-// after it"), and what a stored expiry does once late events have moved or cleared its deadline.
+// Tests of deadlines: a deadline takes effect before the first event that lies after it (contract, section 1), and late
+// events that move or clear a deadline change the verdict on its stored expiry.
 
 import JourneyModel
 import Testing

@@ -1,5 +1,5 @@
-// The contract's table of event names (section 1), written out by hand: both spellings, whether a session is required,
-// the lifecycle rank, and which errors are at /event or /session_id.
+// The contract's table of event names (section 1), written by hand: both spellings, whether a session is required, the
+// lifecycle rank, and which errors point to /event or to /session_id.
 
 import JourneyModel
 import Testing
@@ -16,7 +16,7 @@ struct EventNameTests {
         }
     }
 
-    /// Lowest lifecycle rank first, as the contract lists them.
+    /// The rows, with the lowest lifecycle rank first, as in the contract.
     static let rows = [
         Row(.chargerTargeted, "chargerTargeted", "charger_targeted", session: false),
         Row(.enteredChargerIntentZone, "enteredChargerIntentZone", "entered_charger_intent_zone", session: false),
@@ -55,7 +55,7 @@ struct EventNameTests {
     @Test("A session event without a session_id is an error at /session_id", arguments: rows)
     func missingSession(_ row: Row) {
         for spelling in [row.canonical, row.v1Spelling] where row.requiresSession {
-            // exitedChargerAnchorZone without a session is the other event of that name.
+            // Without a session, the spelling exitedChargerAnchorZone names another event, anchorLost.
             if spelling == "exitedChargerAnchorZone" { continue }
             let error = #expect(throws: FieldError.self) { try EventName(spelling: spelling, hasSession: false) }
             #expect(error?.pointer == "/session_id", "\(spelling)")

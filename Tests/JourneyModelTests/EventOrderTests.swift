@@ -1,11 +1,11 @@
-// The contract's total order (section 1): criterion by criterion, and that it is total, also without sequences.
+// The contract's total order (section 1): each of its criteria, and that the order is total, also without sequences.
 
 import JourneyModel
 import TestSupport
 import Testing
 
 struct EventOrderTests {
-    /// Each event comes before the next by one key, while every later key says the opposite.
+    /// Each event comes before the next one by one criterion. All later criteria would put the two the other way round.
     static let ascending: [OrderedEvent] = [
         .client(.diagnostic("z"), at: .at(0.999), sequence: 9, id: "z"),
         .client(.diagnostic("z"), at: .at(1), id: "z"),

@@ -1,4 +1,5 @@
-// What is implied, and what never is (contract, section 1, the table "What is implied"), row by row.
+// Tests of implied steps, for each row of the table "What is implied" (contract, section 1), and of steps that are
+// never implied.
 
 import JourneyModel
 import Testing

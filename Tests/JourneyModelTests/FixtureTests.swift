@@ -1,6 +1,7 @@
-// The scripted journeys of Tests/Fixtures/journeys without a server: decode, correct the clock, place, fold; in order,
-// in every order that a file lists, in random orders with repeats, and for short ones in every possible order.
-// Verdicts, the state after each event, the final state and the expiries must be those of the file.
+// Runs the scripted journeys of Tests/Fixtures/journeys without a server: decodes the events, corrects their times,
+// puts them in order and folds them. They arrive in order, in every order that a file lists, in random orders with
+// repeats, and, if there are few, in every possible order. Verdicts, the state after each event, the final state and
+// the expiries must be those of the file.
 
 import Foundation
 import JourneyModel
@@ -33,7 +34,7 @@ struct FixtureTests {
         }
     }
 
-    /// 720 orders.
+    /// Journeys of up to this many events are tested in every order. Six events have 720 orders.
     private static let everyOrderEventsMax = 6
 
     private static func everyOrder(of events: [Int]) -> [[Int]] {
@@ -70,7 +71,7 @@ struct FixtureTests {
     }
 }
 
-/// As much of a server as a fixture needs: who owns a session, which keys were used, one log for each driver.
+/// The parts of a server that a fixture needs: the owners of sessions, the used keys, and one log for each driver.
 private struct FixtureServer {
     let fixture: JourneyFixture
     private(set) var logs: [String: JourneyLog] = [:]

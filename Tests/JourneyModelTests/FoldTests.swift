@@ -1,4 +1,4 @@
-// The members of a journey other than its state: session, targets, and the start and end of deadlines.
+// The members of a journey other than its state: the session, the targets, and the beginnings and ends of deadlines.
 
 import JourneyModel
 import Testing

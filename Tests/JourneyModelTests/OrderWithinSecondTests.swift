@@ -1,4 +1,4 @@
-// The order of events of one second (contract, section 1, "The order").
+// The order of events within one second (contract, section 1, "The order").
 
 import JourneyModel
 import Testing

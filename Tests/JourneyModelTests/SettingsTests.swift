@@ -1,4 +1,4 @@
-// The eight settings (contract, section 2): the table by hand, the ends of each range, and invalid numbers.
+// The eight settings (contract, section 2): the table, written by hand; the limits of each range; and invalid numbers.
 
 import JourneyModel
 import Testing
@@ -21,7 +21,8 @@ struct SettingsTests {
         }
     }
 
-    /// Field, variable without NATIVE_, default, the largest value, one that is too large, whole number or not.
+    /// Columns: field, variable without NATIVE_, default, largest value, a value that is too large, and n for a whole
+    /// number or x for any number.
     static let rows = """
         chargerIntentRadius_m        CHARGER_INTENT_RADIUS_M        400   1000  1000.001  x
         chargerAnchorRadius_m        CHARGER_ANCHOR_RADIUS_M        30    100   100.5     x
@@ -137,11 +138,12 @@ struct SettingsTests {
     @Test("The version is a function of the values: the same for the same, another for any other")
     func version() throws {
         #expect(Settings().version == Settings().version)
-        // FNV-1a, 64 bits, of the bytes above; clients and stored events know it, so it may not change by accident.
+        // The version is the 64-bit FNV-1a hash of the bytes in the test above. Clients and stored events contain it,
+        // so it must not change by accident.
         #expect(Settings().version == "2dc2c112dbf76568")
         var versions: Set<String> = [Settings().version]
         for row in Self.rows {
-            // Another value than the default, and one that fits its pair.
+            // The value differs from the default and is valid together with the other setting of its pair.
             versions.insert(
                 try make([
                     row.variable: row.variable == "NATIVE_HARD_TIMEOUT_SECONDS"

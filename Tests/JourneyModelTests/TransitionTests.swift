@@ -1,9 +1,9 @@
-// The contract's table of transitions (section 1), written out by hand: every state, every event, with the session in
-// progress and with another one. The table below is the expectation; it is not computed from the code. Legend: a
-// letter is the state that the event leads to; "." means no change, without a rejection; "x" is no_such_transition,
-// "na" not_anchored, "nm" not_at_merchant, "md" must_depart_first; "r+N" leads to NEAR_CHARGER with an implied reset,
-// "l+I" to IDLE with an implied loss of the anchor, "dm+E" and "m+E" to SESSION_ENDED with an implied departure and
-// arrival.
+// The contract's table of transitions (section 1), written by hand: every event in every state, with the session in
+// progress and with another session. The table below is the expectation and is not computed from the code. A letter is
+// the state that the event leads to. "." means no change and no rejection. "x" is a rejection as no_such_transition,
+// "na" as not_anchored, "nm" as not_at_merchant, "md" as must_depart_first. "r+N" leads to NEAR_CHARGER with an implied
+// reset, "l+I" to IDLE with an implied loss of the anchor, and "dm+E" and "m+E" to SESSION_ENDED with an implied
+// departure and arrival.
 
 import JourneyModel
 import Testing
@@ -29,14 +29,14 @@ struct TransitionTests {
         diagnostic                .     .     .     .     .     .     .
         """
 
-    /// The table's rows; a name that the program does not have is left out, which `gridIsComplete` notices.
+    /// The rows of the table. A row whose name is not an event name is left out, and `gridIsComplete` then fails.
     static let grid: [(EventName, [String])] = table.split(separator: "\n").dropFirst().compactMap { line in
         let cells = line.split(separator: " ").map(String.init)
         let name = allNames.first { "\($0)" == cells[0] || "\($0)".hasPrefix(cells[0] + "(") }
         return name.map { ($0, Array(cells.dropFirst())) }
     }
 
-    /// The events that another session's id leaves as they are: they never move anything.
+    /// The events that never change the state, so that the id of another session makes no difference.
     static let neverMoving: Set<EventName> = [
         .chargerTargeted, .activationRejected, .sessionRestored, .diagnostic("teleport_detected"),
     ]
@@ -45,7 +45,7 @@ struct TransitionTests {
         .idle, .nearCharger, .anchored, .sessionActive, .inTransit, .atMerchant, .sessionEnded,
     ]
 
-    /// A journey that can be in that state, its deadlines still far away.
+    /// Returns a journey that can be in that state. Its deadlines are still far in the future.
     static func journey(in state: JourneyState) -> Journey {
         var journey = Journey(state: state)
         let hasBegun = [.sessionActive, .inTransit, .atMerchant, .sessionEnded].contains(state)
@@ -88,7 +88,7 @@ struct TransitionTests {
             for session in name.requiresSession ? ["own"] : ["own", nil] where !(name == .anchorLost && session != nil)
             {
                 var journey = Self.journey(in: state)
-                // An end without a session is that of a journey before its session.
+                // webRequestedEnd without a session ends only a journey whose session has not begun.
                 let endsNone = name == .webRequestedEnd && session == nil && journey.hardDeadline != nil
                 let verdict = journey.apply(.client(name, session: session))
                 let expected = Self.read(endsNone ? "x" : cell, in: state)

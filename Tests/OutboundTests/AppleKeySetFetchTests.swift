@@ -1,4 +1,4 @@
-// Which responses are accepted as a key set.
+// Tests which responses are accepted as a key set.
 
 import Foundation
 import Identity

@@ -1,5 +1,5 @@
-// A revocation is delivered until Apple confirms it, in any state of Apple and the queue, and one that cannot be
-// delivered does not delay the others.
+// Tests that a revocation is retried until Apple confirms it, including while Apple or the queue is unavailable. A
+// revocation that cannot be delivered does not delay the others.
 
 import Foundation
 import Identity
@@ -12,7 +12,7 @@ import Testing
 
 @testable import Outbound
 
-/// The store's queue, in memory.
+/// The store's queue of revocations, in memory.
 private final class MemoryQueue: AppleRevocationQueue {
     struct Entry {
         var revocation: AppleRevocation

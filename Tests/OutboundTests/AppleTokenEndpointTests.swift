@@ -1,4 +1,4 @@
-// The requests to Apple's token and revoke endpoints, and the result of every kind of response.
+// Tests the requests to Apple's token and revoke endpoints, and the result of every kind of response.
 
 import Foundation
 import Identity

@@ -1,4 +1,4 @@
-// Shows what is read from Cache-Control (RFC 9111, section 5.2).
+// Tests the max-age that is read from Cache-Control (RFC 9111 section 5.2).
 
 import Testing
 

@@ -1,4 +1,4 @@
-// The exact request to the webhook, and the meaning of each response.
+// Tests the exact request to the webhook, and the meaning of each response.
 
 import Foundation
 import Identity
@@ -17,7 +17,7 @@ func code(_ digits: String = "012345", phone: String = "+4915112345678", issuedA
 }
 
 @Suite(.timeLimit(.minutes(1))) struct CodeWebhookTests {
-    /// The signature was computed by another program: HMAC-SHA256 of `1794859200.` and the body.
+    /// The expected signature was computed by another program: HMAC-SHA256 of `1794859200.` and the body.
     @Test func theCallAsTheContractWritesIt() async throws {
         try await LoopbackServer.with(.always(.answer(204))) { server, url, http in
             let webhook = CodeWebhook(http: http, url: url, secret: Secret("a webhook secret"))

@@ -1,5 +1,5 @@
-// A server on loopback that misbehaves like real ones: stalls, sends wrong data, disconnects, never ends. It reads and
-// records whole requests; each test chooses the responses.
+// A loopback server that misbehaves in the ways of real servers: it stalls, sends wrong data, disconnects or never ends
+// a response. It reads and records whole requests; each test chooses the responses.
 
 import Foundation
 import Outbound
@@ -8,7 +8,7 @@ import Synchronization
 import TestSupport
 
 struct ReceivedRequest: Sendable {
-    /// The request line and the fields, as they came.
+    /// The request line and the fields, as received.
     var head: String
     var body: [UInt8]
 
@@ -25,7 +25,7 @@ struct ReceivedRequest: Sendable {
         return nil
     }
 
-    /// Of application/x-www-form-urlencoded.
+    /// The members of an application/x-www-form-urlencoded body.
     var form: [String: String] {
         let pairs = text.split(separator: "&").map { $0.split(separator: "=", maxSplits: 1).map(String.init) }
         return Dictionary(
@@ -35,20 +35,20 @@ struct ReceivedRequest: Sendable {
 
 enum Behaviour: Sendable {
     case answer(_ status: Int, _ body: String = "", fields: String = "")
-    /// These bytes, then the end of the stream.
+    /// Sends these bytes, then ends the stream.
     case bytes([UInt8])
-    /// These bytes, and then nothing, until the client has enough.
+    /// Sends these bytes, then nothing until the client disconnects.
     case stall(after: String = "")
-    /// Chunks, until the client has enough.
+    /// Sends chunks until the client disconnects.
     case endless
-    /// A field line now and then, or a byte of a body.
+    /// Sends one field line, or one byte of the body, every 20 ms.
     case drip(inHead: Bool)
 
     static func text(_ text: String) -> Behaviour { .bytes(Array(text.utf8)) }
 }
 
 final class LoopbackServer: ConnectionHandler, Sendable {
-    /// What is done about each request.
+    /// The rule that chooses the behaviour for each request.
     struct Script: Sendable {
         fileprivate let behaviour: @Sendable (_ request: ReceivedRequest, _ number: Int) -> Behaviour
 
@@ -70,7 +70,7 @@ final class LoopbackServer: ConnectionHandler, Sendable {
         self.script = script
     }
 
-    /// Runs the body beside a server with that script, with a client that is closed afterwards.
+    /// Runs the body with a server that follows the script, and with a client that is closed afterwards.
     static func with(
         _ script: Script,
         _ body: (_ server: LoopbackServer, _ url: URL, _ http: OutgoingHTTP) async throws -> Void
@@ -95,7 +95,7 @@ final class LoopbackServer: ConnectionHandler, Sendable {
         try result.get()
     }
 
-    /// In the order of their ends.
+    /// The received requests, in the order in which their last bytes arrived.
     var requests: [ReceivedRequest] { received.withLock { $0 } }
 
     func waitForRequests(_ count: Int) async {
@@ -114,7 +114,7 @@ final class LoopbackServer: ConnectionHandler, Sendable {
         }
     }
 
-    /// True when the connection can take another request.
+    /// Sends the response. Returns true if the connection can take another request.
     private func behave(_ behaviour: Behaviour, _ connection: Connection) async throws -> Bool {
         switch behaviour {
         case .answer(let status, let body, let fields):
@@ -163,7 +163,7 @@ final class LoopbackServer: ConnectionHandler, Sendable {
     }
 }
 
-/// A port of 127.0.0.1 on which nobody listens.
+/// Returns a URL of 127.0.0.1 with a port that no process listens on.
 func deadURL() async throws -> URL {
     let loops = try EventLoopGroup(count: 1)
     struct Nothing: ConnectionHandler {

@@ -1,5 +1,5 @@
-// The limits of outgoing calls, against a server that stalls, sends wrong data, disconnects or never ends. No test
-// measures time: a call without an effective deadline would wait until the test run ends.
+// Tests the limits of outgoing calls, against a server that stalls, sends wrong data, disconnects or never ends. No
+// test measures time: a call without an effective deadline would wait until the time limit of the test.
 
 import Foundation
 import Testing
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    /// The result of one GET from a server with this behavior.
+    /// Returns the result of one GET from a server with this behaviour.
     private func outcome(
         _ behaviour: Behaviour, timeoutMilliseconds: Int = 20_000
     ) async throws -> Result<OutgoingResponse, OutgoingFailure>? {
@@ -30,7 +30,7 @@ import Testing
         return result
     }
 
-    // MARK: What is right
+    // MARK: Successful calls
 
     @Test func anAnswerAsItCame() async throws {
         for status in [200, 204, 400, 404, 429, 500, 503] {
@@ -76,7 +76,7 @@ import Testing
         #expect(try await outcome(behaviour, timeoutMilliseconds: 300) == .failure(.timedOut))
     }
 
-    /// 192.0.2.0/24 is for documentation (RFC 5737): there is no response, or no route.
+    /// 192.0.2.0/24 is reserved for documentation (RFC 5737): a connection attempt gets no reply, or there is no route.
     @Test func aConnectionThatIsNotMade() async throws {
         let http = OutgoingHTTP()
         defer { http.close() }
@@ -126,7 +126,7 @@ import Testing
         #expect(try await outcome(.stall(after: lie)) == .failure(.answerTooLong))
     }
 
-    /// Compressed content was not requested and is not decompressed.
+    /// The client requests no compression, so it does not decompress the content.
     @Test func contentIsTakenAsItCame() async throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
         try await LoopbackServer.with(.always(.bytes(Array(head.utf8) + [0x1F, 0x8B, 8, 0]))) { server, url, http in
@@ -142,7 +142,7 @@ import Testing
         #expect(try await outcome(.stall(after: head)) == .failure(.answerTooLong))
     }
 
-    // MARK: Lies
+    // MARK: Wrong or missing responses
 
     @Test(arguments: [301, 302, 303, 307, 308])
     func aRedirectionIsNotFollowed(status: Int) async throws {
@@ -206,7 +206,8 @@ import Testing
         #expect(await outcome(http, OutgoingRequest(.get, try await deadURL())) == .failure(.unreachable))
     }
 
-    /// Where a server closes the connection that the next call was about to use, that call must not wait for nothing.
+    /// The server closes the connection that the next call reuses. That call must fail at once instead of waiting for
+    /// its timeout.
     @Test func aConnectionThatEndsBetweenCalls() async throws {
         try await LoopbackServer.with(.each { _, number in number % 2 == 1 ? .answer(200) : .text("") }) {
             server, url, http in
@@ -232,7 +233,7 @@ import Testing
         #expect(await outcome(OutgoingHTTP(), OutgoingRequest(.get, url)) == .failure(.unreachable))
     }
 
-    // MARK: How many
+    // MARK: Number of calls
 
     @Test func callsAreCounted() async throws {
         try await LoopbackServer.with(.each { request, _ in request.path == "/start" ? .stall() : .answer(200) }) {
@@ -247,7 +248,7 @@ import Testing
             #expect(await outcome(http, OutgoingRequest(.get, other)) == .failure(.busy))
             for call in calls { call.cancel() }
             for call in calls { _ = await call.value }
-            // Their threads take a moment to end.
+            // The calls still count until their threads have ended.
             while await outcome(http, OutgoingRequest(.get, other)) == .failure(.busy) { await Task.yield() }
             #expect(await outcome(http, OutgoingRequest(.get, other)) == .success(.init(status: 200, body: [])))
         }

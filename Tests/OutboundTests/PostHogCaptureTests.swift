@@ -1,5 +1,5 @@
-// The body that is sent to a capture endpoint, and the meaning of its responses. Tests/Integration/analytics.py uses a
-// real server.
+// Tests the body that is sent to a capture endpoint, and the meaning of its responses. Tests/Integration/analytics.py
+// uses a real server.
 
 import Engine
 import Foundation

@@ -1,4 +1,4 @@
-// Shared by the tests of Apple's endpoints: keys, a client secret, an identity, and handmade token responses.
+// Shared by the tests of Apple's endpoints: keys, a client secret, an identity, and token responses built by hand.
 
 import Crypto
 import Foundation

@@ -10,7 +10,7 @@ struct UntrustedServer {
     private let process: Process
     private let folder: URL
 
-    /// For 127.0.0.1 and localhost, good for a day, signed by itself.
+    /// Creates a self-signed certificate for 127.0.0.1 and localhost, valid for a day, and starts the server.
     init() throws {
         folder = FileManager.default.temporaryDirectory.appending(path: "dwell-tls-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -20,11 +20,11 @@ struct UntrustedServer {
             "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out",
             certificate,
         ]).output
-        // The end of its output is its end. (`waitUntilExit` wants a thread with a run loop.)
+        // The output ends when the process ends. (`waitUntilExit` needs a thread with a run loop.)
         _ = try making.readToEnd()
         let (server, output) = try Self.start(["s_server", "-accept", "0", "-www", "-key", key, "-cert", certificate])
         process = server
-        // "ACCEPT 0.0.0.0:34567" or "ACCEPT [::]:34567".
+        // The server prints a line such as "ACCEPT 0.0.0.0:34567" or "ACCEPT [::]:34567".
         var text = ""
         while !text.contains("\n") || !text.contains("ACCEPT ") {
             let more = output.availableData
@@ -39,7 +39,7 @@ struct UntrustedServer {
     }
 
     func stop() {
-        // Not SIGTERM: the child has inherited a mask that blocks it.
+        // SIGTERM would not end the child, because the child inherits a signal mask that blocks it.
         kill(process.processIdentifier, SIGKILL)
         try? FileManager.default.removeItem(at: folder)
     }

@@ -1,5 +1,6 @@
-// Codes are delivered outside the request and retried until they expire, their number is bounded, the rest is dropped
-// at shutdown, and no log line contains one.
+// Tests the delivery of sign-in codes. Codes are delivered outside the request and retried until they expire. The
+// number of waiting codes is bounded, codes that remain at shutdown are dropped after one last attempt, and no log line
+// contains a code.
 
 import Foundation
 import Identity
@@ -13,7 +14,7 @@ import Testing
 
 @testable import Outbound
 
-/// Every line that was logged, with all its metadata.
+/// A logger backend that records every line with all its metadata.
 final class LoggedLines: Sendable {
     private let all = Mutex<[String]>([])
 
@@ -43,7 +44,7 @@ final class LoggedLines: Sendable {
     private let clock = ManualClock()
     private let log = LoggedLines()
 
-    /// The body runs beside a delivery to a server with that script.
+    /// Runs the body with a delivery to a server that follows the script.
     private func with(
         _ script: LoopbackServer.Script,
         _ body: @escaping (WebhookCodeDelivery, LoopbackServer, _ run: Task<Void, Never>) async throws -> Void
@@ -119,7 +120,7 @@ final class LoggedLines: Sendable {
             let last = server.requests.suffix(2).map(\.text)
             #expect(last.contains { $0.contains("111111") })
             let firstOfNew = try #require(server.requests.firstIndex { $0.text.contains("543210") })
-            // One call of the older may have been under way.
+            // At most one call with the older code may already have been in progress.
             #expect(server.requests[firstOfNew...].filter { $0.text.contains("012345") }.count <= 1)
         }
     }
@@ -159,7 +160,7 @@ final class LoggedLines: Sendable {
         }
     }
 
-    // MARK: The end
+    // MARK: Shutdown
 
     @Test func whatIsLeftIsTriedOnceMoreAtTheEnd() async throws {
         let isUp = Mutex(false)

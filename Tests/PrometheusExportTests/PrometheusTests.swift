@@ -1,5 +1,5 @@
-// The Prometheus text is valid for any labels, the numbers of a histogram are consistent, and the number of series is
-// bounded. The reader in this file follows the description of the format.
+// Tests that the Prometheus text is valid for any labels, the numbers of a histogram are consistent, and the number of
+// series is bounded. The parser in this file follows the description of the format.
 
 import CoreMetrics
 import Dispatch
@@ -98,7 +98,7 @@ import Testing
     }
 }
 
-/// A reader of the exposition format 0.0.4 that refuses what promtool would.
+/// A parser of the exposition format 0.0.4 that rejects what promtool would reject.
 struct Exposition {
     struct Malformed: Error {
         var line: String
@@ -191,7 +191,8 @@ struct Exposition {
         return labels
     }
 
-    /// Buckets ascend, end with +Inf, and the last is the count.
+    /// Checks that the buckets of each histogram ascend, that the last one is +Inf, and that its value equals the
+    /// histogram's count.
     private func checkHistograms() throws {
         for (name, type) in types where type == "histogram" {
             let buckets = samples.filter { $0.name == name + "_bucket" }

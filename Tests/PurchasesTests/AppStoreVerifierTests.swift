@@ -1,4 +1,4 @@
-// `AppStoreVerifier`: valid signed data is accepted, and rejected with any one of its properties broken.
+// Tests of `AppStoreVerifier`: valid signed data is accepted. It is rejected if any one of its properties is wrong.
 
 import Crypto
 import Foundation
@@ -162,7 +162,7 @@ import Testing
         }
     }
 
-    // MARK: Form
+    // MARK: Malformed data
 
     @Test("A JWS truncated at any byte, or with any one byte changed, is rejected")
     func bytes() async throws {
@@ -204,7 +204,8 @@ import Testing
                 try await verifier.renewal(part, beside: fact, now: start)
             }
         }
-        // Each is signed by Apple as a whole: the envelope is valid, its content is not. Sampled, since each is signed anew.
+        // The notification as a whole has a valid signature, but the transaction or renewal inside it is truncated.
+        // Only every 37th length is tested, because each notification must be signed anew.
         for (name, text) in [("signedTransactionInfo", transaction), ("signedRenewalInfo", renewal)] {
             var data: [String: (any Sendable)?] = ["signedTransactionInfo": transaction, "signedRenewalInfo": renewal]
             for length in stride(from: 0, to: text.utf8.count, by: 37) {
@@ -229,7 +230,7 @@ import Testing
         }
         #expect(await refusal("e30.e30.e30") == .wrongClaims)
         #expect(await refusal("e30.W10.e30") == .malformed)
-        // {"signedDate":1,"signedDate":1}: a duplicate member.
+        // The payload is {"signedDate":1,"signedDate":1}, which has a duplicate member.
         let twice = Base64URL.text(of: #"{"signedDate":1,"signedDate":1}"#.utf8)
         #expect(await refusal("e30.\(twice).e30") == .malformed)
         let parts = token.split(separator: ".")
@@ -246,7 +247,7 @@ import Testing
         #expect(await refusal(try authority.token(transactionClaims(), header: ["x5c": chain])) == .wrongAlgorithm)
         let critical: [String: any Sendable] = ["alg": "ES256", "x5c": chain, "crit": ["b64"], "b64": false]
         #expect(await refusal(try authority.token(transactionClaims(), header: critical)) == .wrongAlgorithm)
-        // The signature of another JWS.
+        // The payload of another JWS, so that the signature does not match.
         let (one, other) = (
             try authority.token(transactionClaims()), try authority.token(transactionClaims(["price": 1]))
         )
@@ -448,7 +449,7 @@ import Testing
         #expect(await refusal(token) == .wrongChain)
         let verifier = authority.verifier(acceptsXcode: true)
         #expect(try await verifier.transaction(token, now: start).environment == .xcode)
-        // Environments that Apple signs are still verified.
+        // Data for environments that Apple signs is still verified.
         for environment in ["Production", "Sandbox"] {
             let forged = try authority.token(
                 transactionClaims(["environment": environment]), header: header, key: stranger)

@@ -1,5 +1,5 @@
-// Apple's current certificates for App Store data, from the x5c header of real signed data: they are accepted with the
-// pinned root and all checks, and data that Apple did not sign is rejected under them.
+// Apple's current certificates for App Store data, from the x5c header of real signed data. They are accepted with the
+// pinned root and all checks. Data that Apple did not sign is rejected even with these certificates.
 
 import Crypto
 import Foundation
@@ -10,7 +10,8 @@ import Testing
 @testable import Purchases
 
 @Suite struct AppleChainTests {
-    /// "Prod ECC Mac App Store and iTunes Store Receipt Signing", from 2025-09-19 19:44:51 to 2027-10-13 17:47:23.
+    /// The certificate "Prod ECC Mac App Store and iTunes Store Receipt Signing", valid from 2025-09-19 19:44:51 to
+    /// 2027-10-13 17:47:23.
     private static let leaf = """
         MIIEMTCCA7agAwIBAgIQR8KHzdn554Z/UoradNx9tzAKBggqhkjOPQQDAzB1MUQwQgYDVQQDDDtBcHBsZSBXb3JsZHdpZGUgRGV2ZWxvcGVy
         IFJlbGF0aW9ucyBDZXJ0aWZpY2F0aW9uIEF1dGhvcml0eTELMAkGA1UECwwCRzYxEzARBgNVBAoMCkFwcGxlIEluYy4xCzAJBgNVBAYTAlVT
@@ -28,7 +29,7 @@ import Testing
         DmjPVT3dGvFtsGRwXOywR2kZCdSrfeot
         """
 
-    /// "Apple Worldwide Developer Relations Certification Authority", G6, until 2036-03-19.
+    /// The certificate "Apple Worldwide Developer Relations Certification Authority", G6, valid until 2036-03-19.
     private static let intermediate = """
         MIIDFjCCApygAwIBAgIUIsGhRwp0c2nvU4YSycafPTjzbNcwCgYIKoZIzj0EAwMwZzEbMBkGA1UEAwwSQXBwbGUgUm9vdCBDQSAtIEczMSYw
         JAYDVQQLDB1BcHBsZSBDZXJ0aWZpY2F0aW9uIEF1dGhvcml0eTETMBEGA1UECgwKQXBwbGUgSW5jLjELMAkGA1UEBhMCVVMwHhcNMjEwMzE3

@@ -1,4 +1,4 @@
-// `CertificateChain`: a valid chain is accepted, and rejected with any one property of a certificate broken.
+// Tests of `CertificateChain`: a valid chain is accepted. It is rejected if any one property of a certificate is wrong.
 
 import Crypto
 import Foundation
@@ -78,7 +78,7 @@ import Testing
         #expect(await refusal(of: [leaf, intermediate, leaf], roots: roots) == .untrustedRoot)
         #expect(await refusal(of: [root, root, root], roots: roots) == .missingMarker)
         #expect(await refusal(of: [leaf, leaf, root], roots: roots) == .missingMarker)
-        // A leaf in the place of the root is not a certificate authority.
+        // The leaf is not a certificate authority, so it is rejected in the place of the root.
         #expect(await refusal(of: [leaf, intermediate, leaf], roots: [leaf]) == .wrongCertificate)
     }
 
@@ -102,7 +102,7 @@ import Testing
         }
         let authority = try TestAuthority()
         let chain = CertificateChain(roots: [authority.root])
-        // First verified, then from the cache.
+        // The first pass verifies the chain. The second pass uses the cached result.
         for _ in 1...2 {
             for (seconds, isValid) in [
                 (-100 * day - 1, false), (-100 * day, true), (100 * day, true), (100 * day + 1, false),
@@ -133,7 +133,7 @@ import Testing
                 var chain = authority.chain
                 chain[index][byte] ^= 1 << UInt8(byte % 8)
                 let refusal = await refusal(of: chain, roots: [authority.root])
-                // The root is compared byte for byte and trusted, so its signature is not verified.
+                // The root is compared byte for byte with the pinned one, so its signature is not verified.
                 #expect(refusal != nil, "byte \(byte) of certificate \(index)")
                 if index == 2 { #expect(refusal == .untrustedRoot) }
             }

@@ -1,4 +1,4 @@
-// `ConsumptionAnswers`: what is sent to Apple, and when it is retried or given up.
+// Tests of `ConsumptionAnswers`: the data sent to Apple, and when a request is retried or given up.
 
 import Identity
 import JourneyModel
@@ -8,7 +8,7 @@ import Testing
 @testable import Purchases
 
 @Suite struct ConsumptionAnswersTests {
-    /// One request, Apple, and a clock that the test advances.
+    /// A queue with one consumption request, a scripted Apple, and a clock that the test advances.
     private final class Scene: ConsumptionQueue, AppStoreAPI {
         struct State {
             var now = start

@@ -1,5 +1,6 @@
-// Property tests of the fold of purchases: facts give the same, correct entitlements in any order, with any repetition
-// and delay. DWELL_PURCHASE_YEARS=100000 for a long run. A failure names its seed; DWELL_PROPERTY_SEED repeats it.
+// Property tests of the fold of purchases: the same facts give the same, correct entitlements in any order, with any
+// repetition and delay.
+// Set DWELL_PURCHASE_YEARS=100000 for a long run. A failure prints its seed; DWELL_PROPERTY_SEED repeats that seed.
 
 import JourneyModel
 import TestSupport
@@ -38,7 +39,7 @@ import Testing
             let store = SimulatedStore(seed: seed)
             var random = SeededRandom(seed: ~seed)
             for (step, next) in zip(store.steps, store.steps.dropFirst().map(\.hour) + [Int.max]) {
-                // A sample, because all steps of a year take quadratic time.
+                // Tests about one step in four, because testing all steps of a year takes quadratic time.
                 guard random.chance(1, in: 4) else { continue }
                 var facts = PurchaseFacts()
                 for fact in Self.deliveries(of: Array(store.facts.prefix(step.factCount)), &random) { facts.add(fact) }
@@ -82,7 +83,7 @@ import Testing
         #expect(silentEnds > 10)
     }
 
-    /// In random order, some up to three times.
+    /// Returns the facts in random order, with some facts repeated up to twice.
     private static func deliveries(of facts: [SignedFact], _ random: inout SeededRandom) -> [SignedFact] {
         let repeats = facts.filter { _ in random.chance(1, in: 4) }
         return (facts + repeats + repeats.prefix(2)).shuffled(using: &random)

@@ -1,4 +1,4 @@
-// The entitlements that result from facts, case by case.
+// Tests the entitlements that result from given facts, case by case.
 
 import JourneyModel
 import Testing
@@ -100,7 +100,7 @@ private let day = 86_400
         #expect(statuses([transaction()], [retry, grace], at: 90) == ["monthly": .expired])
         let recovered = transaction("2", from: 50, to: 80)
         #expect(statuses([transaction(), recovered], [retry, grace], at: 51) == ["monthly": .active])
-        // The earlier renewal information does not apply to the new period.
+        // The earlier renewal information applies to the old period only.
         #expect(entitlements([transaction(), recovered], [retry, grace], at: 51).map(\.autoRenews) == [nil])
         #expect(statuses([transaction(), recovered], [retry, grace], at: 80) == ["monthly": .expired])
     }
@@ -182,7 +182,7 @@ private let day = 86_400
             $0.revocation = .init(date: at(4), kind: .refund)
         }
         #expect(statuses([bought, refunded], at: 5) == ["forever": .refunded])
-        // Purchased again after the refund.
+        // The product is purchased again after the refund.
         let again = transaction("6", original: "6", "forever", kind: .nonConsumable, from: 6, to: nil)
         #expect(statuses([bought, refunded, again], at: 7) == ["forever": .active])
     }

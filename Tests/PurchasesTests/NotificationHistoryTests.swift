@@ -1,4 +1,5 @@
-// `NotificationHistory.run` with a clock that only its pauses advance: the pass at the start, the daily one, and retries.
+// Tests of `NotificationHistory.run` with a clock that only the task's pauses advance: the first pass, the daily
+// passes, and retries.
 
 import Identity
 import JourneyModel
@@ -10,7 +11,8 @@ import Testing
 @Suite struct NotificationHistoryTests {
     private static let day = 86_400
 
-    /// Apple with two pages of notifications for every request, and a service that counts what it is given.
+    /// A scripted Apple that has two pages of notifications for every request, and a purchase service that records the
+    /// notifications it receives.
     private final class Apple: AppStoreAPI, PurchaseService {
         struct State {
             var now = start
@@ -18,7 +20,7 @@ import Testing
             var taken: [String] = []
             var pauses: [Duration] = []
             var reports: [NotificationHistory.Report] = []
-            /// Requests that fail before the next one succeeds.
+            /// The number of requests that still fail before one succeeds.
             var failures = 0
             /// Notifications that are rejected as too many before the next one is taken.
             var busyAnswers = 0
@@ -62,7 +64,8 @@ import Testing
             return TakenNotification(notification: notification, outcome: isKnown ? .repeated : .taken(owner: nil))
         }
 
-        /// Throws, like a cancelled task, when there is no pause left.
+        /// Records the pause and advances the clock. Throws, like the pause of a cancelled task, when all planned
+        /// pauses are used up.
         func pause(_ duration: Duration) throws {
             let isOver = state.withLock { state in
                 state.pauses.append(duration)
@@ -112,7 +115,8 @@ import Testing
         let first = state.requests.filter { $0.pageToken == nil }
         #expect(first.map(\.onlyFailures) == [false, true, true, true])
         #expect(first[0].from == newest.advanced(bySeconds: -3600) && first[0].to == start)
-        // Apple retries for three days: the last four days have every notification that it gave up.
+        // Apple retries a notification for three days. A request for the last four days therefore contains every
+        // notification for which Apple stopped retrying.
         for (index, request) in first.dropFirst().enumerated() {
             let now = start.advanced(bySeconds: index * Self.day)
             #expect(request.to == now && request.from == now.advanced(bySeconds: -4 * Self.day))

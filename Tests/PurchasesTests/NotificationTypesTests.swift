@@ -1,4 +1,4 @@
-// `NotificationTypes` compared with Apple's documentation.
+// Compares `NotificationTypes` with Apple's documentation.
 
 import Foundation
 import Testing
@@ -39,7 +39,7 @@ import Testing
 }
 
 @Suite struct PurchasesPageTests {
-    /// docs/purchases.md lists the same types, subtypes and meanings, in the same order.
+    /// docs/purchases.md lists the same types, subtypes and meanings as the code, in the same order.
     @Test func `the page has the table of types`() throws {
         let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "docs/purchases.md")

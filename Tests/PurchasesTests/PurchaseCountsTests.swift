@@ -1,4 +1,4 @@
-// `PurchaseCounts`: the totals for the operator page, over pages of drivers.
+// Tests of `PurchaseCounts`: the totals for the operator page, which are added up over several pages of drivers.
 
 import JourneyModel
 import Testing

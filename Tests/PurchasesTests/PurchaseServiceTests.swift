@@ -1,4 +1,4 @@
-// `AppStorePurchases` with a store in memory: from signed data to the stored facts and the result.
+// Tests of `AppStorePurchases` with a store in memory: from signed data to the stored facts and the returned result.
 
 import Identity
 import JourneyModel
@@ -8,7 +8,7 @@ import Testing
 @testable import Purchases
 
 @Suite struct PurchaseServiceTests {
-    /// A store in memory for one driver, who owns every purchase except those of `other`.
+    /// A store in memory for one driver. The driver owns every purchase except those of `other`.
     private final class MemoryStore: PurchaseStore {
         private struct Contents {
             var facts = PurchaseFacts()

@@ -1,6 +1,7 @@
 // Simulates a year of one driver's purchases in the App Store, in hours from `start`: purchases, renewals, billing
-// failures and recoveries, upgrades, downgrades, refunds and their reversals, each with the facts that Apple would sign.
-// After each step it records the expected entitlements independently of the facts, for comparison.
+// failures and recoveries, upgrades, downgrades, refunds and their reversals. Each step adds the facts that Apple would
+// sign. After each step the simulation records the expected entitlements. It determines them independently of the
+// facts, so that the test can compare both.
 
 import JourneyModel
 import TestSupport
@@ -42,10 +43,10 @@ struct SimulatedStore {
         var accessEnds: Moment?
     }
 
-    /// The expected entitlements from this hour until the next step, by product id.
+    /// The expected entitlements, by product id, from this hour until the next step.
     struct Step {
         var hour: Int
-        /// Number of `facts` signed until then.
+        /// The number of `facts` that are signed when the step is complete.
         var factCount: Int
         var truth: [String: Truth]
     }
@@ -88,7 +89,7 @@ struct SimulatedStore {
         }
     }
 
-    /// Whether the subscription is active with more than two hours left.
+    /// Whether the subscription is active, its period has started, and more than four hours of the period are left.
     private var mayChange: Bool {
         guard let subscription, truth[subscription.productID]?.status == .active, let ends = subscription.expiresDate
         else {
@@ -99,7 +100,7 @@ struct SimulatedStore {
 
     private mutating func wait(_ hours: Int) { now += max(1, hours) }
 
-    /// Waits for a random time within the period.
+    /// Waits for a random time that ends before the period does.
     private mutating func waitWithinPeriod() {
         guard let ends = subscription?.expiresDate else { return wait(1) }
         let left = Int(ends.milliseconds(since: hour(now)) / 3_600_000)
@@ -112,7 +113,8 @@ struct SimulatedStore {
 
     private mutating func subscribe() {
         let product = [Self.monthly, Self.yearly, Self.weekly].randomPick(&random)
-        // After a change of product, the facts no longer contain the end of a grace period.
+        // The new purchase's renewal information replaces the one that contained the end of the grace period. From then
+        // on the facts give the end of the paid period.
         if let last = subscription, truth[last.productID]?.status == .expired {
             truth[last.productID]?.accessEnds = last.expiresDate
         }
@@ -145,7 +147,8 @@ struct SimulatedStore {
         }
     }
 
-    /// Charged up to a day before the period starts: only extends access, if it is the same product.
+    /// Renews the subscription 1 to 12 hours before the period ends. The renewal only extends access, unless it changes
+    /// the product.
     private mutating func renewEarly(_ current: TransactionFact, end: Int) {
         guard end - now > 14 else {
             now = max(now + 1, end)
@@ -157,7 +160,7 @@ struct SimulatedStore {
         let before = truth
         renew(current, at: end)
         if next != current.productID {
-            // The new period has not started: the previous one continues to its end.
+            // The new period has not started: the previous one continues until its end.
             truth = before
             step()
             now = end
@@ -189,7 +192,7 @@ struct SimulatedStore {
                 return step()
             }
             now = grace
-            // Sometimes Apple signs nothing: it expires by time alone.
+            // In half of the cases Apple signs nothing, and the grace period expires by time alone.
             if random.chance(1, in: 2) { sign(autoRenews: true, isRetrying: true, grace: grace, intent: 2) }
             close(current, .billingRetry, at: hour(grace))
             step()
@@ -200,7 +203,7 @@ struct SimulatedStore {
         } else {
             now = end + 60 * 24
             if random.chance(1, in: 2) { sign(autoRenews: false, intent: 2) }
-            // The end of a grace period is known only while the latest renewal information contains it.
+            // The facts contain the end of a grace period only while the latest renewal information does.
             let isKnown = renewal?.isInBillingRetry == true
             close(current, .expired, at: isKnown ? hour(grace ?? end) : hour(end))
         }
@@ -212,7 +215,7 @@ struct SimulatedStore {
         waitWithinPeriod()
         buy(Self.yearly, original: old.originalTransactionID)
         close(old, .expired, at: hour(now))
-        // Apple does not always sign the old transaction again: the new one must suffice.
+        // Apple does not always sign the old transaction again, so the new transaction must suffice.
         if random.chance(1, in: 2) {
             old.isUpgraded = true
             emit(&old)
@@ -255,7 +258,7 @@ struct SimulatedStore {
         }
     }
 
-    /// Whether no other unexpired transaction gives access without this one.
+    /// Returns whether all other auto-renewable transactions that could give access have expired.
     private func isOnlyPaid(_ current: TransactionFact) -> Bool {
         let others = PurchaseFacts(facts).transactions.values.filter {
             $0.kind == .autoRenewable && $0.key != current.key && $0.revocation == nil && !$0.isUpgraded
@@ -273,11 +276,11 @@ struct SimulatedStore {
         step()
     }
 
-    /// Signs a transaction again without changes, as for an app that sends it again.
+    /// Signs the current transaction again without changes, as Apple does when the app sends it again.
     private mutating func signAgain() {
         wait(1)
         guard now < 365 * 24, var current = subscription, current.purchaseDate <= hour(now) else { return }
-        // Not if the subscription expired in between.
+        // The subscription expired during the wait. Undo the wait and sign nothing.
         if let status = truth[current.productID]?.status, status == .active,
             current.expiresDate.map({ $0 <= hour(now) }) == true
         {
@@ -329,7 +332,7 @@ struct SimulatedStore {
     // MARK: Expected entitlements
 
     private mutating func step() {
-        // Replaces a previous step at the same hour.
+        // A second step at the same hour replaces the first.
         if steps.last?.hour == now { steps.removeLast() }
         steps.append(Step(hour: now, factCount: facts.count, truth: truth))
     }
@@ -358,10 +361,11 @@ struct SimulatedStore {
             revocation: nil, offer: nil, appAccountToken: nil, signedDate: hour(now), payload: [])
     }
 
-    /// A unique payload for each fact.
+    /// Two bytes that are different for each fact, used as its payload.
     private var number: [UInt8] { [UInt8(facts.count / 256 % 256), UInt8(facts.count % 256)] }
 
-    /// Signs a fact now. Facts of the same hour differ in the millisecond, in their order.
+    /// Signs a fact at the current hour. The signing times of facts of the same hour differ by milliseconds, in the
+    /// order of the facts.
     private mutating func emit(_ fact: inout TransactionFact) {
         fact.signedDate = hour(now).advanced(byMilliseconds: Int64(facts.count % 1000))
         fact.payload = number

@@ -1,5 +1,5 @@
-// A certificate authority like Apple's, generated for one test: root, intermediate and leaf with both marker
-// extensions, each of which a test may break, and the JWS signed by the leaf.
+// A certificate authority like Apple's, generated for one test: a root, an intermediate and a leaf with both marker
+// extensions. A test may break any of their properties. The leaf's key signs the JWS.
 
 import Crypto
 import Foundation
@@ -23,12 +23,12 @@ struct TestAuthority: Sendable {
     struct Flaws: Sendable {
         var leafMarker: ASN1ObjectIdentifier? = TestAuthority.leafMarker
         var intermediateMarker: ASN1ObjectIdentifier? = TestAuthority.intermediateMarker
-        /// Validity of each certificate, in days from `start`.
+        /// The validity of each certificate, in days from `start`.
         var rootDays = -3650...3650
         var intermediateDays = -1000...1000
         var leafDays = -100...100
         var intermediateIsAuthority = true
-        /// Certificates signed by a key other than their issuer's.
+        /// Whether the leaf or the intermediate is signed by a key other than its issuer's.
         var forgesLeaf = false
         var forgesIntermediate = false
         var hasP384Leaf = false
@@ -106,7 +106,8 @@ struct TestAuthority: Sendable {
 
     // MARK: Signed data
 
-    /// A JWS of `claims` with Apple's header, signed by the leaf. `algorithm`, `chain` and `key` replace parts of it.
+    /// Returns a JWS of `claims` with Apple's header, signed by the leaf's key. `algorithm`, `chain` and `key` replace
+    /// the parts of the same names.
     func token(
         _ claims: [String: any Sendable], algorithm: String = "ES256", chain: [[UInt8]]? = nil,
         key: P256.Signing.PrivateKey? = nil
@@ -135,7 +136,8 @@ struct TestAuthority: Sendable {
     }
 }
 
-/// A production transaction as Apple signs it, with `changes` applied; a nil value removes a member.
+/// Returns the claims of a production transaction as Apple signs it. `changes` replaces members, or removes them if the
+/// value is nil.
 func transactionClaims(_ changes: [String: (any Sendable)?] = [:]) -> [String: any Sendable] {
     changed(
         [

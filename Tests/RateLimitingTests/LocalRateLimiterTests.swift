@@ -1,5 +1,5 @@
-// The limiter of one process against contract, section 4, and the doc comments of the port `Admission`. The clock is
-// manual. The last test compares random traces with a simple reference implementation.
+// Tests the limiter of one process against the contract, section 4, and the doc comments of the protocol `Admission`.
+// The clock is manual. The last test compares random traces with a simple reference implementation.
 
 import JourneyModel
 import RateLimiting
@@ -62,7 +62,7 @@ struct LocalRateLimiterTests {
         let driver = DriverID("ann")
         #expect(admission.quota(of: driver, in: .sessionEvents).remaining == 0)
         #expect(admission.quota(of: driver, in: .sessionEvents).resetMilliseconds == 60_000 + 1_000)
-        // The first sixty have expired; the other sixty do one a second.
+        // The first sixty charges expire now. The other sixty expire at one a second.
         clock.advance(byMilliseconds: 60_000)
         #expect(admission.quota(of: driver, in: .sessionEvents).remaining == 0)
         clock.advance(byMilliseconds: 1_000)
@@ -76,7 +76,7 @@ struct LocalRateLimiterTests {
         admission.charge(claim("late"), times: 1200)
         for _ in 0..<9 {
             clock.advance(byMilliseconds: 61_000)
-            // Somebody else's, by which the windows age.
+            // A request of another driver. It makes the cache of windows drop those that were unused for long.
             _ = await admission.admit(claim("other", of: "bob"))
         }
         #expect(await admission.admit(claim("next")).verdict == .refused)
@@ -190,8 +190,8 @@ struct LocalRateLimiterTests {
         #expect(decision.quota.resetMilliseconds == 60_000)
     }
 
-    /// Thousands of drivers with room for a few: no driver is rejected below the limit, and one that sends constantly
-    /// is never dropped.
+    /// Thousands of drivers use a limiter that has memory for a few windows: no driver is rejected below the limit, and
+    /// the window of a driver that sends constantly is never dropped.
     @Test func evictionErrsTowardsTheDriver() async {
         var capacity = LocalRateLimiter.Capacity()
         capacity.windowsMax = 80
@@ -224,7 +224,7 @@ struct LocalRateLimiterTests {
     }
 }
 
-/// Counting along with a decision made elsewhere: what the process does with Redis's answers.
+/// Tests of `reconcile`, which mirrors the decisions of Redis in the process and corrects them.
 struct CountingAlongTests {
     private let clock = HandClock()
 
@@ -259,7 +259,8 @@ struct CountingAlongTests {
         #expect(admission.decide(claim("b")).verdict == .admitted)
     }
 
-    /// A Redis that was restarted empty admits a driver whose window is full here: it is put right.
+    /// A Redis that was restarted empty admits a driver who is over the limit in this process. `reconcile` rejects the
+    /// claim.
     @Test func forgottenChargesAreRemembered() {
         let admission = admission(RateLimits(sessionEvents: 2))
         _ = admission.decide(claim("a"))
@@ -281,7 +282,7 @@ struct CountingAlongTests {
         #expect(second.decision.quota.resetMilliseconds == 55_000)
     }
 
-    /// Near the end of a charge's time the two clocks may differ, and then the other one is right.
+    /// Shortly before a charge expires, the two clocks may disagree about it. Redis's decision then counts.
     @Test func chargesAboutToLeaveDoNotOverrule() {
         let admission = admission(RateLimits(sessionEvents: 1))
         _ = admission.decide(claim("a"))
@@ -293,7 +294,8 @@ struct CountingAlongTests {
         #expect(admission.decide(claim("a")).verdict == .refused, "never more keys than the limit")
     }
 
-    /// Charged here while the other one was away, then charged there: known, and the charge there is the only one.
+    /// The key was charged in this process while Redis was unavailable, and then charged in Redis. It is known, and the
+    /// charge in Redis is kept.
     @Test func keyChargedHereBeforeIsKnown() {
         let admission = admission(RateLimits(sessionEvents: 2))
         _ = admission.decide(claim("a"))
@@ -313,7 +315,7 @@ struct CountingAlongTests {
     }
 }
 
-/// The algorithm in the fewest words: every charge ever made, filtered anew for each question.
+/// The simplest correct implementation: a list of all charges ever made, filtered for each claim.
 private struct Reference {
     let limits: RateLimits
     var charges: [(claim: AdmissionClaim, time: Int64)] = []
@@ -345,7 +347,7 @@ private struct Reference {
 
     mutating func recordStored(_ claim: AdmissionClaim) { stored.insert("\(claim.driver) \(claim.idempotencyKey)") }
 
-    /// Only the latest charge can be alive.
+    /// Removes the latest charge of the claim, which is the only one that can be inside the window.
     mutating func refund(_ claim: AdmissionClaim) {
         if let place = charges.lastIndex(where: { $0.claim == claim }) { charges.remove(at: place) }
     }

@@ -1,5 +1,5 @@
-// The sliding window log of contract, section 4: what a window contains, for how long, and when windows are dropped.
-// Time is an argument; nothing waits.
+// Tests the sliding window log of the contract, section 4: the charges in a window, when they expire, and when windows
+// are dropped. Time is an argument; nothing waits.
 
 import TestSupport
 import Testing
@@ -47,7 +47,8 @@ struct SlidingWindowLogTests {
         #expect(log.contains("b") && !log.contains("a"))
     }
 
-    /// Thousands of charges with a handful alive at a time: the array must follow the living, not the dead.
+    /// Inserts thousands of charges, of which at most ten are inside the window at a time: expired charges must not
+    /// affect the result.
     @Test func longHistoryDoesNotDisturbTheCount() {
         var log = SlidingWindowLog()
         for time in Int64(0)..<5000 {
@@ -58,7 +59,8 @@ struct SlidingWindowLogTests {
         }
     }
 
-    /// Around the number of charges from which on they have a table, against a list that is looked through.
+    /// Compares the log with a list that is searched linearly. The number of charges varies around the number at which
+    /// the log starts to use a hash table.
     @Test(arguments: [UInt64](0..<20)) func `a log of any length says what a plain list says`(_ seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var log = SlidingWindowLog()

@@ -1,5 +1,5 @@
-// The digest of an event is stored as long as its key, to recognize repeats. If a newer release computed another
-// digest, the repeats of all stored events would get 422.
+// The digest of an event is stored as long as the event's idempotency key, so that repeats are recognized. If a newer
+// release computed another digest, repeats of all stored events would get 422.
 
 import JourneyModel
 import Testing
@@ -10,7 +10,7 @@ import Testing
     struct Pinned: Sendable {
         var body: String
         var headers = EventHeaders()
-        /// SHA-256 as releases up to now have stored it.
+        /// The SHA-256 digest that all releases up to now have stored.
         var digest: String
     }
 

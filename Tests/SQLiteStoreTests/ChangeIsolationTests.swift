@@ -1,5 +1,5 @@
-// Changes of accounts share transactions with events: one that fails halfway does not affect the others, and a
-// rejected one keeps its counts.
+// Account changes share transactions with events. A change that fails halfway, or tries to end the transaction, does
+// not affect the other changes and events.
 
 import Engine
 import GRDB
@@ -48,7 +48,8 @@ struct ChangeIsolationTests {
         }
     }
 
-    /// What a fault in the rollback of a savepoint, or a change that ends the transaction, must not do.
+    /// A change that executes ROLLBACK must not end the transaction that it shares with others: later events are
+    /// stored.
     @Test func `a change cannot end the transaction of the group`() async throws {
         let folder = try ScratchFolder(inMemory: true)
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

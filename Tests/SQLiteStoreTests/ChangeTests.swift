@@ -1,5 +1,5 @@
-// What a stream reads: every change after the last one it has seen, or the current state if those are no longer known.
-// Also after restarts, with late events, and with expiries.
+// A stream reads every change after the last one it has seen, or the current state if those changes are no longer
+// known. This also holds after restarts, with late events and with expiries.
 
 import Engine
 import GRDB

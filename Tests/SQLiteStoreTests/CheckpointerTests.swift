@@ -1,4 +1,4 @@
-// The WAL is checkpointed in the background: it does not grow without bound, nothing is lost, and truncating it or
+// The WAL is checkpointed in the background. It does not grow without bound, and nothing is lost. Truncating the WAL or
 // closing the store does not wait until all of it is copied.
 
 import Engine
@@ -19,7 +19,7 @@ struct CheckpointerTests {
             pool: try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0), checkpoints: pace)
     }
 
-    /// Each a commit of some eight pages.
+    /// Stores one event for each number. Each commit writes about eight pages.
     private func post(_ numbers: Range<Int>, to store: SQLiteEventStore) async throws {
         for number in numbers {
             let driver = DriverID("d\(number % 7)")
@@ -46,7 +46,7 @@ struct CheckpointerTests {
     func `a WAL that is written without a break is copied and begun anew`(_ step: Int32, restMax: Int) async throws {
         let store = try store(Checkpointer.Pace(pagesMin: 40, restMax: restMax, passesMax: 3, step: step, pause: 0))
         try await post(0..<600, to: store)
-        // Without a restart of the WAL it would have more than three thousand.
+        // If the WAL were never restarted, it would have more than three thousand pages.
         #expect(try #require(store.logBytes()) < bytes(ofPages: 1500))
         try folder.copyDatabase("db", to: "crashed")
         try await expectWhole("crashed", events: 600)
@@ -81,7 +81,8 @@ struct CheckpointerTests {
         try await expectWhole("db", events: 800)
     }
 
-    /// About 20 pages, one at a time, with pauses of a multiple of a sync: seconds, unless it is stopped.
+    /// At this pace, copying about 20 pages takes seconds unless it is stopped: one page per step, then a pause of 500
+    /// times the step's duration.
     private static let slow = Checkpointer.Pace(pagesMin: 40, step: 1, pause: 500)
 
     @Test(.timeLimit(.minutes(1)))
@@ -100,7 +101,7 @@ struct CheckpointerTests {
         try await store.change(purgesWAL: true) { db in
             try db.execute(sql: "UPDATE driver SET created_at_ms = created_at_ms")
         }
-        // At once, or by the wake-up that cuts it as soon as it can.
+        // The WAL is truncated at once, or by a later wake-up that truncates it as soon as possible.
         for _ in 0..<100 where store.logBytes() != 0 { try await Task.sleep(for: .milliseconds(50)) }
         #expect(store.logBytes() == 0)
         await store.close()

@@ -1,5 +1,5 @@
-// The clock data of a driver is in the driver's row: it survives a restart, and a migration computes it from the
-// events.
+// The clock data of a driver is stored in the driver's row. It survives a restart, and a migration computes it from the
+// driver's events.
 
 import Engine
 import GRDB

@@ -1,4 +1,4 @@
-// Consent to consumption information and Apple's requests for it, on a real file.
+// Consent to consumption information, and Apple's requests for that information, in a real file.
 
 import Engine
 import Foundation
@@ -57,7 +57,7 @@ struct ConsumptionTests {
         let bought = try Self.transaction("1")
         _ = try await purchases.add(ShownPurchase(transaction: bought), of: Self.ada, at: Self.start)
         for _ in 0..<2 { _ = try await purchases.take(Self.request(1, bought), at: Self.at(1)) }
-        // Without a transaction there is nothing to answer.
+        // A request without a transaction needs no answer and is not stored.
         _ = try await purchases.take(Self.request(2, nil), at: Self.at(1))
         #expect(try await fixture.count("consumption_request") == 1)
         #expect(try await purchases.nextConsumptionRequest(dueAt: Self.at(0)) == nil)
@@ -78,7 +78,7 @@ struct ConsumptionTests {
         #expect(try await after.nextConsumptionRequest(dueAt: Self.at(10))?.attemptCount == 1)
         try await after.finish(request.id, .answered, at: Self.at(11))
         #expect(try await after.nextConsumptionRequest(dueAt: Self.at(99)) == nil)
-        // A second answer of another process changes nothing.
+        // A second answer, by another process, changes nothing.
         try await after.finish(request.id, .tooLate, at: Self.at(12))
         let records = try PurchaseRecords(path: second.folder.file("db"))
         let found = try records.purchases(of: DriverID("ada"))

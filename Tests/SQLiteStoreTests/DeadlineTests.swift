@@ -1,6 +1,6 @@
-// Deadlines enforced by the server (contract, section 1): expiries are stored from the database, at the deadline,
-// once, also after a restart. The clock is manual; Tests/Integration/session.bats tests the scheduler in the built
-// binary.
+// The server enforces deadlines (contract, section 1): expiries are computed from the database and stored once, with
+// the time of the deadline, also after a restart. The clock is manual. Tests/Integration/session.bats tests the
+// scheduler in the built binary.
 
 import Engine
 import GRDB
@@ -31,8 +31,8 @@ struct DeadlineTests {
             logger: Logger(label: "test"))
     }
 
-    /// The first `count` events of a whole journey, received at once: after five of them IN_TRANSIT, the grace
-    /// deadline at 120 s + 900 s, the hard one at 90 s + 3600 s.
+    /// Stores the first `count` events of a whole journey, all received now. After five events the state is IN_TRANSIT.
+    /// The grace deadline is then 120 s + 900 s after the start of the journey, the hard deadline 90 s + 3600 s.
     private func begin(_ store: SQLiteEventStore, _ driver: DriverID? = nil, count: Int = 5) async throws {
         let driver = driver ?? self.driver
         for event in journey(of: driver).prefix(count) {
@@ -65,7 +65,7 @@ struct DeadlineTests {
         var state = JourneyState.sessionEnded
     }
 
-    // MARK: Due
+    // MARK: Due expiries
 
     @Test func `a session past its grace deadline is ended by a stored event at the deadline`() async throws {
         let store = try open()
@@ -164,7 +164,7 @@ struct DeadlineTests {
         for store in stores { await store.close() }
     }
 
-    // MARK: Late events
+    // MARK: Events that arrive late
 
     @Test func `a late event from before the deadline reopens what was closed too early`() async throws {
         let store = try open()
@@ -192,7 +192,8 @@ struct DeadlineTests {
         try await begin(store)
         clock.advance(bySeconds: 1200)
         try await keeping(store).storeDueExpiries()
-        // It had departed ten seconds earlier already: the stored departure is rejected now.
+        // The late event shows that the driver had already departed ten seconds earlier. The departure stored first is
+        // therefore rejected now.
         let departed = EventSubmission.sample(
             .departedCharger, key: "earlier", session: "session-of-driver", at: .sample.advanced(bySeconds: 110))
         _ = try await store.appended(.sample(departed, of: driver, receivedAt: clock.now))
@@ -205,7 +206,7 @@ struct DeadlineTests {
         await store.close()
     }
 
-    // MARK: Appends that pass a deadline
+    // MARK: Events after a deadline
 
     @Test func `an event after the deadline brings the expiry with it, before itself`() async throws {
         let store = try open()

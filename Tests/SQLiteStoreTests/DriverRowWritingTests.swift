@@ -1,4 +1,5 @@
-// A driver's row is written once per transaction. Other reads and rollbacks in the transaction must not notice that.
+// A driver's row is written once per transaction. Other reads in the transaction, and rollbacks, give the same results
+// as if each event wrote the row.
 
 import Dispatch
 import Engine
@@ -36,7 +37,7 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
-    /// A change and an expiry are between two appends of the same driver.
+    /// An account change and an expiry are queued between two appends of the same driver.
     @Test func `others in the same transaction see the row as it stands`() async throws {
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
         _ = await store.append(requests(0..<1))
@@ -51,7 +52,7 @@ struct DriverRowWritingTests {
                 continuation.resume()
             }
         }
-        // The following requests are now queued, in this order.
+        // The `behind` arguments queue the following requests in this order.
         async let first = appended(requests(1..<5), behind: 0, store)
         async let seen = changed(behind: 4, store) { db in
             try Int64.fetchOne(db, sql: "SELECT state FROM driver WHERE driver_id = 'driver'")
@@ -64,7 +65,7 @@ struct DriverRowWritingTests {
         #expect(await first.count == 4)
         #expect(try await seen == JourneyState.inTransit.code)
         #expect(try await expired.drivers == [driver])
-        // The merchant's zone was entered before the deadline: the late event opens the session again.
+        // The driver entered the merchant's zone before the deadline, so the late event reopens the session.
         guard case .stored(let stored) = await last.first else {
             Issue.record("not stored")
             return
@@ -99,7 +100,7 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
-    /// Texts that do not fit into the place that a statement has for them, beside others that do.
+    /// Stores texts that fit into a prepared statement's buffer for texts (1,536 bytes) beside texts that are longer.
     @Test(arguments: [0, 1, 1000, 1400, 1536, 1537, 8000]) func `texts of any length are stored to the byte`(
         _ length: Int
     ) async throws {
@@ -120,7 +121,7 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
-    // MARK: In line, one after the other
+    // MARK: Requests in a fixed order in the writer's queue
 
     private func line(_ waiting: Int, _ store: SQLiteEventStore) async {
         while store.writesWaiting < waiting { await Task.yield() }

@@ -1,5 +1,5 @@
-// An acknowledgement means "on disk": the required SQLite settings are in effect, and a copy of the files of a running
-// store has every acknowledged event exactly once.
+// An acknowledged event is on disk. The required SQLite settings are in effect, and a copy of the files of a running
+// store contains every acknowledged event exactly once.
 
 import Engine
 import Foundation
@@ -45,7 +45,7 @@ struct DurabilityTests {
         try pool.close()
     }
 
-    /// What kill -9 leaves: nothing was closed, no checkpoint was made.
+    /// The copy is what kill -9 leaves: the store was not closed and no checkpoint was made.
     @Test func `every acknowledged event is in a copy of the files at any moment`() async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

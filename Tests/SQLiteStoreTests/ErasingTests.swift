@@ -1,5 +1,5 @@
-// A deleted driver in a real file: no data of the driver is in a table or in the bytes, the remaining rows are
-// consistent, and the driver's tokens are rejected from that second on.
+// The deletion of a driver in a real file. None of the driver's data is left in a table or in the bytes of the file,
+// the remaining rows are consistent, and the driver's tokens are rejected from that second on.
 
 import Engine
 import Foundation
@@ -15,7 +15,7 @@ import Testing
 struct ErasingTests {
     private let start = AccountFixture.start
 
-    /// A driver with one of everything, and what must not be found of them afterwards.
+    /// Creates a driver with data of every kind. `traces` are the texts that must not be found after the deletion.
     private func driverWithEverything(
         _ fixture: AccountFixture, _ tag: String
     ) async throws -> (pair: TokenPair, caller: Caller, traces: [String]) {
@@ -41,8 +41,8 @@ struct ErasingTests {
         )
     }
 
-    /// Many drivers, so that pages split and rows move; some are deleted; none of theirs is left, in a file that is in
-    /// use, and all of the others' is.
+    /// Stores many drivers, so that pages split and rows move, and deletes some of them while the file is in use. No
+    /// data of the deleted drivers is left, and all data of the others is.
     @Test func `nothing of a deleted driver is among the bytes of the file and its WAL`() async throws {
         let fixture = try await AccountFixture()
         var drivers: [(pair: TokenPair, caller: Caller, traces: [String])] = []
@@ -91,7 +91,7 @@ struct ErasingTests {
         }
     }
 
-    /// Events with a free text wherever a client may put one.
+    /// Stores events with a free text in every member in which a client may send one.
     private func store(_ texts: Texts, of driver: DriverID, in fixture: AccountFixture) async throws {
         _ = try await fixture.store.register(
             SessionRegistration(
@@ -109,7 +109,7 @@ struct ErasingTests {
         for event in events { _ = try await fixture.store.appended(.sample(event, of: driver, receivedAt: start)) }
     }
 
-    /// Of two drivers with the same texts the first one deleted leaves them, and the second takes them.
+    /// Two drivers use the same texts. The texts stay when the first driver is deleted, and go with the second.
     @Test func `no free text of a deleted driver is left that nobody else uses`() async throws {
         let fixture = try await AccountFixture()
         let (own, common) = (Texts("own"), Texts("common"))
@@ -142,7 +142,7 @@ struct ErasingTests {
         #expect(after.map(\.verdict) == before.map(\.verdict))
         #expect(after.map(\.state) == before.map(\.state))
 
-        // A text that is used again gets a new row: nothing refers to the old one.
+        // The deleted text is used again and gets a new row. Nothing refers to its old row.
         let back = DriverID("comes-back")
         _ = try await fixture.store.appended(
             .sample(.sample(.chargerTargeted, key: "k", charger: own.place, at: start), of: back, receivedAt: start))
@@ -181,7 +181,7 @@ struct ErasingTests {
         await fixture.close()
     }
 
-    /// The first code, and a wrong guess, are for a number without an account.
+    /// The first code and the wrong guess are recorded while the number has no account.
     @Test func `the lines of the audit about a number lose their address with the account`() async throws {
         let fixture = try await AccountFixture()
         let phone = "+4915155555555"
@@ -221,7 +221,7 @@ struct ErasingTests {
         #expect(before.count > 100)
         #expect(after.map(\.verdict) == before.map(\.verdict))
         #expect(after.map(\.state) == before.map(\.state))
-        // A diagnostic name is text of the client, and no other driver sent this one.
+        // A diagnostic name is text from the client. No other driver sent this one, so the deletion overwrites it.
         let names = before.map { entry in
             if case .diagnostic = entry.name { EventName.diagnostic("erased_diagnostic") } else { entry.name }
         }
@@ -230,7 +230,8 @@ struct ErasingTests {
         await fixture.close()
     }
 
-    /// The issuer's clock may be a minute ahead: a token of before says to be from as much later.
+    /// The issuer's clock may be a minute ahead. The time in a token issued before the deletion may therefore be up to
+    /// one minute after it.
     @Test func `an external driver's tokens of up to a minute after are refused, later ones begin anew`() async throws {
         let fixture = try await AccountFixture()
         let caller = Caller(driver: DriverID("external"))
@@ -266,7 +267,7 @@ struct ErasingTests {
             try await fixture.own.change(ProfileChange(name: .set("x")), of: Caller(driver: driver), from: .at(soon))
         }
         #expect(try await fixture.count("driver") == 0)
-        // The neighbours of the same commit are none the worse for it.
+        // Other drivers' events in the same commits are stored.
         let taken = await withTaskGroup(of: Bool.self) { group in
             for number in 0..<40 {
                 group.addTask {
@@ -350,7 +351,7 @@ struct ErasingTests {
         await fixture.close()
     }
 
-    // MARK: Apple's notices
+    // MARK: Apple's notifications
 
     @Test func `Apple's notices end, delete and note, once each`() async throws {
         let fixture = try await AccountFixture()
@@ -438,7 +439,7 @@ struct ErasingTests {
     }
 }
 
-/// The driver of the newest account.
+/// Returns the driver of the newest account.
 private func fixtureDriver(in folder: ScratchFolder) async throws -> DriverID {
     let queue = try DatabaseQueue(path: folder.file("db"))
     return try await queue.read { db in

@@ -1,6 +1,6 @@
-// A new optional member of an event, from the request to the row and wherever the row is read, with nothing but its
-// declaration. CONTRIBUTING.md, "A member of an event", lists the files to edit for one; NewMemberTests of the app
-// counts them.
+// A new optional member of an event needs only its declaration: it is then read from the request, stored in the row and
+// returned wherever the row is read. CONTRIBUTING.md, "A member of an event", lists the files to edit for a new member.
+// NewMemberTests of the app counts these files.
 
 import Engine
 import GRDB
@@ -12,7 +12,7 @@ import Testing
 @testable import SQLiteStore
 
 @Suite struct EventDetailTests {
-    /// Declared nowhere else.
+    /// These members are declared only in this test.
     private static let details = [
         EventDetail("battery_level", .integer(0...100)), EventDetail("cell", .text(charactersMax: 8)),
         EventDetail("is_charging", .truth), EventDetail("network", .oneOf(["cellular", "wifi"])),

@@ -1,5 +1,5 @@
-// Reading a database file for `dwell explain`: beside a running server, after it, and without a database; never
-// writing. Which events belong to a journey.
+// `dwell explain` reads a database file beside a running server and after the server has stopped. It never writes, and
+// it reports a missing database. These tests also show which events belong to a journey.
 
 import Engine
 import Foundation
@@ -30,11 +30,11 @@ import Testing
             .enteredMerchantZone, key: "stray", session: "s9", at: second.advanced(bySeconds: 100))
         try await Self.store([stray], in: store)
 
-        // Beside the server, which has the file open.
+        // The server still has the file open.
         let records = try EventRecords(path: folder.file("a"))
         defer { records.close() }
         let events = try #require(try records.events(ofSession: "s2")).events
-        // a7 is after the end of the first journey, so it belongs to the second, like b0 to b7 in the fold's order.
+        // a7 comes after the end of the first journey, so it belongs to the second. All events are in the fold's order.
         #expect(events.map(\.eventID) == ["a7", "b0", "b1", "b2", "b3", "stray", "b4", "b5", "b6", "b7"])
         #expect(events.map(\.before) == [events[0].before] + events.dropLast().map(\.after))
         #expect(events[0].before.state == .sessionEnded)

@@ -1,4 +1,4 @@
-// Runs the contract of the port `EventStore` against the SQLite store, and against the one in memory that other tests
+// Runs the contract of the port `EventStore` against the SQLite store, and against the in-memory store that other tests
 // use.
 
 import Engine
@@ -20,7 +20,7 @@ struct EventStoreContractTests {
         try await clause.check(MemoryEventStore())
     }
 
-    /// A clause that held only on an empty store would prove little.
+    /// Runs all clauses on one store: a clause that holds only on an empty store would prove little.
     @Test func `SQLite keeps all clauses in one database`() async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

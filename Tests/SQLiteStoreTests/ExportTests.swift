@@ -1,4 +1,5 @@
-// A large export from a real file: its pieces form a valid document, whatever changes between two pieces.
+// A large export from a real file is read in pieces. Together they form a valid document, whatever changes between two
+// pieces.
 
 import Engine
 import GRDB
@@ -12,7 +13,7 @@ import Testing
 struct ExportTests {
     private let start = AccountFixture.start
 
-    /// A driver with this many events of 8 KiB each.
+    /// Creates a driver with this many events of 8 KiB each.
     private func driver(_ fixture: AccountFixture, _ tag: String, events: Int) async throws -> Caller {
         let caller = try await fixture.caller(fixture.signInWithApple("001.\(tag)"))
         for number in 0..<events {
@@ -27,7 +28,7 @@ struct ExportTests {
         _ = try await fixture.store.appended(.sample(submission, of: caller.driver, receivedAt: at))
     }
 
-    /// The keys of a whole document's events.
+    /// Returns the ids of the events in a complete document.
     private func keys(_ document: [UInt8]) throws -> [String] {
         guard case .array(let events)? = try JSONValue.parse(document)["events"] else { return [] }
         return events.map { event in
@@ -41,7 +42,8 @@ struct ExportTests {
         _ = try await driver(fixture, "other", events: 3)
         var piece = try await fixture.own.export(of: caller, from: .at(start))
         var pieces = [piece.json]
-        // Another has its own, this driver no second one until this one is read.
+        // Another driver can export at the same time. This driver gets a second export only after the first one is read
+        // completely.
         await #expect(throws: AccountFailure.exportUnderWay(retryAfterSeconds: 10)) {
             try await fixture.own.export(of: caller, from: .at(start))
         }

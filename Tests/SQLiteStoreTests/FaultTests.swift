@@ -1,5 +1,5 @@
-// Fails the n-th write and the n-th sync, for every n, and checks what a crash would leave: acknowledged events are
-// there, definitely rejected ones are not, and the store recovers with the disk (contract, sections 3 and 5).
+// Fails the n-th write and the n-th sync, for every n, and checks what a crash would leave. Acknowledged events are
+// stored, definitely rejected events are not, and the store recovers when the disk does (contract, sections 3 and 5).
 // Checkpoints run after a few pages, so that they encounter the faults too.
 
 import Engine
@@ -13,21 +13,22 @@ import Testing
 struct FaultTests {
     private let driver = DriverID("driver")
 
-    /// The same disk error once, and every time.
+    /// Each disk error happens either once, or at the n-th operation and at every later one.
     @Test(arguments: FaultScript.Fault.allCases, [1, .max])
     func `every failing operation keeps the promise of its answer`(
         _ fault: FaultScript.Fault, failureCount: Int
     ) async throws {
         var answers: Set<String> = []
-        // More operations than the few commits of one round have; the loop ends when none is left to fail.
+        // One round has fewer than 1000 disk operations. The loop ends with the first round without a failure.
         for operationsBefore in 0..<1000 {
             let round = try Round(fault, after: operationsBefore, failureCount: failureCount)
             let hasFailed = try await round.play(of: driver)
             answers.formUnion(round.answers)
             if !hasFailed {
                 #expect(operationsBefore > 3, "hardly anything was made to fail")
-                // A sync that fails leaves frames that a recovery may find; the next commit that succeeds writes
-                // over them, and then it is known.
+                // A recovery may find the frames of a commit whose sync failed. The next successful commit overwrites
+                // these frames, and then it is certain that they are gone. If every sync fails, the outcome stays
+                // unknown.
                 let isInDoubt = fault == .syncError && failureCount > 1
                 #expect(answers == ["acknowledged", isInDoubt ? "unknown" : "unavailable"])
                 return
@@ -87,7 +88,7 @@ struct FaultTests {
     }
 }
 
-/// One life of a database with one fault in it.
+/// One database, from its creation on, with one scripted fault.
 private final class Round {
     private let folder: ScratchFolder
     private let script = FaultScript()
@@ -107,7 +108,7 @@ private final class Round {
         self.failureCount = failureCount
     }
 
-    /// False when the fault never came.
+    /// Appends the events of a journey in three groups. Returns false if the fault did not happen.
     func play(of driver: DriverID) async throws -> Bool {
         let events = SampleJourney.whole(prefix: "k", session: "session")
         let requests = events.map { AppendRequest.sample($0, of: driver) }

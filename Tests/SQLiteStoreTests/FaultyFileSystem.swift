@@ -1,5 +1,5 @@
-// SQLite's VFS with scripted faults: the n-th write or sync of a file in a chosen directory fails. Other files and
-// tests are not affected (https://www.sqlite.org/vfs.html).
+// SQLite's VFS (https://www.sqlite.org/vfs.html) with scripted faults: the n-th write or sync of a file in a chosen
+// directory fails. Files elsewhere, and other tests, are not affected.
 
 import Foundation
 import GRDBSQLite
@@ -8,10 +8,10 @@ import Testing
 
 @testable import SQLiteStore
 
-/// What happens to one database's files.
+/// The scripted faults of one database's files.
 final class FaultScript: Sendable {
     enum Fault: Sendable, CaseIterable {
-        /// Half of it is written, then the disk is full.
+        /// Half of the bytes are written, then the disk is full.
         case diskFull
         case writeError
         case syncError
@@ -33,7 +33,7 @@ final class FaultScript: Sendable {
     /// Writes to all files since the script was last armed.
     var writeCount: Int { state.withLock { $0.writeCount } }
 
-    /// Lets `operationsBefore` of the fault's kind pass, then fails `failureCount` of them.
+    /// Lets `operationsBefore` operations of the fault's kind succeed, then fails the next `failureCount` of them.
     func arm(_ fault: Fault, after operationsBefore: Int, failureCount: Int) {
         state.withLock {
             $0 = State(fault: fault, operationsBefore: operationsBefore, failuresLeft: failureCount, hasFailed: false)
@@ -60,14 +60,14 @@ final class FaultScript: Sendable {
 }
 
 enum FaultyFileSystem {
-    /// Gives every file that SQLite opens under `folder` from now on to the script.
+    /// Applies the script to every file that SQLite opens under `folder` from now on.
     static func watch(_ folder: String, _ script: FaultScript) throws {
         try #require(isRegistered, "SQLite has no default file system to stand before")
         state.withLock { $0.scripts[folder] = script }
     }
 
     private static let isRegistered: Bool = {
-        // sqlite3_vfs_find is a first use of SQLite, after which it takes no options for the process.
+        // SQLite accepts options for the process only before its first use, and sqlite3_vfs_find is a use.
         _ = DatabaseOpening.isConfigured
         guard let original = sqlite3_vfs_find(nil) else { return false }
         let copy = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
@@ -78,15 +78,16 @@ enum FaultyFileSystem {
         return sqlite3_vfs_register(copy, 1) == SQLITE_OK
     }()
 
-    /// Addresses as numbers: pointers are not Sendable. All that they point to lives as long as the process, except
-    /// files, which SQLite opens through `openFile` before it uses them again.
+    /// Addresses are stored as numbers, because pointers are not Sendable. Except for files, what they point to lives
+    /// as long as the process. SQLite opens a file through `openFile` before it uses the file's address again.
     fileprivate struct State: Sendable {
         var original: UInt = 0
         var scripts: [String: FaultScript] = [:]
         var files: [UInt: FaultScript] = [:]
-        /// By the original methods.
+        /// The addresses of the faulty methods, by the address of the original methods.
         var faultyMethods: [UInt: UInt] = [:]
-        /// By the file. Not by its methods: a layer above this one replaces them.
+        /// The addresses of the original methods, by the address of the file. A key by the file's methods would be lost
+        /// when a layer above this one replaces them.
         var originalMethods: [UInt: UInt] = [:]
     }
 
@@ -129,7 +130,7 @@ private func faulty(_ methods: Methods) -> Methods? {
     return Methods(bitPattern: address)
 }
 
-/// The fault that is due, and the methods to use when none is.
+/// Returns the fault that is due, and the methods to use when no fault is due.
 private func next(_ file: File, isSync: Bool) -> (fault: FaultScript.Fault?, methods: Methods?) {
     let address = UInt(bitPattern: file)
     let (script, original) = FaultyFileSystem.state.withLock { ($0.files[address], $0.originalMethods[address]) }

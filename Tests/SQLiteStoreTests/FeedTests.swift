@@ -1,4 +1,5 @@
-// What a consumer of the event table reads, and that its position is persistent and never decreases.
+// Tests of the feed: a consumer of the event table reads events in the order of their commits, and the stored position
+// of the consumer never decreases.
 
 import Engine
 import JourneyModel
@@ -20,7 +21,7 @@ import Testing
     @Test func eventsComeInTheOrderOfTheirCommits() async throws {
         let store = try open()
         for number in 1...5 {
-            // Later events happened earlier: the order of commits is not that of the journey.
+            // Each event happened before the previous one: the order of commits differs from the journey's order.
             let submission = EventSubmission.sample(
                 .chargerTargeted, key: "k\(number)", at: .sample.advanced(bySeconds: -number), metadata: "{\"a\":1}")
             _ = try await store.appended(.sample(submission, of: driver))

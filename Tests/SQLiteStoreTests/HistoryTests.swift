@@ -1,4 +1,4 @@
-// Counts over time: collected in memory, added to the database, rolled up, and deleted when they are old.
+// Counts over time are collected in memory, added to the database, rolled up, and deleted when they are old.
 
 import Engine
 import GRDB
@@ -60,7 +60,7 @@ import Testing
         let store = try open()
         let begin = Moment(millisecondsSinceEpoch: 1_800_000_000_000)
         let started = ContinuousClock.now
-        // A fifth of a second before the minute is over; from then on it runs like every clock.
+        // The clock starts 200 ms before the end of a minute and then runs in real time.
         let history = OperationHistory(
             store: store, totals: { [totals] in totals.counts.withLock { $0 } },
             clock: {
@@ -99,7 +99,7 @@ import Testing
         let rowsMax = SQLiteEventStore.historyLevels.reduce(0) { rows, level in
             rows + Int(level.keptSeconds / level.stepSeconds + 2) * series.count
         }
-        // Forty days, a minute of every six hours.
+        // Adds counts for one minute in every six hours of forty days.
         for _ in 0..<(40 * 4) {
             let minute = clock.now.floored(toSeconds: 60)
             let counts = Dictionary(uniqueKeysWithValues: series.map { ($0, 1) })
@@ -115,7 +115,7 @@ import Testing
         await store.close()
     }
 
-    /// Rejects additions on request.
+    /// A store that rejects additions while `isFailing` is true.
     private final class FailingStore: HistoryStore {
         let store: SQLiteEventStore
         let isFailing = Mutex(true)

@@ -1,6 +1,6 @@
-// The scripted journeys of Tests/Fixtures/journeys in the real store, in each order that a file lists and in random
-// orders with repeats, while the server enforces deadlines: verdicts, states and stored expiries are those of the
-// file.
+// Runs the scripted journeys of Tests/Fixtures/journeys in the real store, while the server enforces deadlines. The
+// events arrive in each order that a file lists, and in random orders with repeats. Verdicts, states and stored
+// expiries must be those of the file.
 
 import Engine
 import JourneyModel
@@ -22,7 +22,8 @@ struct JourneyFixtureTests {
         }
     }
 
-    /// `keepingTime`: what is due is stored after each event, as if long times lay between the deliveries.
+    /// Delivers the events of a fixture in this order and compares the results. With `keepingTime`, due expiries are
+    /// stored after each event, as if long times passed between the deliveries.
     private func play(_ fixture: JourneyFixture, _ order: [Int], keepingTime: Bool) async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
@@ -77,7 +78,7 @@ struct JourneyFixtureTests {
         #expect(expiries == fixture.serverEvents, place)
     }
 
-    /// In the form of a fixture's `server_events`.
+    /// Returns the applied expiries in the form of a fixture's `server_events`.
     private func appliedExpiries(_ store: SQLiteEventStore, _ driver: String) async throws -> [[String: String]] {
         var expiries: [[String: String]] = []
         let sessions = try await store.sessions(of: DriverID(driver), limit: 100, after: nil)?.sessions ?? []

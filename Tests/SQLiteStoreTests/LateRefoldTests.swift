@@ -1,5 +1,5 @@
-// A late event before a long journey: its refold is done in pieces, others' events are stored in between, and no read meets
-// the middle of it. Work is counted in rows.
+// A late event comes before a long journey and is refolded in pieces. Other drivers' events are stored between the
+// pieces, and no read sees an incomplete refold. Work is counted in rows.
 
 import Crypto
 import Engine
@@ -33,7 +33,8 @@ struct LateRefoldTests {
             pace: pace ?? RefoldPace(rowsPerLateEvent: rowsPerPiece, rowsPerPiece: rowsPerPiece))
     }
 
-    /// A journey that names no charger: one that is targeted before its first event is named after each of them.
+    /// Stores events that name no charger. A late event that targets a charger before them therefore changes the
+    /// journey after every one of them.
     private func journey(of count: Int, by driver: DriverID? = nil, in store: SQLiteEventStore) async throws {
         for start in stride(from: 0, to: count, by: 500) {
             let requests = (start..<min(start + 500, count)).map { number in
@@ -53,7 +54,8 @@ struct LateRefoldTests {
         request(.sample(.chargerTargeted, key: key, charger: charger))
     }
 
-    /// The driver's events that name the charger of the late one, and whether a refold is in progress, in one snapshot.
+    /// Returns, from one snapshot, the number of the driver's events whose journey has the late event's charger, and
+    /// whether a refold is in progress.
     private func reached(_ store: SQLiteEventStore) async throws -> (rows: Int, isUnderWay: Bool) {
         let driver = driver
         return try await store.read { db in
@@ -69,7 +71,8 @@ struct LateRefoldTests {
         }
     }
 
-    /// Databases in which the refold of the late event before 300 others has stopped after twenty, as after a crash.
+    /// Creates databases in which the refold of a late event before 300 others has stopped after twenty rows, as after
+    /// a crash.
     private func cutRefold(copies: String...) async throws {
         let pace = RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, restFactor: 1_000_000, quiet: .seconds(3600))
         let store = try store("cut", pace: pace)
@@ -81,7 +84,7 @@ struct LateRefoldTests {
         #expect(await answer.value == .failed(.unknown("the store is closed")))
     }
 
-    /// As the server does after a start. Returns the number of transactions.
+    /// Completes interrupted refolds, as the server does after its start. Returns the number of transactions.
     private func completeRefolds(_ store: SQLiteEventStore) async throws -> Int {
         var request = RefoldRequest(resumesOnly: true)
         var parts = 0
@@ -110,12 +113,13 @@ struct LateRefoldTests {
         while true {
             let (rows, isUnderWay) = try await reached(store)
             if rows == 0 { continue }
-            // The late event itself, and whole pieces.
+            // The refolded rows are the late event itself and whole pieces.
             if isUnderWay { #expect((rows - 1) % Self.rowsPerPiece == 0) }
             seen.insert(rows)
             if !isUnderWay { break }
             otherCount += 1
-            // Each at another time: within a millisecond a place is searched among all its events.
+            // Each event has its own time, because the store searches all events of the same millisecond to place an
+            // event.
             let other = request(
                 .sample(.chargerTargeted, key: "o\(otherCount)", at: .sample.advanced(bySeconds: otherCount)),
                 of: DriverID("other-driver"))
@@ -145,7 +149,7 @@ struct LateRefoldTests {
                 #expect(rows == (301, false))
             }
         }
-        // A repeat, and the driver's next event, wait with it.
+        // A repeat of the late event, and the driver's next event, wait until the refold is complete.
         async let again = store.append(late("late"))
         async let next = store.append(
             request(.sample(.enteredChargerIntentZone, key: "next", at: .sample.advanced(bySeconds: 5_000))))
@@ -201,7 +205,7 @@ struct LateRefoldTests {
         #expect(try await store.delete(aged[...]) == 0)
         _ = try await completeRefolds(store)
         #expect(try await store.delete(aged[...]) == 100)
-        // Without the late one, which is below the floor.
+        // The 200 other events remain. The check does not count the late event, because it is below the floor.
         #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 200))
         await store.close()
     }
@@ -244,7 +248,8 @@ struct LateRefoldTests {
         try await journey(of: 400, in: store)
         let others = (0..<8).map { DriverID("other-\($0)") }
         for other in others { try await journey(of: 15, by: other, in: store) }
-        // Each transaction has one of the forty pieces, and one late event of each of the others, which refolds fifteen rows.
+        // Each transaction has one of the forty pieces and one late event of each other driver. A late event refolds 15
+        // rows.
         let storedMax = 400
         let lateEvent = late("late")
         let answered = Answered()
@@ -282,19 +287,20 @@ struct LateRefoldTests {
         let store = try store(rowsPerPiece: 500, charging: charges)
         try await journey(of: 200, in: store)
         #expect(await store.append(request(.sample(.sessionRestored, key: "idle"))).isStored)
-        // After the hundredth the charger is another one in any case.
+        // From the hundredth event on, `mid` determines the charger. The refold of `late` can therefore stop there.
         let mid = request(.sample(.chargerTargeted, key: "mid", charger: "c0", at: .sample.advanced(bySeconds: 110)))
         #expect(await store.append(mid).isStored)
         #expect(await store.append(late("late")).isStored)
         let counts = charges.counts
         #expect(counts["idle", default: 0] <= 1, "It changes nothing.")
-        // One other event has its time.
+        // One other event has the same time as `mid`.
         #expect(counts["mid"] == 101)
         #expect((100...104).contains(counts["late"] ?? 0))
         await store.close()
     }
 
-    /// SQLite sorts all events of a millisecond to read one: so a piece begins and ends between two.
+    /// SQLite sorts all events of a millisecond to read one of them. A piece therefore begins and ends between two
+    /// milliseconds.
     @Test func `the events of one millisecond are refolded together`() async throws {
         let store = try store()
         let requests = (0..<300).map { number in
@@ -327,7 +333,8 @@ struct LateRefoldTests {
         #expect(outcomes.filter(\.isStored).count == RefoldCharges.sharingTimeMax + 1)
         #expect(outcomes[RefoldCharges.sharingTimeMax] == .rateLimited)
         #expect(outcomes.last?.isStored == true)
-        // Each is charged for those that it is sorted with: 200 times 1, 2, 3 and 4.
+        // An event is charged once for every 200 earlier events of its millisecond, because SQLite sorts them with it.
+        // So 200 events each are charged zero, one, two, three and four times: 2,000 charges in all.
         let remaining = admission.quota(of: driver, in: .preSessionEvents).remaining
         #expect(remaining == 100_000 - 2_000)
         await store.close()
@@ -355,7 +362,7 @@ private final class Answered: Sendable {
     let value = Atomic(false)
 }
 
-/// Records how many rows each late event refolded, by its key.
+/// A record of the number of rows that each late event refolded, by the event's idempotency key.
 private final class CountedCharges: RefoldCharging {
     private let state = Mutex<(counts: [String: Int], drivers: Set<DriverID>)>(([:], []))
 

@@ -1,5 +1,5 @@
-// Backup, restore and check on real files: what they reject and what they find. Tests/Integration/maintenance.bats
-// tests them beside a running server.
+// Tests of backup, restore and check on real files: the files they reject and the problems they find.
+// Tests/Integration/maintenance.bats tests the commands beside a running server.
 
 import Engine
 import Foundation
@@ -20,7 +20,7 @@ struct MaintenanceTests {
         path = folder.file("db")
     }
 
-    /// Two drivers' whole journeys.
+    /// Stores the complete journeys of two drivers.
     private func fill() async throws {
         let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
         for name in ["a", "b"] {
@@ -37,7 +37,7 @@ struct MaintenanceTests {
         return try check.run { _ in }.problems
     }
 
-    /// Behind everybody's back, foreign keys or not.
+    /// Changes the file without the store, and without checks of foreign keys.
     private func doctor(_ sql: String) throws {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
@@ -123,7 +123,7 @@ struct MaintenanceTests {
         #expect(aged.events.count >= 40)
         #expect(try await fixture.store.delete(aged.events[...]) == aged.events.count)
         #expect(try problems(file) == [])
-        // And one who is erased with a floor.
+        // Delete a driver who has a floor, because retention deleted events of this driver.
         let receipt = try await fixture.own.erase(Caller(driver: DriverID("driver-4")), from: .at(start))
         #expect(try problems(file) == [])
         #expect(try ErasureScan(path: file).leftovers(ofReceipt: receipt.id) == [])
@@ -177,7 +177,7 @@ struct MaintenanceTests {
         #expect(try await before.read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") } == 15)
     }
 
-    /// The database was moved away by hand, its WAL was not: SQLite would read the backup through it.
+    /// The database was moved away by hand, but its WAL was left. SQLite would apply that WAL to the restored backup.
     @Test func `a restore sets aside the WAL of a database that is gone`() async throws {
         try await fill()
         let file = folder.file("backup")
@@ -219,7 +219,7 @@ struct MaintenanceTests {
         await store.close()
     }
 
-    /// A zero-byte file is an empty database to SQLite.
+    /// SQLite reads a zero-byte file as an empty database.
     @Test(arguments: ["zero bytes", "another program's", "a record without migrations", "another schema_migration"])
     func `a restore refuses what is no backup, and a start what is no database of Dwell's`(_ kind: String) async throws
     {
@@ -256,7 +256,7 @@ struct MaintenanceTests {
         #expect(!DatabaseCopy.exists("\(path).before-restore-x"))
         #expect(try problems() == [])
         if kind == "zero bytes" {
-            // A new database begins as one.
+            // A new database also begins as an empty file, so a start accepts it.
             let store = try SQLiteEventStore(path: file, nowMilliseconds: 0)
             await store.close()
         } else {
@@ -313,7 +313,7 @@ struct MaintenanceTests {
         let file = folder.file("backup")
         try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
         var bytes = try Data(contentsOf: URL(fileURLWithPath: file))
-        // The middle of the file: pages of tables and indexes.
+        // Overwrite the middle of the file, which has pages of tables and indexes.
         for index in bytes.indices.dropFirst(bytes.count / 3).prefix(8192) { bytes[index] = 0x5A }
         let broken = folder.file("broken")
         try bytes.write(to: URL(fileURLWithPath: broken))

@@ -1,5 +1,5 @@
-// The directory `migrations/`, the migrations in the binary and the database that they create are equal; a database
-// that the binary does not know is rejected.
+// The files in `migrations/`, the migrations in the binary and the database that they create agree. A database with
+// migrations that the binary does not know is rejected.
 
 import Foundation
 import GRDB
@@ -8,7 +8,7 @@ import Testing
 @testable import SQLiteStore
 
 struct MigrationTests {
-    /// From this file to the top of the repository.
+    /// The directory `migrations` at the top of the repository.
     private static let folder = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         .appendingPathComponent("migrations")
@@ -91,7 +91,7 @@ struct MigrationTests {
         #expect(try DatabaseOpening.status(path: scratch.file("db")).count == Migration.all.count)
     }
 
-    /// SHA-256 of the empty text, from FIPS 180-4's examples.
+    /// The expected value is the digest of the empty text, from the examples of FIPS 180-4.
     @Test func `the checksum is SHA-256`() {
         let empty = Migration(number: 1, name: "empty", sql: "")
         #expect(empty.checksum == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")

@@ -1,4 +1,4 @@
-// Operator commands for a driver, on the file of a running server: find, sign out, delete, and delete again after a
+// Operator commands for a driver, run on the file of a running server: find, sign out, delete, and delete again after a
 // restore.
 
 import Foundation
@@ -13,7 +13,7 @@ import Testing
 struct OperatorChangesTests {
     private let now = AccountFixture.start
 
-    /// The command's process: a second store on the file of the first. To be closed.
+    /// Opens a second store on the fixture's file, as the process of a command does. The caller closes it.
     private func beside(_ fixture: AccountFixture) throws -> SQLiteAccounts {
         let store = try SQLiteEventStore(existing: fixture.folder.file("db"), digests: fixture.digests)
         return SQLiteAccounts(store: store, digests: fixture.digests)
@@ -81,7 +81,7 @@ struct OperatorChangesTests {
         await fixture.close()
     }
 
-    /// The command ends while a backup reads: the server's next write cuts the WAL.
+    /// The command cannot truncate the WAL, because a backup is reading. The server's next write truncates it.
     @Test func `what a command could not cut from the WAL, the running server cuts`() async throws {
         let fixture = try await AccountFixture()
         let driver = try await fixture.signIn(phone: "+4915112345678").user.id
@@ -138,7 +138,7 @@ struct OperatorChangesTests {
         let backup = fixture.folder.file("backup")
         try DatabaseBackup.make(of: path, to: backup, replacing: false) { _ in }
         let receipt = try await erase(gone, 2)
-        // Of another service, and nothing stored.
+        // The tokens of this driver come from another service, and nothing is stored about the driver.
         _ = try await erase(DriverID("external"), 3)
         await fixture.close()
 

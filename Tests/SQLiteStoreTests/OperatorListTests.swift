@@ -1,5 +1,5 @@
-// The lists behind the operator's counts, read from real rows, and their query plans: by a key or an index, never a
-// full table scan, so that reading them does not slow down the writer.
+// The lists behind the operator's counts are read from real rows. Their query plans use a key or an index, never a full
+// table scan, so that reading the lists does not slow down the writer.
 
 import Engine
 import GRDB
@@ -163,7 +163,7 @@ import Testing
                 $0.since = now.advanced(bySeconds: -400)
                 $0.until = now.advanced(bySeconds: -150)
             } == ["b anchorDwellComplete"])
-        // Nothing is left to look at where the time begins.
+        // The page reaches the beginning of the time range, so there is no next page.
         var recent = EventFilter()
         recent.since = now.advanced(bySeconds: -150)
         #expect(try await store.events(recent, before: nil, limit: 50).next == nil)
@@ -193,7 +193,7 @@ import Testing
         await store.close()
     }
 
-    // MARK: How they are run
+    // MARK: Query plans
 
     private static let queries = [
         SQLiteEventStore.driversSQL, SQLiteEventStore.driversByNameSQL, SQLiteEventStore.driverByPhoneSQL,
@@ -212,7 +212,8 @@ import Testing
         }
         #expect(!plan.isEmpty)
         #expect(!plan.contains { $0.hasPrefix("SCAN ") && !$0.contains("CONSTANT ROW") }, "\(plan)")
-        // Sorted rows would all be read before the first is given out; the history is bounded as a table.
+        // To sort, SQLite would read all rows before it returns the first one. Only the history may sort, because its
+        // table is bounded.
         if !sql.contains("operation_count") { #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)") }
         await store.close()
     }

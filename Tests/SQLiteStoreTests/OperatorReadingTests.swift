@@ -1,4 +1,4 @@
-// The counts of the operator page, read from real rows and updated by later events.
+// The counts of the operator page are read from real rows and updated by later events.
 
 import Engine
 import GRDB
@@ -47,10 +47,10 @@ import Testing
         let second = try await picture.current(at: later)
         #expect(second.drivers == [.anchored: 1, .idle: 1])
         #expect(second.tallies.map(\.count).reduce(0, +) == 4)
-        // Forty minutes on, two of them have left the hour.
+        // Forty minutes later, two of the four events are older than an hour.
         let third = try await picture.current(at: now.advanced(bySeconds: 40 * 60))
         #expect(third.tallies.map(\.count).reduce(0, +) == 2)
-        // Nobody looked for two hours.
+        // Nobody read the counts for two hours. All events are older than an hour by then.
         let fourth = try await picture.current(at: now.advanced(bySeconds: 160 * 60))
         #expect(fourth.tallies.isEmpty)
         await store.close()

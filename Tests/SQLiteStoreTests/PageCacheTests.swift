@@ -1,5 +1,5 @@
-// The layer over SQLite's page cache: an ordinary transaction scans no page, and one that shrinks the database leaves
-// no page behind.
+// Tests of the layer over SQLite's page cache. An ordinary transaction scans no page of the cache. A transaction that
+// shrinks the database leaves no removed page in the cache.
 
 import CSQLiteVFS
 import GRDB
@@ -13,7 +13,7 @@ struct PageCacheTests {
     private let queue: DatabaseQueue
 
     init() throws {
-        // SQLite takes its options for the process only before its first use.
+        // SQLite accepts options for the process only before its first use.
         try #require(DatabaseOpening.isConfigured)
         folder = try ScratchFolder()
         queue = try DatabaseQueue(path: folder.file("db"))
@@ -64,7 +64,7 @@ struct PageCacheTests {
             default: try queue.write { db in try insert(60, &random, db) }
             }
             let found = try queue.read { db in try String.fetchAll(db, sql: rows) }
-            // A fresh connection reads the file, without this connection's cache.
+            // A new connection reads from the file, not from this connection's cache.
             expected = try DatabaseQueue(path: folder.file("db")).read { db in try String.fetchAll(db, sql: rows) }
             #expect(found == expected)
         }

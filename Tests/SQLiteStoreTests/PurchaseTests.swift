@@ -1,5 +1,5 @@
-// Purchases on a real file: the newest fact stays in whatever order they come, a notification takes effect once, a purchase has
-// one owner, and a deletion leaves facts without a name.
+// Purchases in a real file. The newest fact about a purchase is kept, in whatever order the facts arrive. A
+// notification takes effect once, and a purchase has one owner. A deletion keeps facts without the driver's name.
 
 import Engine
 import Foundation
@@ -65,7 +65,7 @@ struct PurchaseTests {
         guard case .stored(let facts) = outcome else { throw Unexpected() }
         #expect(facts.entitlements(at: Self.at(1)).map(\.status) == [.active])
         #expect(facts.entitlements(at: Self.at(1)).map(\.autoRenews) == [true])
-        // The same again is no news.
+        // Adding the same purchase again changes nothing.
         #expect(try await purchases.add(shown, of: Self.caller("ada"), at: Self.start) == outcome)
         await first.close()
         let second = try await AccountFixture(in: first.folder)
@@ -82,12 +82,13 @@ struct PurchaseTests {
         let shown = ShownPurchase(transaction: try Self.transaction())
         _ = try await purchases.add(shown, of: Self.caller("ada"), at: Self.start)
         #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == .ownedByAnother)
-        // Also the next period of it, which is news: the owner gets it.
+        // The next period of a subscription also belongs to the owner and is added to the owner's facts, whoever shows
+        // it.
         let next = ShownPurchase(transaction: try Self.transaction("2", original: "1", from: 30, to: 60, signed: 30))
         #expect(try await purchases.add(next, of: Self.caller("eve"), at: Self.at(30)) == .ownedByAnother)
         #expect(try await purchases.facts(of: DriverID("eve")) == PurchaseFacts())
         #expect(try await purchases.facts(of: DriverID("ada")).transactions.count == 2)
-        // Sandbox ids are others.
+        // Ids of the sandbox are separate from ids of production.
         let sandbox = ShownPurchase(transaction: try Self.transaction(environment: "Sandbox"))
         guard case .stored = try await purchases.add(sandbox, of: Self.caller("eve"), at: Self.start) else {
             throw Unexpected()
@@ -101,13 +102,13 @@ struct PurchaseTests {
         let token = "a1b2c3d4-0000-4000-8000-00000000000a"
         let given = try await purchases.appAccountToken(of: Self.caller("ada"), new: token, at: Self.start)
         #expect(given == token)
-        // It stays.
+        // The first account token stays; a later proposal is ignored.
         let other = "a1b2c3d4-0000-4000-8000-00000000000b"
         #expect(try await purchases.appAccountToken(of: Self.caller("ada"), new: other, at: Self.start) == token)
         let shown = ShownPurchase(transaction: try Self.transaction(token: token.uppercased()))
         #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == .ownedByAnother)
         #expect(try await purchases.facts(of: DriverID("ada")).transactions.count == 1)
-        // A token that is nobody's says nothing.
+        // A token that belongs to no driver names no owner.
         let unknown = ShownPurchase(transaction: try Self.transaction("9", token: other))
         guard case .stored = try await purchases.add(unknown, of: Self.caller("eve"), at: Self.start) else {
             throw Unexpected()
@@ -189,7 +190,7 @@ struct PurchaseTests {
         let scan = ErasureScan(path: fixture.folder.file("db"))
         #expect(try scan.find([token, "70000000000000001"]).isEmpty)
         #expect(try scan.leftovers(ofReceipt: receipt.id) == [])
-        // A refund that comes later is known, and nobody's.
+        // A refund that arrives after the deletion is stored without an owner.
         let refund = Self.notification(5, try Self.transaction(token: token, signed: 5, revoked: 5), type: "REFUND")
         #expect(try await purchases.take(refund, at: Self.at(5)) == .taken(owner: nil))
         let again = ShownPurchase(transaction: fact)
@@ -200,7 +201,8 @@ struct PurchaseTests {
         await fixture.close()
     }
 
-    /// Kept without its signer it would be believed again, and give the next owner what a stolen key signed.
+    /// If a fact stayed without its signer, it would be believed again, and the next owner would get what was signed
+    /// with a stolen key.
     @Test func `a deletion keeps no fact of a revoked signer`() async throws {
         let fixture = try await AccountFixture()
         let purchases = SQLitePurchases(accounts: fixture.accounts)
@@ -243,7 +245,7 @@ struct PurchaseTests {
         records.close()
         #expect(try await fixture.audit().count { $0.hasPrefix("operator_purchase_move") } == 2)
         _ = try await fixture.own.erase(bea, from: .at(Self.at(32)))
-        // Nobody's again; the account token decides as before.
+        // The purchase has no owner again, and the account token decides as before.
         #expect(try await fixture.count("purchase WHERE moved_at_ms IS NOT NULL OR driver IS NOT NULL") == 0)
         await fixture.close()
     }

@@ -1,5 +1,5 @@
-// A database of version 6, whose journeys were folded without evidence and without an order within a second, is
-// migrated and refolded: with a driver's next event, or driver by driver.
+// A database of version 6 was folded without evidence and without an order within a second. It is migrated and then
+// refolded, either with a driver's next event or driver by driver.
 
 import Engine
 import Foundation
@@ -11,8 +11,9 @@ import Testing
 @testable import SQLiteStore
 
 struct RefoldTests {
-    /// Two visits as release 6 stored them. Driver 1 lost the dwell: activation, departure, arrival and verification were
-    /// rejected. Driver 2 left the zone and came back within one second: by rank the entry stood first.
+    /// Creates a database with two visits as release 6 stored them. Driver 1's dwell event was lost, so activation,
+    /// departure, arrival and verification were rejected. Driver 2 left the zone and came back within one second.
+    /// Release 6 ordered these events by rank, so the entry came first.
     private func version6(_ scratch: ScratchFolder) throws -> String {
         let path = scratch.file("db")
         let old = MigrationRun(Array(Migration.all.prefix(6)))
@@ -104,7 +105,7 @@ struct RefoldTests {
         let store = try SQLiteEventStore(path: try version6(scratch), nowMilliseconds: 0)
         let (visit, second) = (DriverID("lost-dwell"), DriverID("one-second"))
         #expect(try await store.driversAwaitingRefold(among: [visit, second, DriverID("nobody")]) == [visit, second])
-        // Neither has a stored change: a stream has sent the state with the id 0.
+        // Neither driver has a stored change, so a stream gets the state with the id 0.
         #expect(
             try await store.changes(of: visit, after: nil)
                 == .newest(JourneyChange(id: 0, journey: Journey(state: .nearCharger), cause: nil)))

@@ -1,4 +1,4 @@
-// The writer caches recent drivers; changes that others make to their rows must not be hidden by the cache.
+// The writer caches recent drivers. The cache must not hide changes that others make to the drivers' rows.
 
 import Engine
 import GRDB
@@ -49,7 +49,8 @@ struct RememberedDriverTests {
         await store.close()
     }
 
-    /// U+212A, the Kelvin sign, is canonically equivalent to K: equal for Swift's String, and another text here.
+    /// U+212A, the Kelvin sign, is canonically equivalent to K. The two are equal as Swift Strings, but are different
+    /// ids here.
     @Test func `ids that only look the same are two`() async throws {
         let store = try open()
         for id in ["K", "\u{212A}"] {

@@ -1,4 +1,5 @@
-// Sign-in sessions in a real file: rotation with its ten seconds, reuse, ends, and which processes see them.
+// Sign-in sessions in a real file: the rotation of refresh tokens, which may be used again for ten seconds, the later
+// reuse of a token, the ends of sessions, and the processes that learn of these ends.
 
 import Engine
 import Foundation
@@ -37,7 +38,7 @@ struct RenewalTests {
         let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 0))
         #expect(await fixture.refusal(of: second.accessToken) == nil)
         #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 5000) != nil)
-        // Counted from the first use, not from the last.
+        // The ten seconds are counted from the first use, not from the last.
         #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 10_000) != nil)
         #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 10_001) == nil)
         #expect(await fixture.refusal(of: second.accessToken) == .revoked)
@@ -58,7 +59,7 @@ struct RenewalTests {
             successors.insert(pair.refreshToken.reveal())
         }
         #expect(successors.count == 1)
-        // One spent, one live: six live chains before.
+        // One token is spent and one is live. The six uses must not create six live tokens.
         #expect(try await fixture.count("refresh_token") == 2)
         #expect(try await fixture.count("refresh_token WHERE spent_at_ms IS NULL") == 1)
         await fixture.close()
@@ -176,7 +177,7 @@ struct RenewalTests {
                 await refresh(fixture, token, afterMilliseconds: 91 * days + Int64(number) * 1000)
             ).refreshToken
         }
-        // Each new one ends two of the old ones.
+        // Each new refresh deletes up to two lines of the audit that are older than ninety days.
         #expect(
             try await fixture.audit() == ["sign_in_apple done new_account"] + Array(repeating: "refresh done", count: 4)
         )
@@ -211,7 +212,7 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    // MARK: Ends
+    // MARK: Ends of sessions
 
     @Test func `signing out ends this session and no other, everywhere every one`() async throws {
         let fixture = try await AccountFixture()
@@ -224,7 +225,7 @@ struct RenewalTests {
         #expect(await fixture.refusal(of: pairs[0].accessToken) == .revoked)
         #expect(await refresh(fixture, pairs[0].refreshToken, afterMilliseconds: 0) == nil)
         #expect(await fixture.refusal(of: pairs[1].accessToken) == nil)
-        // Another driver's refresh token is not one of this driver.
+        // The refresh token of another driver does not end that driver's session.
         try await fixture.sessions.signOut(
             fixture.caller(pairs[1]), refreshToken: pairs[3].refreshToken, from: .at(start))
         #expect(await fixture.refusal(of: pairs[3].accessToken) == nil)
@@ -270,7 +271,7 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    /// A second process on the same file learns of it by polling.
+    /// A second process on the same file learns of the end by polling the file.
     @Test func `another store on the same file refuses what was ended here`() async throws {
         let here = try await AccountFixture()
         let there = try await AccountFixture(in: here.folder)
@@ -292,7 +293,7 @@ struct RenewalTests {
         await here.close()
     }
 
-    // MARK: The audit's bounds
+    // MARK: Bounds of the audit
 
     @Test func `replacing devices leaves two hundred lines of the audit, and the sign-in among the rest`() async throws
     {
@@ -313,7 +314,7 @@ struct RenewalTests {
     @Test func `lines about nobody have a bound beside their age`() async throws {
         let fixture = try await AccountFixture()
         try await fixture.accounts.recordRefusal(.signInApple, reason: "first", from: .at(start))
-        // As many lines as may come after it, without writing them.
+        // Advances the row number by as many lines as may follow the first one, without writing these lines.
         try await fixture.store.change { db in
             try db.execute(
                 sql: "UPDATE sqlite_sequence SET seq = ? WHERE name = 'audit'", arguments: [AuditRows.passingMax])
@@ -351,7 +352,7 @@ struct RenewalTests {
         #expect(try await fixture.devices.put(device, of: first, from: .at(start)))
         #expect(try await !fixture.devices.put(device, of: first, from: .at(start)))
         #expect(try await fixture.devices.put(device, of: second, from: .at(start)))
-        // Where the second one is, is nothing for the first to read in an audit.
+        // The first driver's audit must not show where the second driver is.
         let moved = try await fixture.accounts.entries(of: first.driver, limit: 1)
         #expect(moved.map(\.action) == [.deviceRemoved])
         #expect(moved.first?.address == nil && moved.first?.requestID == nil && moved.first?.sid == nil)

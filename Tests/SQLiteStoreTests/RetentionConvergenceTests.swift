@@ -1,7 +1,7 @@
-// Retention and the fold, on random journeys: events arrive late and twice, expiries are stored, and in between the
-// oldest rows are deleted, in steps of any size that may be interrupted anywhere. The remaining rows are those of the
-// fold of all events that arrived at their drivers' floors or above, including the deleted ones.
-// DWELL_RETENTION_JOURNEYS=10000 is the long run; a failure prints its seed.
+// Retention and the fold on random journeys: events arrive late and twice, expiries are stored, and in between the
+// oldest rows are deleted. Deletions happen in steps of any size and may be interrupted anywhere. The remaining rows
+// are those of a fold of all events that arrived at or above their drivers' floors, including the deleted events.
+// DWELL_RETENTION_JOURNEYS=10000 is the long run. A failure prints its seed.
 
 import Engine
 import GRDB
@@ -29,12 +29,13 @@ struct RetentionConvergenceTests {
             seen.add(round.seen)
         }
         guard seeds.count >= 2 * Int(Self.journeysPerRound) else { return }
-        // It is about something: rows went, some came too late, some journeys were refolded from their floor.
+        // Checks that the test met its cases: rows were deleted, events came too late, and journeys were refolded from
+        // their floor.
         #expect(seen.deleted > seeds.count && seen.tooLate > 50 && seen.refoldedFromFloor > 50)
     }
 }
 
-/// Many drivers in one database, all of whose events come in within a few turns.
+/// Many drivers in one database. All their events arrive within a few turns.
 private final class RetentionRound {
     struct Seen {
         var deleted = 0
@@ -54,7 +55,7 @@ private final class RetentionRound {
     private var random: SeededRandom
     private let folder: ScratchFolder
     private let store: SQLiteEventStore
-    /// By journey: what came in at the floor or above it, in the order of arrival.
+    /// For each journey, the events that arrived at or above the floor, in the order of arrival.
     private var counting: [[OrderedEvent]]
 
     init(seeds: Range<UInt64>, turnCount: Int) throws {
@@ -162,7 +163,7 @@ private final class RetentionRound {
             let stored = try await store.timeline(of: journey.driver).map(DeliveredJourney.Point.init)
                 .filter { $0.at >= floor && ($0.key.first != "\u{A7}" || $0.verdict == .applied) }
             var points = expected.points.filter { $0.at >= floor }
-            // Before the end its last deadline may not have passed yet.
+            // Before the end of the round, the journey's last deadline may not have passed.
             while !atEnd, points.count > stored.count, points.last?.key.first == "\u{A7}" { points.removeLast() }
             if stored != points { differences.append("\(journey): stored \(stored) instead of \(points)") }
         }

@@ -1,5 +1,5 @@
-// What retention deletes and what it keeps, in a real file, with a manual clock. RetentionConvergenceTests shows on
-// random journeys that it does not change what it keeps.
+// Tests of the rows that retention deletes and keeps, in a real file with a manual clock. RetentionConvergenceTests
+// shows on random journeys that retention does not change the rows it keeps.
 
 import Engine
 import GRDB
@@ -22,13 +22,13 @@ struct RetentionTests {
         store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
     }
 
-    /// Received when it happened.
+    /// Stores an event that is received when it happened.
     @discardableResult
     private func post(_ submission: EventSubmission, of driver: DriverID? = nil) async throws -> EventOutcome {
         try await store.appended(.sample(submission, of: driver ?? self.driver, receivedAt: clock.now))
     }
 
-    /// Eight events, half a minute apart, with the clock at the end of them.
+    /// Stores a journey of eight events, half a minute apart, and advances the clock past the last one.
     private func drive(_ prefix: String, of driver: DriverID? = nil) async throws {
         for event in SampleJourney.whole(prefix: prefix, session: "session-\(prefix)", from: clock.now) {
             try await post(event, of: driver)
@@ -61,7 +61,7 @@ struct RetentionTests {
         try await drive("b")
         #expect(try await keeping().round() == RetentionService.Deleted())
         clock.advance(bySeconds: 3 * Self.day)
-        // The fold begins in session-a, so its name is kept, but no response has it.
+        // The fold now begins in session-a, so the session's row is kept, but no response contains it.
         #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try await keys() == (0..<8).map { "b\($0)" })
         let sessions = try await store.sessions(of: driver, limit: 10, after: nil)
@@ -72,7 +72,8 @@ struct RetentionTests {
         #expect(try problems() == [])
         try await drive("c")
         clock.advance(bySeconds: 5 * Self.day)
-        // session-a goes one round later than its events: the journey at the floor knows it as the session before.
+        // session-a is kept in this round too: the journey at the floor, now in session-b, refers to it as the previous
+        // session.
         #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try problems() == [])
         await store.close()
@@ -90,7 +91,7 @@ struct RetentionTests {
         let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "new", at: clock.now)
         guard case .stored(let stored) = try await post(entered) else { throw Unexpected(description: "not stored") }
         #expect(stored.verdict == Verdict(.applied, implied: .reset))
-        // And a late one before it finds the journey that was.
+        // A late event before the new one is folded from the journey that the deleted events left.
         let late = EventSubmission.sample(.reset, key: "late", session: "s", at: clock.now.advanced(bySeconds: -60))
         guard case .stored(let reset) = try await post(late) else { throw Unexpected(description: "not stored") }
         #expect(reset.verdict == .applied)
@@ -120,7 +121,7 @@ struct RetentionTests {
         await store.close()
     }
 
-    /// The contract: for as long as the event is there.
+    /// The contract promises to recognize a repeat only while the event is stored.
     @Test func `a deleted event is a new one when it is sent again, and moves nothing`() async throws {
         try await drive("a")
         let events = SampleJourney.whole(prefix: "a", session: "session-a")
@@ -146,14 +147,15 @@ struct RetentionTests {
         try await store.move("analytics", to: 3, losing: 0, at: clock.now)
         clock.advance(bySeconds: 7 * Self.day)
         #expect(try await keeping(forwarded: 3).round().events == 5)
-        // Who has not begun has lost nothing.
+        // A consumer that has not begun to read has lost no events.
         try await drive("b")
         #expect(try await store.position(of: "new") == FeedPosition(last: 8, newest: 16, lostCount: 0))
         await store.close()
     }
 
     @Test func `a deadline that is due and not stored holds the floor below it`() async throws {
-        // At the deadline's own millisecond the diagnostic comes first, and the deadline still runs.
+        // The diagnostic event has exactly the time of the deadline and comes before the expiry, so the deadline still
+        // runs.
         let activation = Array(SampleJourney.whole(prefix: "a", session: "s", from: clock.now).prefix(4))
         for event in activation { try await post(event) }
         let deadline = try #require(try await store.journey(of: driver).hardDeadline)
@@ -168,7 +170,7 @@ struct RetentionTests {
         #expect(try await store.storeExpiries(expiry).drivers == [driver])
         #expect(try await store.journey(of: driver).state == .sessionEnded)
         #expect(try problems() == [])
-        // The expiry was received today: it stays, and the event before it goes.
+        // The expiry was received today, so it is kept. The event before it is deleted.
         #expect(try await keeping().round().events == 1)
         #expect(try await store.eventCount() == 1)
         #expect(try problems() == [])

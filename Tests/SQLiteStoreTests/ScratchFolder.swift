@@ -5,8 +5,8 @@ import Foundation
 final class ScratchFolder: Sendable {
     let path: String
 
-    /// `inMemory`: on a file system in memory, where there is one with a gigabyte free, for a test that is not about
-    /// the disk.
+    /// Creates the directory. Tests that are not about the disk pass `inMemory`: the directory is then on a file system
+    /// in memory, if there is one with a gigabyte free.
     init(inMemory: Bool = false) throws {
         let memory = inMemory ? Self.memory : nil
         path =
@@ -27,8 +27,8 @@ final class ScratchFolder: Sendable {
 
     func file(_ name: String) -> String { "\(path)/\(name)" }
 
-    /// What a crash at this instant would leave: the database and its WAL as they are. The shared-memory file is left
-    /// out; recovery creates it again, as after a power failure.
+    /// Copies what a crash at this instant would leave: the database and its WAL as they are. The shared-memory file is
+    /// left out. Recovery creates it again, as after a power failure.
     func copyDatabase(_ name: String, to copy: String) throws {
         for suffix in ["", "-wal"] where FileManager.default.fileExists(atPath: file(name) + suffix) {
             try FileManager.default.copyItem(atPath: file(name) + suffix, toPath: file(copy) + suffix)

@@ -1,5 +1,5 @@
-// Sessions and their timelines as a driver reads them: newest session first, events in the contract's order, pages
-// without gaps or repeats, and no data of other drivers.
+// Sessions and their timelines as a driver reads them. The newest session comes first, events are in the contract's
+// order, pages have no gaps or repeats, and data of other drivers is never in them.
 
 import Dispatch
 import Engine
@@ -25,7 +25,7 @@ struct SessionReadingTests {
     func `a reader that is cancelled is let go at once, and the store goes on`() async throws {
         let store = try open()
         try await append(.sample(.sessionRestored, key: "k", session: "s"), store)
-        // A read that runs until the test ends it.
+        // This read runs until the test signals `gate`.
         let gate = DispatchSemaphore(value: 0)
         let (started, starts) = AsyncStream<Void>.makeStream()
         let driver = driver
@@ -98,7 +98,7 @@ struct SessionReadingTests {
     @Test func `a timeline is in the contract's order with today's verdicts, in pages of any size`() async throws {
         let store = try open()
         let events = SampleJourney.whole(prefix: "k", session: "s")
-        // Within one millisecond a sequence decides, an absent one first.
+        // Within one millisecond, the sequence decides. An event without a sequence comes first.
         let ties = [nil, 2, 1, 3].map { sequence in
             EventSubmission.sample(
                 .diagnostic("tick"), key: "t\(sequence ?? 0)", session: "s", at: events[4].occurredAt,

@@ -1,4 +1,4 @@
-// The history of the settings: a row for each change, with the note that belongs to it.
+// The history of the settings has a row for each change, with the note that belongs to the change.
 
 import Engine
 import JourneyModel
@@ -19,9 +19,9 @@ import Testing
         let ann = SettingsChangeNote(changedBy: "Ann", reason: "false starts")
         #expect(try await store.record(settings("v1"), at: now))
         #expect(try await store.record(settings("v2"), note: ann, at: now.advanced(bySeconds: 1)))
-        // In force already: another server, or a start.
+        // These settings are in force already: another server recorded them, or this one was restarted.
         #expect(try await store.record(settings("v2"), note: ann, at: now.advanced(bySeconds: 2)))
-        // Nobody wrote a new one, not even after a change without any.
+        // The operator wrote no new note for v3 and v4, so neither version gets Ann's note for v2.
         #expect(try await !store.record(settings("v3"), note: ann, at: now.advanced(bySeconds: 3)))
         #expect(try await !store.record(settings("v4"), note: ann, at: now.advanced(bySeconds: 4)))
         let back = SettingsChangeNote(changedBy: "Ann", reason: "back")

@@ -1,5 +1,4 @@
-// Signing in, in a real file: which account a sign-in gets, what can be used only once, and that a restart forgets
-// nothing.
+// Sign-ins in a real file: which account a sign-in gets, and what can be used only once. A restart forgets nothing.
 
 import Foundation
 import GRDB
@@ -89,7 +88,7 @@ struct SignInTests {
         async throws
     {
         let first = try await AccountFixture()
-        // Another process on the same file.
+        // A second process that uses the same file.
         let other = try await AccountFixture(in: first.folder)
         func signIn(_ fixture: AccountFixture, after milliseconds: Int64 = 0) async -> TokenPair? {
             try? await fixture.signInWithApple(
@@ -134,7 +133,7 @@ struct SignInTests {
             try await fixture.signIns.signIn(
                 identity, authorizationCode: nil, profile: FirstProfile(), from: .at(AccountFixture.start))
         }
-        // The session of the first is not ended by it.
+        // The rejected repeat does not end the session of the first sign-in.
         #expect(await fixture.refusal(of: pair.accessToken) == nil)
         let legacy = AppleIdentity.sample("001.a", nonce: "2", token: "u")
         let (one, two) = (try #require(await single(legacy)), try #require(await single(legacy)))
@@ -222,8 +221,8 @@ struct SignInTests {
         await fixture.close()
     }
 
-    /// Every code but the right one, in any number of requests at once: five are looked at, and then not even the
-    /// right one is.
+    /// Sends a thousand codes in concurrent requests, all different from the right one. Five of them are checked. After
+    /// that, even the right code is rejected.
     @Test func `a thousand guesses at once are five`() async throws {
         let fixture = try await AccountFixture()
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
@@ -263,14 +262,14 @@ struct SignInTests {
         let fixture = try await AccountFixture()
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
         let right = fixture.phones.last(to: Self.phone)
-        // Of many networks, more than any limit.
+        // These 200 guesses come from 200 networks, more guesses than any limit allows.
         for number in 0..<200 { #expect(await !guess(fixture, "no", from: "198.51.\(number).1")) }
         try await fixture.signIns.sendCode(
             to: Self.phone, from: .at(AccountFixture.start.advanced(bySeconds: 1), address: "198.51.100.1"))
         for _ in 0..<10 { #expect(await !guess(fixture, "no", from: "198.51.100.1")) }
         #expect(await guess(fixture, right))
         let audit = try await fixture.audit()
-        // 30 guesses of others and 5 of the owner were checked, and no other.
+        // Only 30 guesses of others and 5 guesses of the owner were checked.
         #expect(audit.filter { $0 == "sign_in_otp refused wrong" }.count == GuessRule.othersMax + GuessRule.ownMax)
         await fixture.close()
     }
@@ -284,13 +283,13 @@ struct SignInTests {
         await fixture.close()
     }
 
-    /// What is promised in the contract: with the limits as they are by default.
+    /// The contract promises this bound for the default limits.
     @Test func `within a day no more than 174 guesses of a number are looked at`() async throws {
         let fixture = try await AccountFixture(limits: CodeSendLimits(perAddress: 0, perNetwork: 0, total: 0))
         var now = AccountFixture.start
         for hour in 0..<24 {
             for round in 0..<7 {
-                // Refused beyond five an hour.
+                // More than five requests for a code in an hour are rejected, hence `try?`.
                 try? await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
                 for _ in 0..<6 { #expect(await !guess(fixture, "no", at: now)) }
                 for stranger in 0..<6 {
@@ -324,7 +323,7 @@ struct SignInTests {
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
             for _ in 0..<9 { #expect(await !guess(fixture, "no", at: now)) }
         }
-        // Five alone; four full codes; three of one guess.
+        // The first five codes got one guess each, the next four got five guesses each, the last three one guess each.
         #expect(try await fixture.count("one_time_code_guess") == 5 + 4 * 5 + 3)
         let now = AccountFixture.start.advanced(bySeconds: 3000)
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
@@ -346,23 +345,23 @@ struct SignInTests {
                 return false
             }
         }
-        // One /56: different /64s.
+        // The addresses are in one /56, each in its own /64.
         for number in 0..<3 {
             #expect(try await send(4_915_110_000_000 + number * 1_000_000, from: "2001:db8:0:\(number)::1"))
         }
         #expect(try await !send(4_915_990_000_000, from: "2001:db8:0:4::1"))
-        // The /48: other /56s.
+        // The addresses are in one /48, each in its own /56.
         for number in 0..<2 {
             #expect(try await send(4_916_110_000_000 + number * 1_000_000, from: "2001:db8:0:\(number + 1)00::1"))
         }
         #expect(try await !send(4_916_990_000_000, from: "2001:db8:0:900::1"))
         #expect(try await send(4_917_110_000_000, from: "2001:db8:1::1"))
-        // IPv4: a /24.
+        // The IPv4 addresses are in one /24.
         for number in 0..<3 {
             #expect(try await send(4_918_110_000_000 + number * 1_000_000, from: "192.0.2.\(number)"))
         }
         #expect(try await !send(4_918_990_000_000, from: "192.0.2.200"))
-        // A prefix: the same answer, and no message.
+        // Beyond the limit of a number's prefix, the response stays the same, but no message is sent.
         let before = fixture.phones.count
         for number in 0..<6 { #expect(try await send(4_419_999_000_000 + number, from: "203.0.\(number).1")) }
         #expect(fixture.phones.count == before + 4)
@@ -375,7 +374,7 @@ struct SignInTests {
         let fixture = try await AccountFixture(limits: CodeSendLimits(perPrefix: 0, total: 10, knownPercent: 30))
         _ = try await fixture.signIn(phone: Self.phone)
         let later = AccountFixture.start.advanced(bySeconds: 3700)
-        // Each from a network of its own.
+        // Each request comes from its own network.
         for number in 0..<12 {
             try await fixture.signIns.sendCode(
                 to: "+44\(70_000_000 + number * 1_000_000)", from: .at(later, address: "198.51.\(number).1"))
@@ -416,7 +415,7 @@ struct SignInTests {
         let limits = CodeSendLimits(perNumber: 2, perAddress: 4, total: 6, knownPercent: 0)
         let folder = try ScratchFolder(inMemory: true)
         func send(_ phone: Int, from address: String, at seconds: Int) async throws -> Int64? {
-            // Each with a store of its own: what counts is in the file.
+            // Each request uses its own store, because the counts are stored in the file.
             let fixture = try await AccountFixture(in: folder, limits: limits)
             var limited: Int64?
             do throws(AccountFailure) {
@@ -430,7 +429,7 @@ struct SignInTests {
             await fixture.close()
             return limited
         }
-        // IPv6 counts by its /64.
+        // IPv6 addresses are counted by their /64.
         #expect(try await send(100, from: "2001:db8::1", at: 0) == nil)
         #expect(try await send(100, from: "2001:db8::2", at: 10) == nil)
         #expect(try await send(100, from: "192.0.2.1", at: 20) == 3580)

@@ -1,4 +1,4 @@
-// The drivers of `dwell simulate`: excluded from counts, and removed with all their rows.
+// The drivers of `dwell simulate` are excluded from counts, and are removed with all their rows.
 
 import Engine
 import GRDB
@@ -39,7 +39,7 @@ struct SimulatedDriverRowsTests {
         let path = folder.file("db")
         let server = try SQLiteEventStore(path: path, nowMilliseconds: 0)
         try await fill(server, ["a", "simulated-1", "simulated-2", "z"])
-        // The consumer of the events has reached those of the first simulated driver.
+        // The consumer has read the first two events of the first simulated driver.
         try await server.move("analytics", to: 10, losing: 0, at: .sample)
         let command = try SQLiteEventStore(existing: path, digests: nil)
         #expect(
@@ -47,10 +47,11 @@ struct SimulatedDriverRowsTests {
         #expect(try await command.removeSimulatedDrivers() == SimulatedDriversRemoved(drivers: 1, events: 8))
         #expect(try await command.removeSimulatedDrivers() == SimulatedDriversRemoved(drivers: 0, events: 0))
         await command.close()
-        // The running server caches none of their rows: a driver of the same name starts over.
+        // The running server caches none of the removed rows: a driver of the same name starts over.
         try await fill(server, ["simulated-2"])
         #expect(try await server.eventCount() == 24)
-        // 14 events went between the consumer's place and the next event: none of them is lost.
+        // 14 of the removed events come after the consumer's position. The negative count keeps the consumer from
+        // counting this gap as lost events.
         #expect(try await server.position(of: "analytics").lostCount == -14)
         await server.close()
         let check = try DatabaseCheck(path: path)

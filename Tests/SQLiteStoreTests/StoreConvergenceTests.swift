@@ -1,7 +1,7 @@
-// Convergence (contract, section 1) on the real store: random journeys, legal and illegal, arrive late, twice and out
-// of order in a database shared by many drivers, which is closed and reopened, or lost in a crash, several times
-// during each journey, while expiries are stored at random moments. The stored result is the fold in order.
-// DWELL_STORE_JOURNEYS=100000 is the long run. A failure prints its seed; DWELL_PROPERTY_SEED=<seed>
+// Convergence (contract, section 1) on the real store. Random journeys, legal and illegal, arrive late, twice and out
+// of order in a database shared by many drivers. During each journey the store is closed and reopened, or lost in a
+// crash, several times, and expiries are stored at random moments. The stored result must be the fold in order.
+// DWELL_STORE_JOURNEYS=100000 is the long run. A failure prints its seed. DWELL_PROPERTY_SEED=<seed> with
 // DWELL_STORE_JOURNEYS=1 repeats that journey alone, with the same steps, restarts and expiries.
 
 import Engine
@@ -52,7 +52,7 @@ struct StoreConvergenceTests {
     }
 }
 
-/// Many journeys through one database file.
+/// Many journeys that are stored in one database file.
 struct DeliveryRound: Sendable {
     static let journeyCount: UInt64 = 1000
     static let batchMax = 2048
@@ -61,21 +61,22 @@ struct DeliveryRound: Sendable {
         enum Restart: Sendable {
             case none
             case clean
-            /// The files as they are, without a close, and without the responses to the last batch.
+            /// The files stay as they are: the store is not closed first, and the responses to the last batch are lost.
             case crash
         }
 
         var restart: Restart
-        /// When the server asks, after the turn's deliveries, what is due; runs ahead of the deliveries and back.
+        /// The time at which the server stores due expiries after the turn's deliveries. From turn to turn it may run
+        /// ahead of the deliveries or go back.
         var now: Moment
     }
 
     let seeds: Range<UInt64>
     let turns: [Turn]
-    /// Of a refold: mostly so few that many refolds take several transactions.
+    /// The number of rows per piece of a refold. It is usually so small that many refolds take several transactions.
     let rowsPerPiece: Int
 
-    /// The turns depend on the number alone, so that one journey of the round meets the same ones alone.
+    /// Creates a round whose turns depend only on `number`. A journey that is repeated alone then has the same turns.
     init(number: UInt64, seeds: Range<UInt64>) {
         self.seeds = seeds
         var random = SeededRandom(seed: number)
@@ -99,7 +100,7 @@ struct DeliveryRound: Sendable {
         return rounds
     }
 
-    /// What differs from the fold in order, in words that begin with the seed.
+    /// Returns the differences from the fold in order. Each text begins with the seed of its journey.
     func play() async throws -> [String] {
         let journeys = seeds.map { DeliveredJourney(seed: $0, turnCount: turns.count) }
         let database = try RestartedDatabase(
@@ -136,7 +137,8 @@ struct DeliveryRound: Sendable {
         var event: Int
     }
 
-    /// The first delivery of each journey in this turn, then the second of each, and so on: all drivers interleaved.
+    /// Returns the first delivery of each journey in this turn, then the second of each, and so on, so that all drivers
+    /// are interleaved.
     private static func batches(of journeys: [DeliveredJourney], turn: Int) -> [[Delivery]] {
         let longest = journeys.map { $0.turns[turn].count }.max() ?? 0
         let deliveries = (0..<longest).flatMap { place in
@@ -156,7 +158,7 @@ struct DeliveryRound: Sendable {
         var differences: [String] = []
         for journey in journeys {
             let found = try await database.store.journey(of: journey.driver)
-            // Its last deadline may have passed at one of the turns already.
+            // The journey's last deadline may already have passed at one of the turns.
             if found != journey.expected.last, found != journey.expected.end {
                 differences.append("\(journey): stands at \(found) instead of \(journey.expected.last)")
             }
@@ -168,7 +170,7 @@ struct DeliveryRound: Sendable {
         for journey in journeys {
             let timeline = try await database.store.timeline(of: journey.driver)
             let points = timeline.map(DeliveredJourney.Point.init)
-            // An expiry whose deadline a late event moved is kept, and counts for nothing.
+            // If a late event moved a deadline, the expiry stored for the old deadline is kept, but changes nothing.
             let counting = points.filter { $0.key.first != "\u{A7}" || $0.verdict == .applied }
             if counting != journey.expected.points {
                 differences.append("\(journey): stored \(counting) instead of \(journey.expected.points)")

@@ -1,5 +1,4 @@
-// Every member of an event is stored (contract, section 3): the row, read with plain SQL, is compared with the
-// request.
+// Every member of an event is stored (contract, section 3). The row, read with plain SQL, is compared with the request.
 
 import Engine
 import GRDB
@@ -87,7 +86,7 @@ struct StoredMembersTests {
         #expect(Verdict.Reason(code: reason.code) == reason)
     }
 
-    /// Canonically equivalent texts are equal to Swift, and different to everybody else.
+    /// Canonically equivalent texts are equal as Swift Strings. Here their bytes count, so they are different chargers.
     @Test func `a charger is known by its bytes`() async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

@@ -1,4 +1,4 @@
-// A transaction accepts work for a limited time; the rest of a longer batch is requeued last.
+// A transaction accepts work for a limited time. The rest of a longer batch is put at the end of the queue.
 
 import Engine
 import GRDB
@@ -12,7 +12,7 @@ struct TurnTests {
     private let folder: ScratchFolder
     private let store: SQLiteEventStore
 
-    /// Turns that are over at once: each transaction stores one event.
+    /// Opens a store whose time slices end at once, so that each transaction stores one event.
     init() throws {
         folder = try ScratchFolder(inMemory: true)
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)

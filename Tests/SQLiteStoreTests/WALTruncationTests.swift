@@ -1,4 +1,4 @@
-// The WAL is truncated when nothing is written, not during writes, and not while a reader needs it.
+// The WAL is truncated when nothing is being written and no reader needs it.
 
 import Engine
 import GRDB
@@ -36,7 +36,7 @@ struct WALTruncationTests {
         await store.close()
     }
 
-    /// What was removed must not lie in the WAL for longer than a reader needs it, restarts included.
+    /// Deleted data must not stay in the WAL for longer than a reader needs it, even after a restart.
     @Test func `a cut that a reader put off is made up for after a restart`() async throws {
         try await post("before")
         var configuration = Configuration()

@@ -1,5 +1,6 @@
-// A commit is one write to the WAL and a sync. Delaying writes is not visible to other connections, without a sync, or
-// when a transaction exceeds the cache or is rolled back. FaultTests tests failing writes.
+// A commit makes one write to the WAL and one sync. Other connections do not notice that writes are delayed. This also
+// holds if commits are not synced, and if a transaction exceeds the cache or is rolled back. FaultTests tests failing
+// writes.
 
 import Foundation
 import GRDB
@@ -28,7 +29,7 @@ struct WriteCoalescingTests {
         for _ in 0..<count { try db.execute(sql: Self.insert) }
     }
 
-    /// On a connection without anything pending.
+    /// Runs `body` on a new connection, which has no delayed writes.
     private func elsewhere<Value>(_ body: (Database) throws -> Value) throws -> Value {
         let queue = try DatabaseQueue(path: folder.file("db"))
         defer { try? queue.close() }
@@ -58,7 +59,7 @@ struct WriteCoalescingTests {
 
     @Test func `what is longer than the buffer is written in pieces`() throws {
         script.arm(.syncError, after: .max, failureCount: 1)
-        // Some 600 pages: fewer than a checkpoint waits for, which would write each of them to the database.
+        // These are about 600 pages, too few to start a checkpoint, which would add a write for each page.
         try pool.write { db in try add(1200, db) }
         #expect((2...80).contains(script.writeCount))
         try expectLines(1200)
@@ -86,7 +87,8 @@ struct WriteCoalescingTests {
         try pool.close()
     }
 
-    /// Its frames are where those of the next commit will be: one of another connection, then one of this connection.
+    /// The next commits write their frames where the WAL has the frames of the rolled-back transaction: first a commit
+    /// of another connection, then one of this connection.
     @Test func `a large transaction that was taken back harms nobody`() throws {
         try pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA cache_size = 5") }
         for round in 1...5 {
@@ -110,7 +112,7 @@ struct WriteCoalescingTests {
         try pool.close()
     }
 
-    // MARK: The WAL grows ahead of what is written
+    // MARK: The WAL's file grows ahead of the frames
 
     private static let growth: UInt64 = 512 * 1024
 
@@ -128,7 +130,7 @@ struct WriteCoalescingTests {
         #expect(isBusy == false)
     }
 
-    /// A sync after a commit that made the file longer takes twice as long.
+    /// A sync takes twice as long after a commit that made the file longer.
     @Test func `commits leave the size of the WAL as it is, until half a mebibyte is full`() throws {
         try cutLog()
         try pool.write { db in try add(1, db) }
@@ -150,7 +152,7 @@ struct WriteCoalescingTests {
     @Test func `what another connection wrote past the end stays`() throws {
         for round in 1...4 {
             try pool.write { db in try add(1, db) }
-            // Some two mebibytes.
+            // This transaction writes about two mebibytes.
             try elsewhere { db in
                 try db.inTransaction {
                     try add(1000, db)
@@ -163,7 +165,7 @@ struct WriteCoalescingTests {
         try pool.close()
     }
 
-    /// What is found after a crash: the frames, and zeros behind them.
+    /// After a crash, the WAL has the frames and zeros behind them.
     @Test func `zeros behind the last frame are no frames`() throws {
         try pool.write { db in try add(7, db) }
         let copy = folder.file("copy")
@@ -185,7 +187,7 @@ struct WriteCoalescingTests {
 
     @Test func `a WAL that cannot grow ahead takes the commit all the same`() throws {
         try cutLog()
-        // The header, zeros, the frames.
+        // Three writes are attempted: the header, the zeros and the frames. The write of the zeros fails.
         script.arm(.diskFull, after: 1, failureCount: 1)
         try pool.write { db in try add(3, db) }
         #expect(script.writeCount == 3)

@@ -1,4 +1,4 @@
-// The queue of the writer: bounded, in order, and awake only while there is work.
+// The writer's queue is bounded and in order. It is awake only while there is work.
 
 import Synchronization
 import Testing

@@ -1,4 +1,5 @@
-// The drives of a seed: always the same, each kind as its name says, and possible for a real phone.
+// Tests of the drives of a seed: they are always the same, each is of the kind that its name says, and a real phone
+// could make all of them.
 
 import JourneyModel
 import Simulation
@@ -27,7 +28,7 @@ struct DriverDayTests {
         "web_requested_end",
     ]
 
-    /// A seed that is printed after an update of the standard library, on another machine, means the same.
+    /// A printed seed must mean the same drives on another machine, and after an update of the standard library.
     @Test("the drives of a seed are pinned")
     func isPinned() throws {
         let drive = try Self.drive(1, .happyPath)
@@ -123,7 +124,7 @@ struct DriverDayTests {
             let verified = try Self.drive(seed, .verifiedAnywhere)
             #expect(!verified.events.contains { $0.name == .enteredMerchantZone }, "seed \(seed)")
 
-            // A server that believes the timestamps of the late attempts puts these events behind a deadline.
+            // If a server believed the timestamps of late attempts, it would put these events after a deadline.
             let late = try Self.drive(seed, .staleTimestamp)
             let believed = late.events.map { event in
                 var event = event

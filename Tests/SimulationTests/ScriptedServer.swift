@@ -1,20 +1,21 @@
-// A server in memory with the contract's fold, which returns wrong responses on request.
+// A server in memory that folds by the contract's rules and returns wrong responses on request.
 
 import JourneyClient
 import JourneyModel
 import Simulation
 import Synchronization
 
-/// Takes what real clients send through the module that the real server decodes with, and answers in its form.
+/// A server that decodes the requests of real clients with the module that the real server uses, and responds in its
+/// form.
 final class ScriptedServer: Transport {
-    /// Changes responses to events, by their number in order of arrival, from 1.
+    /// A function that changes the response to an event. `number` counts the events in the order of arrival, from 1.
     typealias Lie = @Sendable (_ number: Int, inout EventAnswer) -> Void
-    /// Returns this response instead, without reading the event; nil: the correct one.
+    /// A function that returns a response to send without reading the event, or nil for the correct response.
     typealias Refusal = @Sendable (_ requestNumber: Int) -> HTTPExchange.Outcome?
 
     fileprivate struct Driver {
         var events: [OrderedEvent] = []
-        /// By idempotency key.
+        /// The submissions by idempotency key.
         var submissions: [String: EventSubmission] = [:]
         var clockMemory = ClockMemory()
     }
@@ -31,9 +32,9 @@ final class ScriptedServer: Transport {
     private let lie: Lie
     private let refusal: Refusal
     private let losesAnswer: @Sendable (Int) -> Bool
-    /// Its answer to another event under a used key; nil to refuse it.
+    /// The response to another event under a used idempotency key. Nil rejects such an event.
     private let reusesKeys: EventAnswer?
-    /// Why every session is over; nil to be honest.
+    /// The reason given for the end of every session. Nil gives the real reason.
     private let showsEnding: Journey.Ending?
 
     init(
@@ -49,7 +50,7 @@ final class ScriptedServer: Transport {
         self.showsEnding = showsEnding
     }
 
-    /// Bodies of all requests that delivered events, in order of arrival.
+    /// The bodies of all requests that delivered events, in the order of arrival.
     var bodies: [[UInt8]] { state.withLock(\.bodies) }
 
     func send(_ request: HTTPExchange.Request) async -> HTTPExchange.Outcome {
@@ -69,7 +70,7 @@ final class ScriptedServer: Transport {
             status: 200, fields: [HTTPExchange.Field("Date", Self.date(clock()))], body: Settings().wireJSON)
     }
 
-    /// `Mon, 16 Nov 2026 20:00:00 GMT`; the name of the day is not looked at by anyone.
+    /// Returns a date such as `Mon, 16 Nov 2026 20:00:00 GMT`. The day is always Mon, because no client reads it.
     private static func date(_ moment: Moment) -> String {
         let text = RFC3339.text(of: moment)
         let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -103,7 +104,7 @@ final class ScriptedServer: Transport {
         }
     }
 
-    /// `GET /native/sessions/{session_id}`: its state and why it is over.
+    /// Responds to `GET /native/sessions/{session_id}` with the session's state and the reason for its end.
     private func session(_ request: HTTPExchange.Request, _ state: State) -> HTTPExchange.Response {
         let token = request.fields.first { $0.name == "Authorization" }?.value ?? ""
         let id = request.path.dropFirst("/native/sessions/".count).prefix { $0 != "?" }
@@ -130,7 +131,7 @@ final class ScriptedServer: Transport {
 
     private static let keyReused = Problem(.idempotencyKeyReused, detail: "why")
 
-    /// Nil for a key that was used for another event.
+    /// Returns the response to an event, or nil if its idempotency key was used for another event.
     private func take(_ submission: EventSubmission, from token: String, _ state: inout State) -> EventAnswer? {
         var driver = state.drivers[token] ?? Driver()
         let stored = driver.submissions[submission.idempotencyKey]
@@ -170,7 +171,7 @@ extension ScriptedServer.Driver {
 }
 
 extension ScriptedServer.Driver {
-    /// All of the drives lie in the past: every deadline has passed.
+    /// Returns the session's journey after all its deadlines: all drives lie in the past.
     fileprivate func session(_ id: String) -> Journey? {
         let ordered = Fold.inOrder(events)
         var found: Journey?
@@ -193,7 +194,7 @@ extension EventSubmission {
     }
 }
 
-/// A run against it, as fast as it goes.
+/// Runs the simulated drivers against the server, as fast as possible.
 func simulate(
     _ server: ScriptedServer, seed: UInt64 = 1, drivers: Int = 1, scenarios: [Scenario] = Scenario.drives,
     clock: @escaping @Sendable () -> Moment = ServerClock.system,

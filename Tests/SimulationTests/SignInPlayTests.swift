@@ -1,4 +1,4 @@
-// The scenario `retried-sign-in` against servers in memory: a correct one, and ones with a single fault.
+// The scenario `retried-sign-in` against servers in memory: a correct one, and several with a single fault each.
 
 import JourneyClient
 import JourneyModel
@@ -6,7 +6,7 @@ import Simulation
 import Synchronization
 import Testing
 
-/// Signs in whoever comes with a token, and remembers by nonce.
+/// A server that signs in every client with a token and remembers the token by its nonce.
 final class ScriptedSignIn: Transport {
     enum Fault: String, CaseIterable {
         case refusesRepeat, opensAnotherSession, makesAnotherUser, takesAnotherToken, keepsAccounts
@@ -39,7 +39,7 @@ final class ScriptedSignIn: Transport {
         if let first, first != token, fault != .takesAnotherToken { return refusal }
         if first != nil, fault == .refusesRepeat { return refusal }
         let isOther = first != nil
-        // `{"sid":"one"}` and `{"sid":"two"}`
+        // `{"sid":"two"}` and `{"sid":"one"}` in base64url.
         let payload = isOther && fault == .opensAnotherSession ? "eyJzaWQiOiJ0d28ifQ" : "eyJzaWQiOiJvbmUifQ"
         let user = isOther && fault == .makesAnotherUser ? "other" : "user"
         let json = """

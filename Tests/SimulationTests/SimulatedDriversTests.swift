@@ -1,5 +1,5 @@
-// A run against a server in memory: a correct one passes whatever the network does; one with a single wrong word in a
-// response is detected, and the printed seed reproduces the drive.
+// Runs against a server in memory. A correct server passes whatever the network does. A server with a single wrong word
+// in a response is detected, and the printed seed reproduces the drive.
 
 import JourneyClient
 import JourneyModel
@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 struct SimulatedDriversTests {
-    // MARK: An honest server
+    // MARK: A correct server
 
     @Test("an honest server agrees about everything", arguments: [UInt64(1), 2, 3, 99])
     func honestServerPasses(seed: UInt64) async throws {
@@ -25,7 +25,7 @@ struct SimulatedDriversTests {
         let now = Moment(millisecondsSinceEpoch: 1_794_859_200_000)
         let servers = (0..<2).map { _ in ScriptedServer(clock: { now }) }
         for server in servers {
-            // Without concurrent copies, whose responses may arrive in any order.
+            // Neither scenario sends concurrent copies, whose responses could arrive in any order.
             _ = try await simulate(server, seed: 5, scenarios: [.happyPath, .shuffledDelivery], clock: { now })
         }
         #expect(servers[0].bodies == servers[1].bodies)
@@ -55,7 +55,7 @@ struct SimulatedDriversTests {
         _ = try await simulate(ScriptedServer(clock: ahead), seed: 11, drivers: 5)
     }
 
-    // MARK: A lying server
+    // MARK: A server with wrong responses
 
     private static let lies: [@Sendable (inout EventAnswer) -> Void] = [
         { $0.verdict = $0.verdict.transition == .none ? .applied : .none },
@@ -68,7 +68,7 @@ struct SimulatedDriversTests {
 
     @Test("one lie about one event is caught, and its seed alone catches it again", arguments: lies.indices)
     func catchesOneLie(index: Int) async throws {
-        // About the event whose id ends so: the second of the second driver's drives with a shuffled delivery.
+        // This event is the second one of the second driver's drive with shuffled delivery.
         let name = "run-1-1-shuffled-delivery-01"
         let lie = Self.lies[index]
         let liar = ScriptedServer(lie: { _, answer in if answer.eventID == name { lie(&answer) } })
@@ -84,7 +84,7 @@ struct SimulatedDriversTests {
         let replayed = try await self.divergence(of: again, seed: divergence.seed, drivers: 1)
         #expect(replayed.event == divergence.event)
         #expect(replayed.delivery == divergence.delivery)
-        // Every run has ids of its own.
+        // Every run has its own event ids.
         let differences = replayed.differences.map { $0.replacing(alone, with: name) }
         #expect(differences == divergence.differences)
     }
@@ -110,7 +110,7 @@ struct SimulatedDriversTests {
     @Test("a server that takes another event under a used key is caught")
     func catchesReuse() async throws {
         let answer = EventAnswer(status: .alreadyProcessed, eventID: "x", state: .idle, verdict: .none)
-        // The first body that differs is refused with 422 by an honest server.
+        // A correct server rejects the first body that differs, with 422.
         let server = ScriptedServer(reusesKeys: answer)
         let divergence = try await divergence(of: server, seed: 1, scenarios: [.rebuiltBody])
         #expect(divergence.delivery == "with another time under the same key")

@@ -1,4 +1,4 @@
-// Parts that need no server: the histogram, the server's clock, the progress display.
+// Parts of the simulation that need no server: the histogram, the server's clock and the progress display.
 
 import JourneyModel
 import Simulation

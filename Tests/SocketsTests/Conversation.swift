@@ -1,4 +1,5 @@
-// What the tests of this folder share: an echo handler and a client's side of a conversation with it.
+// Shared by the tests of this directory: an echo handler, a handler that hands its connections to the test, and a read
+// of an exact number of bytes.
 
 import TestSupport
 
@@ -8,7 +9,7 @@ import TestSupport
     import Glibc
 #endif
 
-/// Sends back what comes, until the client's end of stream.
+/// A handler that sends back every byte it receives, until the client's end of stream.
 struct Echo: ConnectionHandler {
     func serve(_ connection: Connection) async {
         do {
@@ -22,7 +23,7 @@ struct Echo: ConnectionHandler {
 }
 
 extension Connection {
-    /// Exactly that many bytes, or fewer when the stream ends before.
+    /// Reads exactly `count` bytes, or fewer if the stream ends earlier.
     func read(count: Int, until deadline: Deadline) async throws(TransportError) -> [UInt8] {
         var bytes: [UInt8] = []
         while bytes.count < count {
@@ -34,7 +35,7 @@ extension Connection {
     }
 }
 
-/// Hands its connections to the test and keeps them open until it is told to let go.
+/// A handler that hands its connections to the test and keeps them open until `letGo()` is called.
 final class Keeper: ConnectionHandler {
     private let (connections, arrivals) = AsyncStream<Connection>.makeStream()
     private let done = Latch()

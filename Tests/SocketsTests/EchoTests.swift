@@ -1,4 +1,5 @@
-// Bytes go round over real sockets: TCP over IPv4, IPv6 and names, Unix sockets, both halves on their own.
+// Sends bytes over real sockets and reads them back: TCP over IPv4, IPv6 and host names, Unix sockets, and half-closed
+// connections.
 
 import TestSupport
 import Testing

@@ -1,5 +1,5 @@
-// System calls that follow a script: the n-th call of one kind goes wrong in one way, all others are the kernel's.
-// Beside the script a ledger: which descriptors are open, and whether one was closed twice.
+// System calls that follow a script: the n-th call of one kind fails in a given way, and all other calls go to the
+// kernel. The script also records which descriptors are open and whether one was closed twice.
 
 import Synchronization
 
@@ -16,7 +16,7 @@ struct Fault: Hashable, Sendable, CustomStringConvertible {
     }
     enum Kind: Hashable, Sendable {
         case errno(Int32)
-        /// Only the first byte is moved.
+        /// The call transfers only one byte.
         case short
     }
     var call: Call
@@ -43,7 +43,8 @@ final class FaultScript: Sendable {
         var registrations: [Int32: (poller: Int32, events: UInt32, token: UInt64)] = [:]
     }
     private let fault: Fault
-    /// The n-th call of the fault's kind, from 1, and the `count - 1` that follow it.
+    /// The numbers of the failing calls, counted from 1 among the calls of the fault's kind: `n` and the `count - 1`
+    /// calls after it.
     private let range: Range<Int>
     private let state = Mutex(State())
 
@@ -52,12 +53,12 @@ final class FaultScript: Sendable {
         range = n..<(n + count)
     }
 
-    /// The script got as far as its fault.
+    /// Whether the scripted fault has occurred at least once.
     var wasReached: Bool { state.withLock { $0.calls >= range.lowerBound } }
     var openDescriptors: Set<Int32> { state.withLock { $0.open } }
     var closedTwice: [Int32] { state.withLock { $0.closedTwice } }
 
-    /// What the script says about this call; nil: let the kernel do it.
+    /// Returns the fault for this call, or nil if the kernel should execute it.
     private func next(_ call: Fault.Call) -> Fault.Kind? {
         guard call == fault.call else { return nil }
         return state.withLock { state in
@@ -76,7 +77,9 @@ final class FaultScript: Sendable {
         return answer
     }
 
-    /// A kernel that says EAGAIN, or gives less than it has, reports an edge when there is more. So must the script.
+    /// Registers the descriptor again, so that the poller reports a new edge. A kernel that returns EAGAIN or fewer
+    /// bytes than it has reports an edge when there are more. After a scripted EAGAIN or short transfer, the script
+    /// must cause that edge.
     private func reportAgain(_ descriptor: Int32) {
         guard let known = state.withLock({ $0.registrations[descriptor] }) else { return }
         _ = Syscalls.system.pollerRemove(known.poller, descriptor)
@@ -135,7 +138,7 @@ final class FaultScript: Sendable {
     }
 }
 
-/// Descriptors that this process has open.
+/// Returns the number of descriptors that this process has open. Returns -1 if it cannot be determined.
 func openDescriptorCount() -> Int {
     guard let directory = opendir("/proc/self/fd") else { return -1 }
     defer { closedir(directory) }

@@ -1,6 +1,6 @@
-// Whatever system call fails, at whatever point of a conversation: it either completes or ends with an error, in good
-// time, and no descriptor is left open or closed twice. Each fault is tried at the 1st, 2nd, 3rd, ... call of its
-// kind, until the conversation has no such call any more.
+// Whichever system call fails, at whatever point of a conversation: the conversation completes or ends with an error
+// within seconds, and every descriptor is closed exactly once. Each fault is tried at the 1st, 2nd, 3rd, ... call of
+// its kind, until a conversation has fewer calls of that kind.
 
 import TestSupport
 import Testing
@@ -13,7 +13,7 @@ import Testing
 
 extension SocketsSuite {
     @Suite struct FaultTests {
-        /// These are part of ordinary life: the conversation must not notice.
+        /// Faults that occur in normal operation: the conversation must complete as if they had not happened.
         static let harmless: [Fault] = [
             Fault(.receive, EINTR), Fault(.receive, EAGAIN), Fault(short: .receive),
             Fault(.send, EINTR), Fault(.send, EAGAIN), Fault(short: .send),
@@ -21,7 +21,7 @@ extension SocketsSuite {
             Fault(.socket, EINTR), Fault(.bind, EINTR), Fault(.listen, EINTR), Fault(.pollerAdd, EINTR),
             Fault(.openSpare, EMFILE),
         ]
-        /// These may end it, or keep it from starting.
+        /// Faults that may end a conversation or prevent it from starting.
         static let harmful: [Fault] = [
             Fault(.receive, ECONNRESET), Fault(.receive, ENOMEM), Fault(.send, EPIPE), Fault(.send, ECONNRESET),
             Fault(.send, ENOBUFS), Fault(.accept, EMFILE), Fault(.accept, ENFILE), Fault(.socket, EMFILE),
@@ -60,12 +60,13 @@ extension SocketsSuite {
             #expect(n > 1, "\(fault) was never reached")
         }
 
-        /// The ledger knows what came through `Syscalls`; here the kernel is asked. In a process of its own, because
-        /// other tests open descriptors beside this one.
+        /// Counts the descriptors in /proc, because the script records only the calls made through `Syscalls`.
+        /// The test runs in its own process, because tests that run at the same time open descriptors.
         @Test func `the process has as many descriptors after as before`() async {
             await #expect(processExitsWith: .success) {
                 let tests = FaultTests()
-                // What Dispatch and the runtime open once and keep.
+                // A first conversation, so that descriptors which Dispatch and the runtime open once and keep are
+                // already counted.
                 try? await tests.converse(FaultScript(Fault(.send, EPIPE), at: .max - 1), "without fault")
                 let before = openDescriptorCount()
                 for fault in FaultTests.harmless + FaultTests.harmful {
@@ -75,7 +76,8 @@ extension SocketsSuite {
             }
         }
 
-        /// A server and a client on the script; the client says three things, half-closes and reads to the end.
+        /// Runs a server and a client with the script. The client sends three messages, half-closes and reads to the
+        /// end.
         func converse(_ script: FaultScript, _ what: String) async throws(TransportError) {
             let loops = try makeLoops(script)
             var failure: TransportError?

@@ -1,4 +1,5 @@
-// Listening: limits, running out of descriptors, stale socket files, a port that is taken, many connections, turns.
+// Tests of listening: connection limits, exhausted descriptors, stale socket files, a port that is in use, many
+// connections, time slices.
 
 import Synchronization
 import TestSupport
@@ -57,7 +58,7 @@ extension SocketsSuite {
                 #expect(try await second.read(count: 99, until: .inSeconds(5)) == Array(reason.utf8))
                 second.close()
                 first.close()
-                // The place is free once the server has seen the close.
+                // The limit has room again once the server has seen the close.
                 let deadline = Deadline.inSeconds(5)
                 var admitted: Connection?
                 while admitted == nil && !deadline.hasPassed {
@@ -70,7 +71,7 @@ extension SocketsSuite {
             }
         }
 
-        /// Connected, and one byte went round.
+        /// Connects, sends one byte and reads it back.
         private func exchange(_ address: SocketAddress, _ loops: EventLoopGroup) async throws -> Connection {
             let client = try await Connection.connect(to: address, on: loops.next(), until: .inSeconds(5))
             do {
@@ -161,7 +162,7 @@ extension SocketsSuite {
             let loopback = try #require(try await Resolver.resolve(Self.anyPort, until: .inSeconds(5)).first)
             let opened = try Socket.listen(on: loopback, backlog: 8, sharesPort: false, .system)
             let port = try Socket.localEndpoint(opened, .system).port
-            // As another process would have it: blocking, and with a second descriptor.
+            // The socket as another process would hand it over: blocking, and open under a second descriptor.
             _ = fcntl(opened, F_SETFL, 0)
             for _ in 0..<2 {
                 let listening = try await ListenerGroup.listen(
@@ -171,7 +172,8 @@ extension SocketsSuite {
                 client.close()
                 #expect(await listening.drain(until: .inSeconds(5)) == 0)
             }
-            // Nobody serves: the kernel lets the client wait, and the next one has it.
+            // While no process accepts, the client waits in the kernel's backlog. The next listener on the socket
+            // serves it.
             let waiting = try await Connection.connect(to: .ip(host: "127.0.0.1", port: port), on: loops.next())
             try await waiting.write([7])
             let listening = try await ListenerGroup.listen(
@@ -278,7 +280,7 @@ extension SocketsSuite {
     }
 }
 
-/// Reads to the end, then says so.
+/// A handler that reads to the end of the stream, then sends one byte.
 private struct Sink: ConnectionHandler {
     func serve(_ connection: Connection) async {
         do {

@@ -1,4 +1,4 @@
-// The tasks of a loop: where their work runs, when one is used again, and when it ends.
+// Tests of the tasks of a loop: where their work runs, when a task is reused, and when it ends.
 
 import Synchronization
 import Testing
@@ -13,7 +13,8 @@ extension SocketsSuite {
             await loops.shutdown()
         }
 
-        /// Starts that many pieces of work, lets all of them run at once, and returns their tasks when all have ended.
+        /// Starts `count` pieces of work, waits until all of them run at the same time, and returns their tasks when
+        /// all work has ended.
         private func runTogether(_ count: Int, on loop: EventLoop) async -> [LoopTask] {
             let started = AsyncStream.makeStream(of: Void.self)
             let go = Latch()
@@ -32,7 +33,7 @@ extension SocketsSuite {
             go.reach()
             var ends = ended.stream.makeAsyncIterator()
             for _ in 0..<count { await ends.next() }
-            // The last one waits again after this round.
+            // After one more round of the loop, the last task waits for work again.
             await loop.run {}
             return tasks
         }
@@ -64,7 +65,7 @@ extension SocketsSuite {
                     await loop.run { _ = loop.start { [latch] in latch.reach() } }
                     await latch.wait()
                 }
-                // The task waits again after this round.
+                // After one more round of the loop, the task waits for work again.
                 await loop.run {}
                 #expect(content == nil)
             }
@@ -115,7 +116,7 @@ extension SocketsSuite {
             #expect(waiting != nil && working != nil)
             await loops.shutdown()
             go.reach()
-            // Both end on the loop's queue, after what is already there.
+            // Both tasks end on the loop's queue, after the jobs that are already in it.
             for _ in 0..<1000 where waiting != nil || working != nil { try await Task.sleep(for: .milliseconds(5)) }
             #expect(waiting == nil && working == nil)
         }

@@ -1,5 +1,5 @@
-// How a wait ends: bytes, deadline, cancellation, close, drain, the peer's end; and that the two directions of a
-// connection do not get in each other's way. Both ends are real sockets.
+// The ways in which a wait ends: bytes, deadline, cancellation, close, drain, the peer's end of stream. Also checks
+// that reads and writes of a connection do not disturb each other. Both ends are real sockets.
 
 import TestSupport
 import Testing
@@ -8,7 +8,7 @@ import Testing
 
 extension SocketsSuite {
     @Suite struct ReadinessWaiterTests {
-        /// Two connected ends, one on each of two loops.
+        /// Runs the body with both ends of a connection. The event loop group has two loops.
         private func withPair(
             _ body: (_ client: Connection, _ server: Connection, _ listening: ListenerGroup) async throws -> Void
         ) async throws {
@@ -112,7 +112,7 @@ extension SocketsSuite {
                 try await waiting(server)
                 let draining = Task { await listening.drain(until: .inMilliseconds(200)) }
                 await #expect(throws: TransportError.draining) { try await reading.value }
-                // What does not ask for it goes on until the deadline closes the connection.
+                // A read without `endsOnDrain` goes on until the drain's deadline closes the connection.
                 try await client.write([5])
                 #expect(try await server.read() == [5])
                 await #expect(throws: TransportError.closed) { try await server.read() }
@@ -131,7 +131,7 @@ extension SocketsSuite {
             await loops.shutdown()
         }
 
-        /// Returns when somebody waits to read.
+        /// Returns when a task waits to read from the connection.
         private func waiting(_ connection: Connection) async throws {
             let deadline = Deadline.inSeconds(5)
             while await !connection.loop.run({ connection.hasReader }) {

@@ -1,4 +1,4 @@
 import Testing
 
-/// One test at a time: several keep both processors busy, and others have deadlines.
+/// The tests that run one at a time: some keep both processors busy, and others have deadlines.
 @Suite(.serialized) enum SocketsSuite {}

@@ -1,4 +1,5 @@
-// The heap of timers against the plainest thing that could be right, a list that is searched; seeded.
+// Compares the heap of timers with the simplest correct implementation, a list that is searched. Uses seeded random
+// numbers.
 
 import Testing
 

@@ -1,5 +1,5 @@
-// The bytes of a log line, and that no content can break its format: RFC 8259 for JSON (checked with Foundation's
-// parser), one line without control characters for both formats, and the maximum length.
+// Tests the bytes of a log line, and that no content can break its format: RFC 8259 for JSON (checked with Foundation's
+// parser), one line without control characters in both formats, and the maximum length.
 
 import Foundation
 import Logging

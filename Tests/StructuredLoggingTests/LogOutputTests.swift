@@ -1,5 +1,5 @@
-// Log output consists of whole lines, never blocks if nothing reads it, and reports the number of dropped lines once
-// reading continues. Uses a real pipe, as under systemd or a container runtime.
+// Tests that log output consists of whole lines, never blocks when its reader stops, and reports the number of dropped
+// lines when reading continues. Uses a real pipe, as under systemd or a container runtime.
 
 import Foundation
 import Logging
@@ -8,12 +8,12 @@ import Testing
 @testable import StructuredLogging
 
 @Suite struct LogOutputTests {
-    /// A logger that writes to a pipe.
+    /// Returns a logger that writes to a pipe, and the pipe's reading end.
     func piped(_ format: LogFormat = .json, level: Logger.Level = .info) -> (logger: Logger, reader: FileHandle, Pipe) {
         let pipe = Pipe()
         let output = LogOutput(descriptor: pipe.fileHandleForWriting.fileDescriptor)
         let logger = Logger(label: "test") { label in
-            // Many lines of one message are what these tests are about.
+            // These tests write many lines of the same message, so those messages are not limited.
             LineLogHandler(
                 label: label, level: level, format: format, output: output,
                 repeats: RepeatLimiter(unlimited: ["line", "t"]), clock: { 0 })
@@ -45,7 +45,7 @@ import Testing
         let value = String(repeating: "v", count: 1000)
         let lines = 500  // about 500 KB into a pipe of 64 KiB
         for index in 0..<lines { logger.info("line", metadata: ["index": "\(index)", "v": "\(value)"]) }
-        // The test is that this line is reached, although nothing was read.
+        // Reaching this line is part of the test: the logger has not blocked, although nothing was read.
         let first = reader.availableData
         logger.info("after")
         try pipe.fileHandleForWriting.close()

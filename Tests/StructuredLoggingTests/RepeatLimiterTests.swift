@@ -1,5 +1,5 @@
-// A message is written a bounded number of times per second, the next line has the number of omitted ones, and the
-// table of messages is bounded.
+// Tests that a message is written a bounded number of times per second, that its next line has the number of omitted
+// lines, and that the table of messages is bounded.
 
 import Testing
 

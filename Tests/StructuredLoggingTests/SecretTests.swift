@@ -1,5 +1,5 @@
-// A secret is never printed by accident: every way in Swift to turn a value into text is tried, on the secret itself,
-// inside other values, and in log lines of both formats.
+// Tests that a secret is never printed by accident. All ways in Swift to turn a value into text are tried: on the
+// secret itself, inside other values, and in log lines of both formats.
 
 import Logging
 import Secrets

@@ -1,12 +1,12 @@
 package import Sockets
 
-/// Serves each connection of a listener with a task of its own, which runs on the connection's loop and waits for bytes.
-/// The connection is closed when it returns, if it was not before. The task is cancelled when the peer is gone or the
-/// connection was closed from elsewhere, but not when the peer has only ended its own side.
+/// A handler that serves each connection of a listener in a task of its own. The task runs on the connection's event
+/// loop and waits for bytes. When `serve` returns, the connection is closed if it is still open. The task is cancelled
+/// when the peer is gone or other code closes the connection, but not when the peer has only closed its sending side.
 package protocol ConnectionHandler: Sendable {
     func serve(_ connection: Connection) async
 
-    /// Called instead of `serve` for a connection over a limit.
+    /// Called instead of `serve` for a connection that exceeds a limit.
     func reject(_ connection: Connection, _ reason: RejectedConnection) async
 }
 

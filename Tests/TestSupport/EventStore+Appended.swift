@@ -1,7 +1,7 @@
 package import Engine
 
 extension EventStore {
-    /// `append` for a test that expects it to succeed: throws what failed.
+    /// Appends one event in a test that expects success. Throws the failure otherwise.
     package func appended(_ request: AppendRequest) async throws(StoreFailure) -> EventOutcome {
         let outcome = await append(request)
         if case .failed(let failure) = outcome { throw failure }

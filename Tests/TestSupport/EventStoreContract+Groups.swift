@@ -1,5 +1,5 @@
-// The clauses about several appends at once: a rejection affects no other, a batch is answered in order, and one
-// driver's appends take effect in the order of the calls.
+// The clauses about several appends at once. A rejected event affects no other event, a batch is answered in order, and
+// one driver's appends take effect in the order of the calls.
 
 import Engine
 import JourneyModel

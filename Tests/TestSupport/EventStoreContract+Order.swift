@@ -53,7 +53,7 @@ extension EventStoreContract {
         Clause("corrections of the phone's clock order events by the corrected time") { store in
             let driver = DriverID("clock-driver")
             let received = Moment.sample.advanced(bySeconds: 7200)
-            // Two hours ahead: what it says happened at +7200 happened at the sample moment.
+            // The phone's clock is two hours ahead: an event at +7200 s by this clock occurred at the sample moment.
             let ahead = EventSubmission.sample(
                 .enteredChargerIntentZone, key: "ahead", at: .sample.advanced(bySeconds: 7200),
                 sentAt: received.advanced(bySeconds: 7200))
@@ -72,7 +72,8 @@ extension EventStoreContract {
                 submission.timestamp = received.advanced(bySeconds: stamp)
                 return submission
             }
-            // Late by 20 minutes: moved by that, the zone would be entered after the dwell in it was complete.
+            // This event is 20 minutes late. If its time were corrected by 20 minutes, the driver would enter the zone
+            // only after the dwell in it was complete.
             let late = submission(.enteredChargerIntentZone, "late", at: -1200, stampedAt: -1200)
             let next = submission(.anchorDwellComplete, "next", at: -1000, stampedAt: 0)
             for (driver, events) in [("late-first", [late, next]), ("late-second", [next, late])] {
@@ -83,7 +84,8 @@ extension EventStoreContract {
                 }
                 try expect(last?.journey.state, .anchored, driver)
             }
-            // Two events of a clock two hours behind: the first one that is new is believed by the one before.
+            // The phone's clock is two hours behind. The earlier events confirm this, so that the third one is
+            // corrected.
             let driver = DriverID("clock-behind-driver")
             for (name, key, seconds) in [
                 (EventName.enteredChargerIntentZone, "a", 0), (.anchorDwellComplete, "b", 130),
@@ -113,10 +115,10 @@ extension EventStoreContract {
         },
     ]
 
-    /// The reference is the fold over the sorted events, not another store.
+    /// Compares the store with the fold over the sorted events, not with another store.
     private static func checkPermutations(seed: UInt64, _ store: any EventStore) async throws {
         var random = SeededRandom(seed: seed)
-        // After all of them, so that none counts as ahead of the server's clock.
+        // The events are received after all of them occurred, so that none counts as ahead of the server's clock.
         let received = Moment.sample.advanced(bySeconds: 7200)
         let events = SampleJourney.random(
             count: Int.random(in: 2...24, using: &random), prefix: "p\(seed)-", using: &random)
@@ -146,7 +148,8 @@ extension EventStoreContract {
 }
 
 extension EventSubmission {
-    /// Sessions are one driver's, so each delivery to a new driver needs its own.
+    /// Returns the event with another session id. A session belongs to one driver, so each delivery to a new driver
+    /// needs its own.
     fileprivate func withSession(suffix: String) -> EventSubmission {
         var other = self
         other.sessionID = sessionID.map { $0 + suffix }
@@ -155,7 +158,7 @@ extension EventSubmission {
 }
 
 extension OrderedEvent {
-    /// A sample event has no send time, hence no correction.
+    /// Creates the event of a sample submission, which has no send time and hence no correction.
     fileprivate init(sample submission: EventSubmission) {
         self.init(
             name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,

@@ -1,4 +1,4 @@
-// The clauses about keys: what is a repeat, what is a reused key, and to whom a key belongs (contract, section 3).
+// The clauses about idempotency keys: what is a repeat, what is a reused key, and whose a key is (contract, section 3).
 
 import Engine
 import JourneyModel

@@ -1,4 +1,4 @@
-// The clauses about sessions: a session_id belongs to one driver, and does not exist for any other (contract, section
+// The clauses about sessions. A session_id belongs to one driver and does not exist for any other (contract, section
 // 3).
 
 import Engine

@@ -1,17 +1,17 @@
-// What every `EventStore` has to do, as functions that exercise one through its port and nothing else. Expectations
-// come from the contract, sections 1 and 3, and from the doc comments of the port. A test target runs all of them:
+// The requirements on every `EventStore`, as functions that test a store only through this port. The expectations come
+// from the contract, sections 1 and 3, and from the doc comments of the port. A test target runs all of them:
 //
 //     @Test(arguments: EventStoreContract.all)
 //     func `keeps the contract`(_ clause: EventStoreContract.Clause) async throws {
 //         try await clause.check(store)
 //     }
 //
-// A clause uses drivers, keys and sessions of its own, so that all of them may run against one store.
+// Each clause uses its own drivers, keys and sessions, so that all clauses can run against one store.
 
 package import Engine
 import JourneyModel
 
-/// What a store did that it must not.
+/// The error of a store that breaks the contract.
 package struct ContractViolation: Error, CustomStringConvertible {
     package var description: String
 }
@@ -29,14 +29,14 @@ package enum EventStoreContract {
 
     package static let all: [Clause] = repeats + sessions + order + groups
 
-    /// Throws unless `found` is `expected`.
+    /// Throws a violation unless `found` equals `expected`.
     static func expect<Value: Equatable>(_ found: Value, _ expected: Value, _ what: String) throws {
         guard found == expected else {
             throw ContractViolation(description: "\(what): expected \(expected), found \(found)")
         }
     }
 
-    /// The event that a stored or replayed outcome carries.
+    /// Returns the event of a stored or replayed outcome. Throws a violation for any other outcome.
     static func event(_ outcome: EventOutcome, _ what: String) throws -> StoredEvent {
         switch outcome {
         case .stored(let event), .replayed(let event): return event

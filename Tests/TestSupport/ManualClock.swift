@@ -1,4 +1,4 @@
-// A clock that only a test moves.
+// A clock that moves only when a test advances it.
 
 package import JourneyModel
 import Synchronization
@@ -6,7 +6,7 @@ import Synchronization
 package final class ManualClock: Sendable {
     private let moment: Mutex<Moment>
 
-    /// Starts at 2026-11-16T20:00:00Z by default.
+    /// Creates a clock that starts at 2026-11-16T20:00:00Z by default.
     package init(at start: Moment = .sample) {
         moment = Mutex(start)
     }
@@ -23,6 +23,6 @@ package final class ManualClock: Sendable {
 }
 
 extension Moment {
-    /// 2026-11-16T20:00:00Z, the `now` of the scripted journeys.
+    /// 2026-11-16T20:00:00Z, the time called `now` in the scripted journeys.
     package static let sample = Moment(millisecondsSinceEpoch: 1_794_859_200_000)
 }

@@ -1,5 +1,5 @@
-// A simple `EventStore` in memory: every append sorts and folds all events of its driver again. It passes the contract
-// suite; another store that behaves differently is wrong.
+// A simple `EventStore` in memory. Every append sorts and folds all events of its driver again. The store passes the
+// clauses of the contract. Another store that behaves differently is wrong.
 
 package import Engine
 package import JourneyModel
@@ -13,7 +13,7 @@ package final class MemoryEventStore: EventStore {
     }
 
     fileprivate struct Driver {
-        /// In the order of arrival.
+        /// The events in the order of arrival.
         var events: [Stored] = []
         var clockMemory = ClockMemory()
         var journey = Journey()
@@ -34,7 +34,7 @@ package final class MemoryEventStore: EventStore {
 
     package init() {}
 
-    /// From now on every call fails so; nil ends it.
+    /// Lets every call fail with this failure from now on. Nil ends this.
     package func fail(with failure: StoreFailure?) {
         state.withLock { $0.failure = failure }
     }
@@ -108,7 +108,7 @@ package final class MemoryEventStore: EventStore {
 }
 
 extension MemoryEventStore.Driver {
-    /// The verdict on the new event at its place.
+    /// Stores the event in its place. Returns the verdict on it.
     fileprivate mutating func store(_ request: AppendRequest) -> Verdict {
         let submission = request.submission
         let clock = ClockCorrection(

@@ -1,12 +1,13 @@
-// The events of shipped phones' visits: every transition of the phone, with the previous state as evidence, in whole
-// seconds and without a sequence. The fold must find the same visits in any part of the events that proves the rest.
+// The events of visits as released phones send them: every transition of the phone, with the previous state as
+// evidence, in whole seconds and without a sequence. If some events are lost and the others prove them, the fold must
+// still find the same visits.
 
 package import JourneyModel
 
 package struct PhoneVisits: Sendable {
-    /// In the order in which things happened.
+    /// The events in the order in which they happened.
     package private(set) var events: [OrderedEvent] = []
-    /// Indexes in `events` of those that end a journey. Only these events show a visit.
+    /// Indices in `events` of the events that end a journey. Only these events show a visit.
     package private(set) var ends: [Int] = []
 
     private let start: Moment
@@ -20,14 +21,16 @@ package struct PhoneVisits: Sendable {
         self.start = start
         self.sessionPrefix = sessionPrefix
         for visit in 0..<Int.random(in: 1...3, using: &random) {
-            // Some clients go back to IDLE by themselves when a session is over, others say that they were at its end.
+            // When a session is over, some clients return to IDLE by themselves, and others give SESSION_ENDED as the
+            // previous state.
             if state == .sessionEnded, random.chance(1, in: 2) { state = .idle }
             play("\(sessionPrefix)\(visit)", &random)
         }
     }
 
-    /// Events that a later one proves: all but the ends, in which a visit has its outcome, and arrivals of which nothing
-    /// is heard before the grace deadline.
+    /// Indices of the events that a later event proves: all events except the ends, which show a visit's outcome, and
+    /// except arrivals that are followed only by the hard timeout. Nothing proves such an arrival before the grace
+    /// deadline.
     package var droppable: [Int] { events.indices.filter { !ends.contains($0) && !isProvenTooLate($0) } }
 
     private func isProvenTooLate(_ place: Int) -> Bool {
@@ -35,7 +38,8 @@ package struct PhoneVisits: Sendable {
     }
 
     private mutating func play(_ session: String, _ random: inout SeededRandom) {
-        // A second is enough for much, and little happens at the very moment of the end.
+        // In a third of the visits, most events share the second of the previous event. In the other visits, no event
+        // does.
         let gaps: [Int64] = random.chance(1, in: 3) ? [0, 0, 0, 1, 5] : [1, 5, 20, 60]
         seconds += 30
         var left = 20
@@ -65,7 +69,7 @@ package struct PhoneVisits: Sendable {
         }
     }
 
-    /// From the activation to one of the ends.
+    /// Adds the events from the activation to one of the ends.
     private mutating func drive(_ session: String, _ gaps: [Int64], _ random: inout SeededRandom) {
         add(.exclusiveActivatedByWeb, session, to: .sessionActive)
         let activated = seconds
@@ -109,13 +113,13 @@ package struct PhoneVisits: Sendable {
 }
 
 extension PhoneVisits {
-    /// What is left of them on the server: one or two events are lost for good, if any can be.
+    /// Returns the events that reach the server when one or two of the droppable events are lost for good.
     package func withLosses(_ random: inout SeededRandom) -> [OrderedEvent] {
         let lost = Set(droppable.shuffled(using: &random).prefix(Int.random(in: 1...2, using: &random)))
         return events.indices.filter { !lost.contains($0) }.map { events[$0] }
     }
 
-    /// For each visit how it ended, after all of `events`; nil for an end that was rejected.
+    /// Returns how each visit ended, after all of `ordered`. The element is nil for an end that was rejected.
     package static func outcomes(
         of visits: PhoneVisits, in ordered: [OrderedEvent]
     ) -> [Journey.Ending?] {

@@ -1,5 +1,5 @@
-// Random events for the property tests of the fold, in memory and on disk: a drive that mostly takes the next likely
-// step, sometimes any step, with many ties and near misses in time.
+// Random events for the property tests of the fold, in memory and on disk. A journey usually takes the next likely step
+// and sometimes any step. Many events have the same time or nearly the same time.
 
 import Foundation
 package import JourneyModel
@@ -20,11 +20,11 @@ package enum RandomJourney {
         .enteredMerchantZone: .inTransit, .visitVerifiedByWeb: .atMerchant, .gracePeriodExpired: .inTransit,
     ]
 
-    /// At most `countMax`, the keys `k` and a number, each session `sessionPrefix` and a number. Sorted by `<`, which is
-    /// the order of arrival for those that share a second.
+    /// Returns at most `countMax` events. A key is `k` and a number; a session id is `sessionPrefix` and a number. The
+    /// events are sorted by `<`, which is taken as the order of arrival for events of the same second.
     ///
-    /// - Parameter wholeSeconds: whether some journeys have times without a fraction; their order within a second depends
-    ///   on the order of arrival.
+    /// - Parameter wholeSeconds: whether some journeys have times without a fraction. The order of their events within
+    ///   one second depends on the order of arrival.
     package static func events(
         from start: Moment, countMax: Int = 40, sessionPrefix: String = "s", wholeSeconds: Bool = true,
         _ random: inout SeededRandom
@@ -59,9 +59,10 @@ package enum RandomJourney {
     }
 }
 
-/// How many random journeys a property test plays, and which.
+/// The number and the seeds of the random journeys of a property test.
 package enum PropertyRun {
-    /// As many as `variable` says, from `DWELL_PROPERTY_SEED` on, or from 1.
+    /// Returns the seeds. Their number is read from `variable`. The first seed is DWELL_PROPERTY_SEED, or 1 if that is
+    /// not set.
     package static func seeds(_ variable: String, unlessSet count: UInt64) -> Range<UInt64> {
         let first = number("DWELL_PROPERTY_SEED") ?? 1
         return first..<(first + (number(variable) ?? count))

@@ -4,8 +4,8 @@ package import Engine
 package import JourneyModel
 
 extension EventSubmission {
-    /// An event of a phone with a right clock. `key` is event_id and idempotency key unless `eventID` is given;
-    /// a session is there when `session` is, whether or not the event needs one.
+    /// Returns an event of a phone with a correct clock. `key` is the idempotency key, and also the event_id unless
+    /// `eventID` is given. The event has a session if `session` is given, whether or not it needs one.
     package static func sample(
         _ name: EventName, key: String, eventID: String? = nil, session: String? = nil, charger: String? = nil,
         merchant: String? = nil, at occurredAt: Moment = .sample, sentAt: Moment? = nil, sequence: Int64? = nil,
@@ -24,7 +24,8 @@ extension EventSubmission {
 }
 
 extension AppendRequest {
-    /// With the default settings, received at `receivedAt`, or an hour after the sample moment.
+    /// Returns a request with the default settings. It is received at `receivedAt`, by default an hour after the sample
+    /// moment.
     package static func sample(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment = .sample.advanced(bySeconds: 3600),
         settings: Settings = Settings(), requiresRegisteredSession: Bool = false
@@ -36,10 +37,10 @@ extension AppendRequest {
     }
 }
 
-/// Scripts of whole journeys.
+/// The events of whole journeys.
 package enum SampleJourney {
-    /// From IDLE to SESSION_ENDED, eight events half a minute apart, the first at `start`. Keys are `prefix` and a
-    /// number.
+    /// Returns eight events from IDLE to SESSION_ENDED, half a minute apart, the first at `start`. Keys are `prefix`
+    /// and a number.
     package static func whole(prefix: String, session: String, from start: Moment = .sample) -> [EventSubmission] {
         let names: [(EventName, hasSession: Bool)] = [
             (.chargerTargeted, false), (.enteredChargerIntentZone, false), (.anchorDwellComplete, false),
@@ -53,8 +54,9 @@ package enum SampleJourney {
         }
     }
 
-    /// `count` events that need not make sense: any name, two sessions, three chargers, times within
-    /// `spanSeconds` on whole seconds so that many tie, sequences here and there. Keys are `prefix` and a number.
+    /// Returns `count` events that need not make sense: any names, two sessions and three chargers. Their times lie
+    /// within `spanSeconds`, on whole seconds so that many are equal, and some have sequences. Keys are `prefix` and a
+    /// number.
     package static func random(
         count: Int, prefix: String, spanSeconds: Int = 5400, from start: Moment = .sample,
         using random: inout SeededRandom
@@ -72,7 +74,7 @@ package enum SampleJourney {
         }
     }
 
-    /// Three times of four one of the path that leads somewhere, so that random journeys get far.
+    /// Returns a name, in three of four cases one from the path of a visit, so that random journeys get far.
     private static func anyName(using random: inout SeededRandom) -> EventName {
         let path: [EventName] = [
             .enteredChargerIntentZone, .anchorDwellComplete, .exclusiveActivatedByWeb, .departedCharger,

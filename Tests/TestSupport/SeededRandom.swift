@@ -1,6 +1,6 @@
-// Reproducible random numbers: a test prints its seed when it fails.
+// Reproducible random numbers. A test prints its seed when it fails.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): any seed is good, 0 too.
+/// The SplitMix64 generator (Steele, Lea, Flood 2014). Every seed is good, including 0.
 package struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

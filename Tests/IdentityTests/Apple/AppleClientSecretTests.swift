@@ -1,4 +1,4 @@
-// The client secret as Apple documents it, and what is read from a token response.
+// Tests the client secret as Apple documents it, and the parsing of a token response.
 
 import Crypto
 import Foundation

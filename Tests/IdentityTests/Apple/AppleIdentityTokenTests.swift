@@ -1,5 +1,5 @@
-// Which identity tokens are accepted (contract, section 6), and that every known way to forge or misuse one is
-// rejected. Attacks have the names of RFC 8725, if it names them.
+// Tests which identity tokens are accepted (contract, section 6), and that every known way to forge or misuse one is
+// rejected. Attacks have the names of RFC 8725 where it names them.
 
 import Crypto
 import CryptoExtras
@@ -21,7 +21,7 @@ import Testing
         await appleRefusal(key.token(claims: try appleClaims(changes)))
     }
 
-    // MARK: What is right
+    // MARK: Valid tokens
 
     @Test func aGoodTokenIsAPerson() async throws {
         let claim = Array(SHA256.hash(data: Data(rawNonce.utf8))).map { String(format: "%02x", $0) }.joined()
@@ -95,7 +95,8 @@ import Testing
         #expect(await appleRefusal(token) == .refused(.malformed))
     }
 
-    /// RFC 8725, section 2.1: the public key as the secret of an HMAC, in every form in which somebody holds it.
+    /// RFC 8725 section 2.1: the attacker uses the public key as an HMAC secret, in each of the formats in which public
+    /// keys are distributed.
     @Test func keyConfusionHS256WithThePublicKey() async throws {
         let publicKey = key.key.publicKey
         let jwk = key.jwk()
@@ -170,7 +171,7 @@ import Testing
     @Test func everyChangedCharacterIsNoticed() async throws {
         let verifier = appleVerifier()
         let token = Array(key.token(claims: try appleClaims()).utf8)
-        // Another character of the alphabet at every fifth place and in the last ten.
+        // Changes the character at every fifth position and at each of the last ten, one at a time.
         for place in token.indices where place % 5 == 0 || place > token.count - 10 {
             var changed = token
             changed[place] = changed[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
@@ -256,7 +257,7 @@ import Testing
         #expect(await appleRefusal(empty, nonce: "") == .refused(.wrongNonce))
     }
 
-    // MARK: Form
+    // MARK: Malformed tokens
 
     @Test func tornAndDecoratedTokens() async throws {
         let verifier = appleVerifier()
@@ -277,8 +278,8 @@ import Testing
         }
     }
 
-    /// 256 bytes leave four unused bits in the last of 342 characters: another character there would be another spelling
-    /// of the same signature.
+    /// The last of the 342 characters of a 256-byte signature has four unused bits. Only zero bits are accepted there;
+    /// otherwise the same signature would have several encodings.
     @Test func aSignatureHasOneSpelling() async throws {
         let token = key.token(claims: try appleClaims())
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")

@@ -1,5 +1,5 @@
-// When Apple's key set is read: once, again when it is stale, and once a minute for unknown key ids; and that sign-ins
-// with known keys work while Apple is unavailable.
+// Tests when Apple's key set is fetched: once, again when it is stale, and once a minute for unknown key ids. Also
+// tests that sign-ins with known keys work while Apple is unavailable.
 
 import JourneyModel
 import TestSupport
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    /// Until that many fetches have begun.
+    /// Waits until `count` fetches have begun.
     private func fetches(_ count: Int) async {
         while source.fetchCount < count { await Task.yield() }
     }
@@ -75,7 +75,7 @@ import Testing
         await fetches(2)
     }
 
-    // MARK: Unknown names
+    // MARK: Unknown key ids
 
     @Test func aRotatedKeyIsFoundAtOnce() async {
         let keys = makeKeys()
@@ -87,7 +87,7 @@ import Testing
         clock.advance(bySeconds: 3600)
         _ = await refusal(keys, "key-2")
         await fetches(3)
-        // The fetch runs beside; a name that waits for it sees what it brought.
+        // The fetch runs in the background. A sign-in with an unknown key id waits for it and uses the fetched set.
         #expect(await refusal(keys, "unknown") == .refused(.unknownKey))
         #expect(await refusal(keys, "key-1") == .refused(.unknownKey))
     }
@@ -131,7 +131,7 @@ import Testing
         #expect(await refusal(keys, "key-2") == nil)
     }
 
-    // MARK: Apple away
+    // MARK: Apple unavailable
 
     @Test func withoutAnySetNobodyCanTell() async {
         source.goAway()

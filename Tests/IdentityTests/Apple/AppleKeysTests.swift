@@ -1,4 +1,4 @@
-// Which keys of a key set are used, and that all others are ignored.
+// Tests which keys of a key set are used, and that all others are ignored.
 
 import Foundation
 import Testing
@@ -33,7 +33,7 @@ import Testing
         #expect(AppleKeys.parse(keySet(odd + [key.jwk()]))?.keys.sorted() == ["key-1"])
     }
 
-    /// Whoever could add a key to the end of the set must not replace one.
+    /// An attacker who can append a key to the set must not be able to replace an earlier key of the same id.
     @Test func theFirstOfTwoKeysOfOneNameCounts() async throws {
         let set = keySet([key.jwk(), AppleKeyPairs.second.named("key-1").jwk()])
         let found = try #require(AppleKeys.parse(set)?["key-1"])

@@ -1,4 +1,4 @@
-// Which notifications of Apple's server are accepted, and what is read from one.
+// Tests which notifications of Apple's server are accepted, and the values read from them.
 
 import Foundation
 import Testing

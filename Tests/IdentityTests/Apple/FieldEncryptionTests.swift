@@ -1,4 +1,4 @@
-// An encrypted field can be decrypted only with its key and for its owner.
+// Tests that an encrypted field can be decrypted only with its key and for its owner.
 
 import Secrets
 import Testing

@@ -1,5 +1,5 @@
-// A scripted Apple: keys, a key set that is readable, slow or unavailable, and handmade tokens, so that an attacker's
-// tokens do not depend on the code under test.
+// A scripted Apple: keys, and a key set that is readable, slow or unavailable. Tokens are built by hand, so that an
+// attacker's tokens do not depend on the code under test.
 
 import Crypto
 import CryptoExtras
@@ -10,7 +10,7 @@ import TestSupport
 
 @testable import Identity
 
-/// Made once: a key costs a tenth of a second.
+/// RSA key pairs, generated once because each takes a tenth of a second.
 enum AppleKeyPairs {
     static let first = AppleKeyPair(name: "key-1")
     static let second = AppleKeyPair(name: "key-2")
@@ -52,7 +52,7 @@ struct AppleKeyPair: Sendable {
         return jwk
     }
 
-    /// A compact JWS of any header and claims.
+    /// Returns a compact JWS of any header and claims.
     func token(header: String? = nil, claims: String) -> String {
         let header = header ?? #"{"alg":"RS256","kid":"\#(name)"}"#
         let input = base64URL(Data(header.utf8)) + "." + base64URL(Data(claims.utf8))
@@ -67,7 +67,8 @@ func keySet(_ keys: [Any]) -> [UInt8] {
 let appleClientIDs = ["org.example.chargers", "org.example.chargers.watch"]
 let rawNonce = "a raw nonce"
 
-/// Of an identity token that is in order at `now`, as JSON; members are replaced or (nil) removed.
+/// Returns the claims of an identity token that is valid at `now`, as JSON. `changes` replaces members, or removes them
+/// if the value is nil.
 func appleClaims(_ changes: [String: (any Sendable)?] = [:]) throws -> String {
     var claims: [String: Any] = [
         "iss": "https://appleid.apple.com", "aud": "org.example.chargers", "sub": "001234.abc.0987", "iat": now - 5,
@@ -79,7 +80,7 @@ func appleClaims(_ changes: [String: (any Sendable)?] = [:]) throws -> String {
     return String(decoding: try JSONSerialization.data(withJSONObject: claims), as: UTF8.self)
 }
 
-/// A key set that counts how often it is read, and can be slow or away.
+/// A key set that counts its fetches, and can be slow or unavailable.
 final class ScriptedKeySet: AppleKeySetSource {
     private struct State {
         var answer: FetchedKeySet?
@@ -107,7 +108,7 @@ final class ScriptedKeySet: AppleKeySetSource {
 
     func goAway() { state.withLock { $0.answer = nil } }
 
-    /// Fetches wait from now on until `release`.
+    /// Makes all later fetches wait until `release`.
     func hold() { state.withLock { $0.isHeld = true } }
 
     func release() {
@@ -132,7 +133,7 @@ final class ScriptedKeySet: AppleKeySetSource {
     }
 }
 
-/// A verifier with those keys published, at the time `now`.
+/// Returns a verifier with these keys published. Its clock stays at `now`.
 func appleVerifier(_ keys: AppleKeyPair = AppleKeyPairs.first) -> AppleTokenVerifier {
     let source = ScriptedKeySet(keys)
     return AppleTokenVerifier(
@@ -140,7 +141,7 @@ func appleVerifier(_ keys: AppleKeyPair = AppleKeyPairs.first) -> AppleTokenVeri
         keys: AppleKeySet(source: source, clock: { Moment(millisecondsSinceEpoch: now * 1000) }))
 }
 
-/// The refusal that a sign-in ends in; nil when it is accepted.
+/// Returns the reason for which a sign-in is rejected, or nil if it is accepted.
 func appleRefusal(
     _ token: String, nonce: String = rawNonce, verifier: AppleTokenVerifier = appleVerifier(), at time: Int64 = now
 ) async -> AppleTokenRefusal? {

@@ -1,4 +1,5 @@
-// The phone's copy of the settings: fetched, confirmed by ETag, and never replaced by an unusable one.
+// Tests of the phone's copy of the settings: it is fetched, confirmed by ETag, and never replaced by an unusable
+// response.
 
 import JourneyClient
 import JourneyModel

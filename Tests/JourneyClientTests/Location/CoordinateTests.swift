@@ -1,4 +1,5 @@
-// Distances on the Earth against lengths that follow from its radius, and invalid coordinates.
+// Compares distances on the Earth with lengths that follow from its radius, and tests that invalid coordinates are
+// rejected.
 
 import JourneyClient
 import Testing

@@ -1,11 +1,12 @@
-// The dwell: 120 s inside 30 m of the charger, slower than 1.5 m/s, by fixes of 50 m or better (the default settings).
+// Tests of the dwell with the default settings: 120 s inside 30 m of the charger, slower than 1.5 m/s, counting only
+// fixes with an accuracy of 50 m or better.
 
 import JourneyClient
 import JourneyModel
 import Testing
 
 struct DwellDetectorTests {
-    /// The seconds of the fix that completed the dwell; nil when none did.
+    /// Returns the time, in seconds, of the fix that completed the dwell. Returns nil if no fix did.
     private func completion(
         _ fixes: [LocationFix], _ settings: Settings = Settings()
     ) -> Int64? {

@@ -1,5 +1,5 @@
-// The queue against scripted responses, by the rules of docs/client.md: which events are kept or dropped, when they
-// are sent again, and that their bytes do not change.
+// Tests of the queue with scripted responses, by the rules of docs/client.md: which events are kept or dropped, when
+// they are sent again, and that their bytes do not change.
 
 import JourneyClient
 import JourneyModel
@@ -72,7 +72,7 @@ struct EventQueueTests {
         #expect(bench.attempt(at: 13) == nil)
     }
 
-    // MARK: Done
+    // MARK: Events delivered or dropped
 
     @Test("2xx takes the event out and hands over what the server said, repeats included")
     func delivered() throws {
@@ -121,7 +121,7 @@ struct EventQueueTests {
         #expect(bench.queue.count == 0)
     }
 
-    // MARK: Again
+    // MARK: Retries
 
     @Test("429, 5xx, 408 and no answer keep the event, to be sent after 1, 2, 4 ... 60 s")
     func backoff() throws {
@@ -271,7 +271,7 @@ struct EventQueueTests {
         #expect(bench.attempt(at: 1) != nil)
     }
 
-    // MARK: In
+    // MARK: Adding events
 
     @Test("what the server would refuse does not get in, nor does an id twice")
     func refusedAtTheDoor() throws {

@@ -1,5 +1,5 @@
-// The file of the journal: appended records survive, torn and damaged lines do not affect others, and the file does
-// not grow without bound. Cutting the file at every byte simulates a crash.
+// Tests of the journal's file: appended records survive, truncated and damaged lines do not affect others, and the file
+// does not grow without bound. Truncating the file at every byte simulates a crash.
 
 import Foundation
 import JourneyClient
@@ -12,7 +12,7 @@ struct FileEventJournalTests {
         return QueuedEvent(eventID: id, body: Array(body.utf8), movesState: id != "quiet")
     }
 
-    /// Runs `body` with a path in a folder of its own, which is gone afterwards.
+    /// Runs `body` with a path in a new directory, which is removed afterwards.
     private func withPath(_ body: (String) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "journal-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

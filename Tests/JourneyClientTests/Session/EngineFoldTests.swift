@@ -1,6 +1,6 @@
-// The main promise of the library: folding the events that the engine sends, in the contract's order, gives after each
-// event the journey that the engine shows. Random drives with noise, gaps, misplaced commands, clock jumps, late
-// deliveries, and an app that is killed at any moment.
+// The main guarantee of the library: the fold of the events that the engine sends, in the order of the contract, gives
+// the journey that the engine shows, after each event. The tests play random drives with noise, gaps, misplaced
+// commands, clock jumps, late deliveries, and an app that is killed at any moment.
 
 import Foundation
 import JourneyClient
@@ -55,13 +55,14 @@ struct EngineFoldTests {
     }
 }
 
-/// Inputs at random, chosen so that drives get somewhere, and the fold of all that was sent.
+/// A drive of random inputs, chosen so that drives reach later states, and the fold of all sent events.
 private struct RandomDrive {
     var random: SeededRandom
     var phone: Phone
     private(set) var placed: [OrderedEvent] = []
     private(set) var folded = Journey()
-    /// The result of the last step, by the fold of the sent events and by the engine's outputs to the app.
+    /// The states entered in the last step: `taken` by the fold of the sent events, `announced` by the engine's outputs
+    /// to the app.
     private(set) var taken: [JourneyState] = []
     private(set) var announced: [JourneyState] = []
     private var seconds = 0.0
@@ -120,7 +121,7 @@ private struct RandomDrive {
     }
 
     private mutating func fix() -> LocationFix {
-        // Half of them at the charger, so that dwells happen.
+        // Half of the fixes are at the charger, so that dwells are completed.
         let spot = Bool.random(using: &random) ? 5 : pick(Self.spots)
         return Town.fix(
             east: spot + Double.random(in: -4...4, using: &random), accuracy: pick([4, 4, 8, 20, 49, 65, -1]),

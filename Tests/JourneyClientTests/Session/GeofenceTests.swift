@@ -1,5 +1,5 @@
-// Which geofences are watched in each state, and what a crossing means there. The operating system may report
-// crossings late, twice, and for places that are no longer watched.
+// Tests which geofences are watched in each state, and what a crossing means in it. The operating system may report
+// crossings late or twice, and for places that are no longer watched.
 
 import JourneyClient
 import JourneyModel

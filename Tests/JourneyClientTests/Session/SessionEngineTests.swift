@@ -1,4 +1,4 @@
-// The engine in every state with the inputs of a phone; it rejects what the contract's table rejects.
+// Tests the engine in every state with the inputs of a phone. The engine rejects what the contract's table rejects.
 
 import JourneyClient
 import JourneyModel
@@ -119,7 +119,7 @@ struct SessionEngineTests {
         #expect(phone.sent.last?.metadata == [JSONMember("reason", .string(String(repeating: "x", count: 128)))])
     }
 
-    // MARK: After the end
+    // MARK: After the end of a session
 
     @Test("who is still at the charger has to leave before arriving begins a new journey")
     func leaveBeforeArriving() {

@@ -1,5 +1,5 @@
-// A whole drive as a receiver reports it, second by second, with seeded noise, gaps and an app that is killed and
-// restarted: it always ends in the same state.
+// Tests a whole drive as a location receiver reports it, second by second, with seeded noise, gaps, and an app that is
+// killed and restarted. Every drive ends in the same state.
 
 import Foundation
 import JourneyClient
@@ -30,7 +30,8 @@ struct SimulatedRouteTests {
         #expect((1150...1300).contains(seconds), "seed \(seed): at the merchant after \(seconds) s")
     }
 
-    /// By car to the charger, 400 s of charging, on foot to the merchant: metres east of the charger.
+    /// Returns the position in metres east of the charger, and the speed: 200 s by car to the charger, 300 s of
+    /// charging, then on foot to the merchant.
     private static func position(at second: Double) -> (east: Double, speed: Double) {
         switch second {
         case ..<200: (-2000 + second * 10, 10)
@@ -40,7 +41,8 @@ struct SimulatedRouteTests {
         }
     }
 
-    /// Noise as wide as the accuracy says; every seventh fix hopeless; silence now and then; two restarts.
+    /// Reports a fix whose noise is as large as its accuracy. About one fix in seven is too inaccurate to use, with
+    /// even more noise. In 19 of every 100 seconds there is no fix, and the app restarts twice.
     private func report(
         _ position: (east: Double, speed: Double), at second: Double, to phone: inout Phone,
         _ random: inout SeededRandom

@@ -1,4 +1,4 @@
-// Fixes that arrive late, are in the future, or are unusable.
+// Tests of fixes that arrive late, are in the future, or are unusable.
 
 import JourneyClient
 import JourneyModel

@@ -1,4 +1,5 @@
-// The app is killed and restarted: deadlines passed, the phone moved, or the stored bytes are damaged.
+// Tests in which the app is killed and restarted: a deadline has passed, the phone has moved, or the stored bytes are
+// damaged.
 
 import JourneyClient
 import JourneyModel
@@ -122,7 +123,7 @@ struct RestoreTests {
         }
     }
 
-    // MARK: Bytes that are not what was written
+    // MARK: Damaged or foreign bytes
 
     @Test("what is no snapshot of this version is refused")
     func unreadable() {

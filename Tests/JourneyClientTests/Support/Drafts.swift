@@ -18,7 +18,7 @@ extension HTTPExchange.Outcome {
         .response(HTTPExchange.Response(status: status, fields: fields, body: Array(body.utf8)))
     }
 
-    /// The server's response to a stored event.
+    /// Returns the server's response to a stored event.
     static func stored(_ eventID: String) -> HTTPExchange.Outcome {
         .response(HTTPExchange.Response(status: 200, body: EventAnswer.stored(eventID).encoded()))
     }
@@ -44,8 +44,8 @@ extension EventAnswer {
     }
 }
 
-/// A queue, the least randomness there is, and a server that answers by script. A class, because the macros of
-/// Swift Testing call nothing that mutates a value.
+/// A queue with a scripted server and the smallest possible random numbers. It is a class, because the macros of Swift
+/// Testing cannot call a method that mutates a value.
 final class QueueBench {
     var queue: EventQueue<MemoryEventJournal>
     var random = ConstantRandom(bits: 1)
@@ -63,7 +63,7 @@ final class QueueBench {
         queue.nextAttempt(at: .at(seconds), accessToken: token)
     }
 
-    /// One attempt and what came of it; nil when there was none to make.
+    /// Makes one attempt, reports the outcome and returns the queue's outputs. Returns nil if there is nothing to send.
     func exchange(_ outcome: HTTPExchange.Outcome, at seconds: Double) -> [QueueOutput]? {
         guard let attempt = attempt(at: seconds) else { return nil }
         return report(outcome, of: attempt, at: seconds)

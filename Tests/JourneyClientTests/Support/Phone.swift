@@ -1,4 +1,4 @@
-// A minimal app around the engine: records the engine's outputs, and has a clock in seconds.
+// A minimal app around the engine. It records the engine's outputs; its clock counts in seconds.
 
 import JourneyClient
 import JourneyModel
@@ -9,7 +9,7 @@ struct Phone {
     var transitions: [EngineOutput.Transition] = []
     var timers: [EngineTimer: Moment] = [:]
     var geofences: [Geofence] = []
-    /// Of the last input.
+    /// The engine's outputs for the last input.
     var outputs: [EngineOutput] = []
 
     init(_ settings: Settings = Settings()) {
@@ -27,7 +27,7 @@ struct Phone {
         take(.fixes([Town.fix(east: east, accuracy: accuracy, speed: speed, at: seconds)]), at: seconds)
     }
 
-    /// The app is killed at its last snapshot and started again.
+    /// Kills the app and restarts it from its last snapshot.
     mutating func restart(at seconds: Double, fix: LocationFix? = nil) throws {
         let stored = try Snapshot(decoding: engine.snapshot.encoded())
         timers = [:]
@@ -52,10 +52,10 @@ struct Phone {
     }
 }
 
-// MARK: Ready-made journeys, each on from the one before
+// MARK: Prepared journeys. Each one continues the one before.
 
 extension Phone {
-    /// NEAR_CHARGER at 0 s.
+    /// Returns a phone that entered NEAR_CHARGER at 0 s.
     static func nearCharger(_ settings: Settings = Settings()) -> Phone {
         var phone = Phone(settings)
         phone.take(.targeted(Town.charger), at: 0)
@@ -63,7 +63,7 @@ extension Phone {
         return phone
     }
 
-    /// ANCHORED at 130 s.
+    /// Returns a phone that entered ANCHORED at 130 s.
     static func anchored(_ settings: Settings = Settings()) -> Phone {
         var phone = nearCharger(settings)
         phone.fix(east: 5, at: 10)
@@ -71,21 +71,21 @@ extension Phone {
         return phone
     }
 
-    /// SESSION_ACTIVE at 200 s: the hard deadline is at 3800 s.
+    /// Returns a phone that entered SESSION_ACTIVE at 200 s. The hard deadline is at 3800 s.
     static func active(_ settings: Settings = Settings()) -> Phone {
         var phone = anchored(settings)
         phone.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: 200)
         return phone
     }
 
-    /// IN_TRANSIT at 300 s: the grace deadline is at 1200 s.
+    /// Returns a phone that entered IN_TRANSIT at 300 s. The grace deadline is at 1200 s.
     static func inTransit(_ settings: Settings = Settings()) -> Phone {
         var phone = active(settings)
         phone.fix(east: 100, at: 300)
         return phone
     }
 
-    /// AT_MERCHANT at 500 s.
+    /// Returns a phone that entered AT_MERCHANT at 500 s.
     static func atMerchant(_ settings: Settings = Settings()) -> Phone {
         var phone = inTransit(settings)
         phone.fix(east: 1000, at: 500)

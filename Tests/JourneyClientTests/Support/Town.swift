@@ -5,7 +5,7 @@ import JourneyClient
 import JourneyModel
 
 extension Moment {
-    /// Seconds after an arbitrary start; fractions to the millisecond.
+    /// Returns the moment this many seconds after an arbitrary start, rounded to milliseconds.
     static func at(_ seconds: Double) -> Moment {
         Moment(millisecondsSinceEpoch: 1_795_000_000_000 + Int64((seconds * 1000).rounded()))
     }

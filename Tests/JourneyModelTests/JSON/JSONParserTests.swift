@@ -1,5 +1,5 @@
-// The JSON parser, in the order of RFC 8259: what is valid, what is not, what is valid but rejected, the position of
-// errors, and that no mutated or malicious input makes it crash, hang or guess.
+// The JSON parser, in the order of RFC 8259: texts that are valid, invalid, or valid but rejected, and the positions of
+// errors. No mutated or malicious input makes the parser crash, hang or guess.
 
 import JourneyModel
 import TestSupport
@@ -163,7 +163,7 @@ struct JSONParserTests {
         ]
         for text in texts {
             let bytes = Array(text.utf8)
-            // Quadratic work on a megabyte would take minutes.
+            // If the work grew with the square of the size, a megabyte would take minutes.
             #expect(try clock.measure { _ = try JSONValue.parse(bytes) } < .seconds(10))
         }
     }

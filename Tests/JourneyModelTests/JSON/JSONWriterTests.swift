@@ -1,4 +1,4 @@
-// Compact JSON: correct commas, every escape of RFC 8259, section 7, and no unnecessary escapes.
+// Compact JSON has the necessary commas and every escape that RFC 8259, section 7, requires, and no other escapes.
 
 import JourneyModel
 import Testing

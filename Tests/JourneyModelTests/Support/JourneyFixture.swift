@@ -2,7 +2,7 @@ import Foundation
 import JourneyModel
 import Testing
 
-/// One of the scripted journeys in Tests/Fixtures/journeys; the README there says what the members mean.
+/// A scripted journey of Tests/Fixtures/journeys. The README in that directory explains the members.
 struct JourneyFixture: CustomTestStringConvertible, Sendable {
     struct Event: Sendable {
         var driver: String
@@ -18,7 +18,7 @@ struct JourneyFixture: CustomTestStringConvertible, Sendable {
     var hardTimeoutSeconds: Int
     var events: [Event]
     var final: [String: String]
-    /// Why each session ended, for the sessions that the file lists.
+    /// The reason for the end of each session that the file lists.
     var sessions: [String: String]
     var serverEvents: [[String: String]]
     var deliveries: [[Int]]

@@ -1,19 +1,19 @@
 import JourneyModel
 
-/// One driver's stored events as a store keeps them, in memory: each with its verdict and the journey after it.
-/// A late event refolds from the point before it and stops where nothing changes any more; a deadline that
-/// passes is stored as an expiry, by the fold or by the worker. The model against which the real store is built.
+/// One driver's stored events in memory, as a store keeps them: each with its verdict and the journey after it. A late
+/// event starts a refold at its place, which stops where nothing changes any more. A deadline that passes is stored as
+/// an expiry, by the fold or by the expiry worker. This is the model for the real store.
 struct JourneyLog {
     struct Point {
         var event: OrderedEvent
         var verdict: Verdict
         var journey: Journey
-        /// Ascending in the order of arrival.
+        /// The event's number in the order of arrival.
         var arrival = 0
     }
 
     private(set) var points: [Point] = []
-    /// Points folded, to see that a refold stops early.
+    /// The number of points folded so far. It shows whether a refold stops early.
     private(set) var foldedPoints = 0
 
     /// The journey after the last event.
@@ -21,7 +21,7 @@ struct JourneyLog {
 
     private var arrivals = 0
 
-    /// Stores the event, unless its key is there already.
+    /// Stores the event, unless an event with its idempotency key is stored already.
     mutating func append(_ event: OrderedEvent) {
         if points.contains(where: { $0.event.origin == .client && $0.event.idempotencyKey == event.idempotencyKey }) {
             return
@@ -33,7 +33,7 @@ struct JourneyLog {
         refold(from: index)
     }
 
-    /// The worker's turn: stores the expiries that are due.
+    /// Stores the expiries that are due, as the expiry worker does.
     mutating func expire(before now: Moment) {
         var journey = journey
         while let deadline = journey.takeDeadline(before: now) {

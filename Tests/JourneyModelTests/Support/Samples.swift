@@ -1,7 +1,7 @@
 import JourneyModel
 
 extension Moment {
-    /// Seconds after an arbitrary start; fractions to the millisecond.
+    /// Returns the moment `seconds` after an arbitrary start, rounded to milliseconds.
     static func at(_ seconds: Double) -> Moment {
         Moment(millisecondsSinceEpoch: 1_795_000_000_000 + Int64((seconds * 1000).rounded()))
     }
@@ -21,5 +21,5 @@ extension OrderedEvent {
     }
 }
 
-/// All names that the contract lists, and one that it does not.
+/// All names that the contract lists, and a diagnostic name that it does not list.
 let allNames = EventName.listed + [.diagnostic("teleport_detected")]

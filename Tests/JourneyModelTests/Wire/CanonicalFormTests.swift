@@ -1,4 +1,5 @@
-// Which events are the same under one key, and which are not (contract, section 3, "A repeat is a repeat").
+// Tests of the canonical form, which decides whether an event with a used idempotency key is a repeat (contract,
+// section 3, "A repeat is a repeat").
 
 import JourneyModel
 import Testing
@@ -37,7 +38,7 @@ struct CanonicalFormTests {
         try EventDecodingTests.decode(changes, headers: EventHeaders())
     }
 
-    /// With a member of each kind, so that none can be left out of a form unnoticed.
+    /// The members of an event, at least one of each kind, so that a member missing from the canonical form is noticed.
     private static let whole: [String: String?] = [
         "session_id": "\"s\"", "charger_id": "\"c\"", "merchant_id": "\"m\"", "source": "\"web\"", "sequence": "7",
         "app_state": "\"background\"", "schema_version": "\"1.2\"", "metadata": #"{"b":1,"a":{"d":2,"c":3}}"#,

@@ -1,4 +1,4 @@
-// Compares the decoder, which reads an event in one pass, with the plain one, on generated bodies.
+// Compares the real decoder, which reads an event in one pass, with the plain decoder, on generated bodies.
 
 import JourneyModel
 import TestSupport
@@ -32,7 +32,7 @@ struct DecodingDifferenceTests {
             expectSame(decoded, plain, body)
             if case .success = decoded { accepted += 1 }
         }
-        // Of both kinds enough: a generator that makes only bad ones would prove little.
+        // Both valid and invalid bodies are frequent. A generator that makes only invalid bodies would prove little.
         #expect((50...450).contains(accepted), "\(accepted) of 500 accepted")
     }
 
@@ -45,7 +45,8 @@ struct DecodingDifferenceTests {
                 let alone = Decoded { () throws(BodyRefusal) in
                     try PlainDecoding.decode(body, route: .native, headers: EventHeaders())
                 }
-                // What is no JSON at all ends the whole batch, and deeper by two levels is another depth.
+                // A body that is not JSON, or is nested too deeply, would fail the whole batch and is left out. In a
+                // batch, the values of an event are nested two levels deeper.
                 if case .failure(.malformedJSON) = alone { return nil }
                 return (body, alone)
             }
@@ -56,7 +57,7 @@ struct DecodingDifferenceTests {
         }
     }
 
-    /// To the byte, which `==` on Strings would not see.
+    /// Compares the two results, and their texts byte by byte: `==` treats canonically equivalent Strings as equal.
     private func expectSame(_ decoded: Decoded, _ plain: Decoded, _ body: [UInt8]) {
         #expect(decoded == plain, "\(String(decoding: body, as: UTF8.self))")
         guard case .success(let one) = decoded, case .success(let other) = plain else { return }

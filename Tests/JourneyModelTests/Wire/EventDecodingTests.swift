@@ -1,11 +1,11 @@
-// Decoding one event (contract, section 3): the table of fields, the defaults, and all errors at once with their
-// pointers.
+// The decoding of one event (contract, section 3): the table of fields and the defaults. All errors are reported at
+// once, each with its pointer.
 
 import JourneyModel
 import Testing
 
 struct EventDecodingTests {
-    /// A valid pre-session event; `changes` replaces members, nil removes one.
+    /// Returns the body of a valid pre-session event. `changes` replaces members; nil removes a member.
     static func body(_ changes: [String: String?] = [:]) -> [UInt8] {
         var members: [String: String?] = [
             "event_id": #""e1""#, "event": #""chargerTargeted""#, "occurred_at": #""2026-11-20T08:02:10Z""#,

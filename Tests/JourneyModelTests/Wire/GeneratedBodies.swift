@@ -1,5 +1,5 @@
-// Generated bodies of events, valid and invalid: members missing, duplicated or wrong, in any order and notation, with
-// unknown members and changed bytes.
+// Generated bodies of events, valid and invalid. Members are missing, duplicated or wrong, and appear in any order and
+// notation. Unknown members are added, and bytes are changed.
 
 import TestSupport
 
@@ -27,7 +27,7 @@ struct GeneratedBodies {
         return body
     }
 
-    /// In front of a value and behind it.
+    /// Returns the white space before or after a value. It is usually empty.
     mutating func space() -> String {
         random.chance(1, in: 30) ? [" ", "\n", "\t\r", "  "].randomPick(&random) : ""
     }
@@ -121,7 +121,7 @@ struct GeneratedBodies {
         return text
     }
 
-    /// Now and then a letter is written as an escape.
+    /// Returns the name, sometimes with its first letter written as an escape.
     private mutating func escaped(_ name: String) -> String {
         guard random.chance(1, in: 40), name.utf8.first == UInt8(ascii: "e") else { return name }
         return "\\u0065" + name.dropFirst()

@@ -1,4 +1,4 @@
-// The canonical form from Strings, for PlainDecoding.
+// The canonical form, made from Strings, for PlainDecoding.
 
 import JourneyModel
 
@@ -50,7 +50,8 @@ private func quoted(_ text: String) -> String {
     return "\"\(quoted)\""
 }
 
-/// Digit by digit: those without zeros at their ends, and the power of ten that they count.
+/// Reads the text digit by digit. Returns the digits without zeros at either end, `e`, and the power of ten by which
+/// the digits are multiplied.
 private func canonicalNumber(_ text: String) -> String {
     var digits: [UInt8] = []
     var (exponent, isNegative, isFraction) = (0, false, false)

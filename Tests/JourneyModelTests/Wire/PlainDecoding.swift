@@ -1,4 +1,4 @@
-// A second, plain decoder of an event: parses the whole body as a JSONValue, looks up each member by name, and makes
+// A second, plain decoder of events. It parses the whole body as a JSONValue, looks up each member by name, and makes
 // the canonical form from Strings. The decoder in Sources must give the same result.
 
 @testable import JourneyModel
@@ -53,7 +53,7 @@ private struct PlainEventReader {
 
     // MARK: Names and keys
 
-    /// `1.0`; a newer minor version only adds members, which pass.
+    /// Returns the schema version, by default 1.0. A newer minor version only adds members, so it is accepted.
     private mutating func schemaVersion() -> String {
         let version = members.text("schema_version", "must be 1.0 or another version 1") { version in
             let minor = version.utf8.dropFirst(2)
@@ -63,12 +63,13 @@ private struct PlainEventReader {
         return version ?? "1.0"
     }
 
-    /// event_id and the idempotency key stand in for each other; the header may carry the key too.
+    /// Returns event_id and the idempotency key. If one is absent, the other replaces it. The key may also be in the
+    /// header.
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let rule = "must be 1 to 128 printable ASCII characters"
         let eventID = members.text("event_id", rule, where: Self.isKey)
         let inBody = members.text("idempotency_key", rule, where: Self.isKey)
-        // Quotes may be notation of the header or part of the key: the key in the body decides, if there is one.
+        // Quotes may be notation of the header or part of the key. If the body has a key, that key decides.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -90,7 +91,7 @@ private struct PlainEventReader {
         (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
     }
 
-    /// Clients that follow draft-ietf-httpapi-idempotency-key-header put the key in quotes.
+    /// Removes the quotes that clients put around the key if they follow draft-ietf-httpapi-idempotency-key-header.
     private static func unquoted(_ header: String) -> String {
         let isQuoted = header.utf8.count > 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
         return isQuoted ? String(header.dropFirst().dropLast()) : header
@@ -132,7 +133,8 @@ private struct PlainEventReader {
         return (moment, text)
     }
 
-    /// Set per attempt in the header; `timestamp` is when the event was first put in the queue's request.
+    /// Returns the times of X-Sent-At, which is set for each attempt, and of `timestamp`, which is the event's first
+    /// attempt.
     private mutating func sendTimes() -> (sentAt: Moment?, timestamp: Moment?) {
         let timestamp = moment("timestamp", isRequired: route != .native)?.moment
         guard let header = headers.sentAt else { return (nil, timestamp) }
@@ -145,12 +147,13 @@ private struct PlainEventReader {
         return (sentAt, timestamp)
     }
 
-    /// The text is stored as sent, so its fraction may not go on for kilobytes.
+    /// Returns the time in a text of at most 64 bytes. The text is stored as sent, so its fraction must not be
+    /// kilobytes long.
     private static func moment(of text: String) -> Moment? {
         text.utf8.count <= 64 ? RFC3339.moment(from: text) : nil
     }
 
-    // MARK: The rest
+    // MARK: Other members
 
     private mutating func source() -> String {
         let source = members.text("source") ?? "ios_native"

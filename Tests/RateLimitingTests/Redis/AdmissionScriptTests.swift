@@ -1,5 +1,5 @@
-// Compares the script in a real Redis with the window of the process, call by call: verdict, remaining and reset must
-// be equal. The process uses the time that Redis reports.
+// Compares the script in a real Redis with the window in the process, call by call: verdict, remaining charges and
+// reset time must be equal. The process uses the time that Redis reports.
 
 import JourneyModel
 import Sockets
@@ -13,7 +13,7 @@ extension WithRedis {
     struct AdmissionScriptTests {
         private let limits = RateLimits(sessionEvents: 4, preSessionEvents: 2, windowSeconds: 1)
 
-        /// Redis's own clock: real time passes.
+        /// The script uses Redis's own clock, so real time passes.
         @Test func randomTraceOnRedisClockAgreesWithTheProcess() async throws {
             try await compare(calls: 400, source: AdmissionScript.source) { random in
                 if Int.random(in: 0..<3, using: &random) == 0 {
@@ -23,7 +23,8 @@ extension WithRedis {
             }
         }
 
-        /// A clock set by hand, so that charges leave and come in the same millisecond thousands of times.
+        /// The script uses a manual clock, so that charges expire and are added in the same millisecond thousands of
+        /// times.
         @Test func randomTraceOnASetClockAgreesWithTheProcess() async throws {
             let source = AdmissionScript.source.split(separator: "redis.call('TIME')").joined(
                 separator: "{tonumber(ARGV[5]), tonumber(ARGV[6])}")
@@ -44,7 +45,7 @@ extension WithRedis {
                 let window = LocalRateLimiter(limits: limits, clock: { clock.withLock { $0 } })
                 let client = try await ScriptClient(server, source)
                 var verdicts: Set<AdmissionDecision.Verdict> = []
-                // So that both begin at the same time.
+                // The process's clock starts at the time of the first decision in Redis.
                 let first = try #require(await client.ask(claim("first", of: "eve"), limits, extra: time(&random)))
                 clock.withLock { $0 = first.decidedAt }
                 for call in 0..<calls {
@@ -70,7 +71,7 @@ extension WithRedis {
             AdmissionClaim(
                 driver: DriverID(Bool.random(using: &random) ? "ann" : "b}ob"),
                 limitClass: Int.random(in: 0..<3, using: &random) == 0 ? .preSessionEvents : .sessionEvents,
-                // Some come again while their charge is in the window.
+                // The small range of keys makes some keys repeat while their charge is in the window.
                 idempotencyKey: "key \(Int.random(in: 0...(Bool.random(using: &random) ? 4 : 200), using: &random))")
         }
 
@@ -93,12 +94,13 @@ extension WithRedis {
             try await RedisServer.with(loops: 1) { server in
                 let client = try await ScriptClient(server, AdmissionScript.source)
                 let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
-                // Of 4 a second: the last one is dated 26 quarters of a second ahead, many windows.
+                // The limit is 4 a second. Each of the 26 charges over the limit is dated a quarter of a second after
+                // the one before: the last one expires many windows from now.
                 try await client.charge(claim, times: 30, limits)
                 let refused = try #require(await client.ask(claim, limits, extra: []))
                 #expect(refused.decision.verdict == .refused)
                 #expect((6500...7500).contains(refused.decision.quota.resetMilliseconds))
-                // An event that is paid for afterwards does not shorten the debt.
+                // Charging an event after it was stored does not shorten the time until the driver is admitted again.
                 try await client.forceCharge(claim, limits)
                 let key = RedisKeys.window(of: claim)
                 guard case .integer(let left) = try await server.command("PTTL", key) else {
@@ -111,7 +113,7 @@ extension WithRedis {
             }
         }
 
-        /// A failover to a machine whose clock is behind by more than a window.
+        /// After a failover to a machine whose clock is behind by more than a window, the charges are in the future.
         @Test func chargesFromTheFarFutureAreForgotten() async throws {
             try await RedisServer.with(loops: 1) { server in
                 let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
@@ -128,7 +130,7 @@ extension WithRedis {
     }
 }
 
-/// Asks the script over one plain connection, one call at a time.
+/// A client that calls the script over one plain connection, one call at a time.
 private final class ScriptClient {
     private let connection: Connection
     private let source: String
@@ -170,6 +172,6 @@ private final class ScriptClient {
     func close() { connection.close() }
 }
 
-/// The tests with a server of their own run one after another: each of them is about time.
+/// The tests that start a Redis server run one after another, because each of them measures time.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct WithRedis {}

@@ -1,4 +1,4 @@
-// The circuit breaker as a state machine: each test is a sequence of times and outcomes.
+// Tests the circuit breaker as a state machine: each test is a sequence of times and outcomes.
 
 import RateLimiting
 import Testing

@@ -1,4 +1,4 @@
-// A proxy between the code under test and a real Redis that can stall, truncate, replace or delay replies. Commands
+// A proxy between the code under test and a real Redis. It can stall, truncate, replace or delay replies. Commands
 // always reach Redis; only the replies to the client are changed.
 
 import Sockets
@@ -10,11 +10,11 @@ import TestSupport
 final class FaultyProxy: ConnectionHandler, Sendable {
     enum Fault: Hashable, Sendable {
         case none
-        /// Swallows replies and keeps the connection.
+        /// Discards replies and keeps the connection open.
         case stall
-        /// Forwards this many bytes of the next reply, then closes.
+        /// Forwards this many bytes of the next reply, then closes the connection.
         case cut(afterBytes: Int)
-        /// These bytes in the place of the next reply.
+        /// Sends these bytes instead of the next reply.
         case answer(String)
         case delay(milliseconds: Int)
     }
@@ -45,7 +45,7 @@ final class FaultyProxy: ConnectionHandler, Sendable {
         get throws { try RedisEndpoint(parsing: "unix://\(path)") }
     }
 
-    /// For every reply from now on, of every connection.
+    /// The fault that applies to all later replies of every connection.
     var fault: Fault {
         get { current.withLock { $0 } }
         set { current.withLock { $0 = newValue } }

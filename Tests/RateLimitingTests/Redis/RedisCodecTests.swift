@@ -1,4 +1,5 @@
-// Commands to bytes and bytes to replies (RESP2): whole, cut at every byte, and damaged.
+// Tests the encoding of commands and the decoding of replies (RESP2). Replies arrive whole, split at every byte, or
+// damaged.
 
 import JourneyModel
 import TestSupport
@@ -53,8 +54,8 @@ struct RedisCodecTests {
         #expect(throws: RedisProtocolError.self) { for _ in 0..<10 { _ = try feed(reader, piece[...]) } }
     }
 
-    /// Bytes exchanged, left out and doubled, and the whole cut anywhere: read or refused, and every object of it freed.
-    /// The last of that needs the address sanitizer to be seen.
+    /// Replaces, removes or doubles bytes of the stream and splits it at random: each result is read or rejected, and
+    /// all memory is freed. Only the address sanitizer can detect memory that is not freed.
     @Test func mutatedStreamIsReadOrRefused() throws {
         var random = SeededRandom(seed: 7)
         for _ in 0..<20_000 {
@@ -77,7 +78,8 @@ struct RedisCodecTests {
         }
     }
 
-    /// Half a reply at the end: freed with the reader. What it shows needs the address sanitizer to be seen.
+    /// The stream ends inside a reply. The incomplete reply is freed with the reader; only the address sanitizer can
+    /// detect that it is not.
     @Test func unfinishedReplyIsFreed() throws {
         _ = try feed(RedisReplyReader(), Array("*3\r\n:1\r\n*2\r\n$1\r\na\r\n".utf8)[...])
     }
@@ -104,21 +106,21 @@ struct RedisCodecTests {
             .array([.integer(0), .integer(-1)] + good.dropFirst(2)),
             .array([.integer(0), .integer(59), .integer(-1), .integer(0), .integer(7)]),
             .array([.integer(0), .integer(59), .integer(11_000_000), .integer(0), .integer(7)]),
-            // To the call before.
+            // A reply with the call number 6, which belongs to the call before.
             .array(good.dropLast() + [.integer(6)]),
         ] as [RedisReply]) func whatTheScriptCannotHaveAnsweredIsRefused(reply: RedisReply)
     {
         #expect(AdmissionScript.answer(reply, to: 7, .sessionEvents, RateLimits()) == nil)
     }
 
-    /// A cluster hashes what is between the first "{" and the first "}" after it, if that is not empty.
+    /// A Redis cluster hashes the text between the first "{" and the next "}", if that text is not empty.
     @Test(arguments: ["ann", "}{", "{a}", "a}b", "ü", " ", "%"]) func keysOfADriverShareOneSlot(driver: String) {
         let keys = RateLimitClass.allCases.flatMap { limitClass in
             let claim = AdmissionClaim(driver: DriverID(driver), limitClass: limitClass, idempotencyKey: "k}{1")
             return [RedisKeys.window(of: claim), RedisKeys.stored(claim)]
         }
         let tags = Set(keys.map { $0.drop { $0 != "{" }.dropFirst().prefix { $0 != "}" } })
-        // A window per class, and the stored key, which has none.
+        // One window key per class, and one key for stored idempotency keys, which all classes share.
         #expect(Set(keys).count == RateLimitClass.allCases.count + 1)
         #expect(tags.count == 1)
         #expect(tags.first?.isEmpty == false)

@@ -1,4 +1,4 @@
-// Valid and invalid values of `REDIS_URL`, and that no message about one contains a password.
+// Tests valid and invalid values of `REDIS_URL`, and that no message about one contains a password.
 
 import RateLimiting
 import Sockets

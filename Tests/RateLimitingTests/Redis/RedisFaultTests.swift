@@ -11,11 +11,11 @@ import Testing
 
 extension WithRedis {
     struct RedisFaultTests {
-        /// How long the machine may take beyond the timeout before a test says that a request has waited: what waits
-        /// for a reply that never comes waits for ever.
+        /// The time that a slow machine may need in addition to the timeout before the test fails. A request that waits
+        /// for a reply that never comes exceeds any such bound.
         private static let slackMilliseconds = 2000
 
-        /// Runs the body with an admission whose replies come through a proxy.
+        /// Runs the body with a rate limiter whose replies come through a proxy.
         private func withProxy(
             _ limits: RateLimits = RateLimits(), timeoutMilliseconds: Int = 50,
             _ body: (FaultyProxy, RedisRateLimiter) async throws -> Void
@@ -31,7 +31,7 @@ extension WithRedis {
             }
         }
 
-        /// The fault, a call during it, and the way back.
+        /// Checks three decisions: before the fault, during the fault, and after it.
         private func expectRightAnswer(during fault: FaultyProxy.Fault) async throws {
             try await withProxy(RateLimits(sessionEvents: 3)) { proxy, admission in
                 #expect(await admission.admit(claim("a")).quota.remaining == 2)
@@ -65,13 +65,13 @@ extension WithRedis {
             "-BUSY Redis is busy running a script\r\n", "-MISCONF Redis is configured to save RDB snapshots\r\n",
             "-NOSCRIPT No matching script.\r\n", "*5\r\n:7\r\n:59\r\n:60000\r\n:1\r\n:1\r\n",
             "*5\r\n:0\r\n:-1\r\n:1\r\n:1\r\n:1\r\n",
-            // The right answer, and one too many.
+            // The correct reply, followed by one reply too many.
             "*5\r\n:0\r\n:1\r\n:60000\r\n:1\r\n:1\r\n+OK\r\n",
-            // A good answer, to the call before.
+            // A valid reply that belongs to the call before.
             "*5\r\n:1\r\n:2\r\n:60000\r\n:1\r\n:0\r\n",
         ]) func otherReplies(text: String) async throws { try await expectRightAnswer(during: .answer(text)) }
 
-        /// Replies for one driver arrive after the deadline, while other drivers are checked over new connections.
+        /// Replies for some drivers arrive after the deadline, while another driver is checked over new connections.
         @Test func lateRepliesReachNobody() async throws {
             try await withProxy(RateLimits(sessionEvents: 1000)) { proxy, admission in
                 var sent = 0
@@ -83,8 +83,8 @@ extension WithRedis {
                     }
                     for task in late { #expect(await task.value.quota.remaining == 999 - round) }
                     proxy.fault = .none
-                    // At first while the connections are made again, then until Redis decided ten times: on a busy
-                    // machine a prompt reply may be late too.
+                    // Ten calls while the connections may still be down. Then at least ten more, until Redis has made
+                    // ten decisions: on a busy machine, replies that the proxy does not delay may be late too.
                     let before = admission.status.decisionsByRedis
                     for number in 0..<100 {
                         if number >= 10 { #expect(await servesAgain(admission)) }
@@ -104,8 +104,8 @@ extension WithRedis {
             await eventually { admission.status.connections == 2 && admission.status.breaker == .closed }
         }
 
-        /// Faults come and go at random while many drivers are counted. Whatever path a decision took, its verdict
-        /// and its figure must be those of a limiter that nothing ever happened to.
+        /// Random faults occur while many drivers send events. Whether Redis or the process makes a decision, its
+        /// verdict and its remaining count must be those of a limiter without any fault.
         @Test func figuresStayRightThroughRandomFaults() async throws {
             let seed = UInt64.random(in: .min ... .max)
             let faults: [FaultyProxy.Fault] = [

@@ -31,7 +31,8 @@ extension WithRedis {
                         #expect(decision.verdict == .admitted)
                         #expect(decision.quota.remaining == 4)
                     }
-                    // One timeout per connection; if each call waited it would be ten seconds.
+                    // Each connection costs one timeout. If each of the 200 calls waited 50 ms, the calls would take
+                    // ten seconds.
                     #expect(ContinuousClock.now - begin < .milliseconds(5000))
                     #expect(await admission.admit(claim("b")).quota.remaining == 3)
                     #expect(await eventually { admission.status.breaker != .closed })
@@ -52,7 +53,7 @@ extension WithRedis {
                     try await withAdmission(server, proxy.endpoint, Self.limits, timeoutMilliseconds: 20_000) {
                         admission in
                         proxy.fault = .stall
-                        // More than the breaker would take.
+                        // As failures, so many calls would open the circuit breaker.
                         let waiting = (0..<8).map { number in
                             Task { await admission.admit(claim("k\(number)", of: "gone \(number)")) }
                         }
@@ -145,7 +146,7 @@ extension WithRedis {
             }
         }
 
-        /// A key of another type under our name: the driver is counted in the process.
+        /// A key of the limiter holds a value of another type. The process then decides for that driver.
         @Test func foreignValueUnderOurKeyIsNoWrongAnswer() async throws {
             try await RedisServer.with { server in
                 try await withAdmission(server, nil, Self.limits) { admission in

@@ -1,4 +1,4 @@
-// The order of calls and replies on one connection, without a connection.
+// Tests the order of calls and replies of one connection, without a socket.
 
 import Sockets
 import Testing
@@ -15,7 +15,7 @@ struct RedisPipelineTests {
         return commands
     }
 
-    /// Starts a call and returns when its commands are in.
+    /// Starts a call and returns once the pipeline has its commands.
     private func begin(_ count: Int, until deadline: Deadline = .never) async -> Task<[RedisReply]?, Never> {
         let call = Task { [pipeline, commands] in await pipeline.call(commands(count), until: deadline) }
         #expect(await pipeline.nextBytes() == commands(count).bytes)

@@ -1,4 +1,5 @@
-// Decisions through a real Redis, and their effect in Redis. `RedisFaultTests` and `RedisOutageTests` test failures.
+// Tests decisions through a real Redis, and their effect in Redis. `RedisFaultTests` and `RedisOutageTests` test
+// failures.
 
 import JourneyModel
 import Logging
@@ -11,7 +12,7 @@ func claim(_ key: String, of driver: String = "ann", _ limitClass: RateLimitClas
     AdmissionClaim(driver: DriverID(driver), limitClass: limitClass, idempotencyKey: key)
 }
 
-/// An admission of its own with its connections up, for the time of the body.
+/// Runs the body with a new rate limiter whose Redis connections are established.
 func withAdmission<Answer>(
     _ server: RedisServer, _ endpoint: RedisEndpoint? = nil, _ limits: RateLimits = RateLimits(),
     timeoutMilliseconds: Int = 2000, _ body: (RedisRateLimiter) async throws -> Answer
@@ -53,14 +54,15 @@ extension WithRedis {
             }
         }
 
-        /// Half of the commands, and what would be a day of keys in Redis's memory.
+        /// A new event's idempotency key is not stored in Redis. Storing it would double the number of commands, and
+        /// the keys of a whole day would stay in Redis's memory.
         @Test func keyOfANewEventCostsRedisNothingBesideItsCharge() async throws {
             try await RedisServer.with { server in
                 try await withAdmission(server) { admission in
                     #expect(await admission.admit(claim("a")).verdict == .admitted)
                     admission.recordStored(claim("a"), isRepeat: false)
                     #expect(await admission.admit(claim("a")).verdict == .known)
-                    // Its charge has left the window: this process knows.
+                    // The charge is no longer in Redis's window. This process still knows the key.
                     try await server.command("DEL", RedisKeys.window(of: claim("a")))
                     #expect(await admission.admit(claim("a")).verdict == .known)
                     #expect(admission.status.decisionsCorrected == 1)
@@ -113,7 +115,7 @@ extension WithRedis {
                     endpoint: try server.endpoint, timeoutMilliseconds: 2000,
                     fallback: LocalRateLimiter(limits: RateLimits()), loops: server.loops,
                     logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-                // Not connected yet.
+                // The limiter is not connected yet.
                 await admission.forget(DriverID("ann"))
                 #expect(await count(keys, server) == Int64(keys.count))
                 let running = Task { await admission.run() }
@@ -206,7 +208,7 @@ extension WithRedis {
             }
         }
 
-        /// NOSCRIPT: the decision is made by EVAL in the same call.
+        /// After NOSCRIPT, the same call makes the decision with EVAL.
         @Test func flushedScriptIsBroughtAlong() async throws {
             try await RedisServer.with { server in
                 try await withAdmission(server, nil, RateLimits(sessionEvents: 10)) { admission in

@@ -1,5 +1,5 @@
-// A real redis-server for one test, on a Unix socket in its own directory, and a client that shares only the codec
-// with the code under test.
+// A real redis-server for one test, on a Unix socket in its own directory, and a client that shares only the codec with
+// the code under test.
 
 import Foundation
 import Sockets
@@ -25,7 +25,7 @@ final class RedisServer: Sendable {
 
     struct DidNotStart: Error {}
 
-    /// Runs the body beside a started server, which is gone afterwards.
+    /// Runs the body with a running server, which is stopped and removed afterwards.
     static func with<Answer>(
         _ arguments: [String] = [], loops count: Int = 2, _ body: (RedisServer) async throws -> Answer
     ) async throws -> Answer {
@@ -61,7 +61,7 @@ final class RedisServer: Sendable {
         guard await eventually({ await self.answersPing() }) else { throw DidNotStart() }
     }
 
-    /// A reply that a password is required also counts.
+    /// Returns whether the server responds. A reply that a password is required also counts.
     private func answersPing() async -> Bool {
         switch try? await command("PING") {
         case .status("PONG"): true
@@ -78,7 +78,7 @@ final class RedisServer: Sendable {
         }
     }
 
-    /// SIGSTOP hangs it, SIGCONT lets it go on.
+    /// Sends a signal to the server. SIGSTOP makes it hang, SIGCONT lets it continue.
     func signal(_ number: Int32) {
         process.withLock { process in
             if let process, process.isRunning { kill(process.processIdentifier, number) }
@@ -110,7 +110,7 @@ final class RedisServer: Sendable {
     }
 }
 
-/// True as soon as the condition holds; false when it does not within ten seconds.
+/// Returns true as soon as the condition holds, or false if it does not hold within ten seconds.
 func eventually(_ condition: () async -> Bool) async -> Bool {
     let deadline = Deadline.inSeconds(10)
     while !deadline.hasPassed {

@@ -28,7 +28,7 @@ struct AccountFixture {
     let phones = DeliveredCodes()
     let exchange: ScriptedExchange
 
-    /// Opens the database in the folder, which another one may have left, or have open.
+    /// Opens the database in the folder. Another fixture may have created it, and may still have it open.
     init(
         in folder: ScratchFolder? = nil, database: String = "db", limits: CodeSendLimits = CodeSendLimits(),
         exchange: ScriptedExchange = ScriptedExchange(), secret: String = "a secret of the tests, 32 bytes or more",
@@ -58,7 +58,7 @@ struct AccountFixture {
 
     func close() async { await store.close() }
 
-    // MARK: Short ways
+    // MARK: Shortcuts
 
     func signInWithApple(
         _ subject: String = "001.apple", nonce: String = UUID().uuidString, token: String? = nil, code: String? = nil,
@@ -88,7 +88,7 @@ struct AccountFixture {
         }
     }
 
-    /// `action outcome reason`, the oldest first.
+    /// Returns the audit's lines as `action outcome reason`, the oldest first.
     func audit() async throws -> [String] {
         try await store.read { db in
             try String.fetchAll(
@@ -102,7 +102,7 @@ struct AccountFixture {
 }
 
 extension AppleIdentity {
-    /// `token` nil: one of its own for each nonce.
+    /// Returns an identity. If `token` is nil, each nonce has its own token.
     static func sample(
         _ subject: String, nonce: String, token: String? = nil, email: String? = nil, isVerified: Bool = true
     ) -> AppleIdentity {
@@ -121,7 +121,7 @@ extension RequestOrigin {
     }
 }
 
-/// Keeps what would be sent to phones.
+/// A code delivery that keeps the codes instead of sending them to phones.
 final class DeliveredCodes: CodeDelivery {
     private let codes = Mutex<[(phone: String, code: String)]>([])
 
@@ -140,7 +140,7 @@ final class ScriptedExchange: AppleCodeExchange {
     private let outcome: AppleCodeExchangeOutcome
     private let meanwhile: @Sendable () async -> Void
 
-    /// `meanwhile` runs during the request to Apple.
+    /// Creates an exchange that runs `meanwhile` during the request to Apple.
     init(
         _ outcome: AppleCodeExchangeOutcome = .sealed(Array("sealed apple refresh token".utf8)),
         meanwhile: @escaping @Sendable () async -> Void = {}

@@ -1,5 +1,5 @@
-// One random journey of the property test of the store: its events, when each is delivered, and the result of the fold
-// in order. The seed determines all of it.
+// One random journey of the store's property tests: its events, the deliveries of each event, and the result of the
+// fold in order. The seed determines all of them.
 
 import Engine
 import JourneyModel
@@ -8,7 +8,7 @@ import TestSupport
 @testable import SQLiteStore
 
 struct DeliveredJourney: Sendable, CustomStringConvertible {
-    /// All journeys begin within the first third of it, and few go on after its end.
+    /// The period of all journeys, in seconds. They begin within its first third, and few continue after its end.
     static let spanSeconds = 30_000
 
     struct Point: Hashable, Sendable {
@@ -20,9 +20,9 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
     }
 
     let seed: UInt64
-    /// Sorted.
+    /// The events, in the fold's order.
     let events: [OrderedEvent]
-    /// For each turn, the places in `events` that are delivered in it, one after the other.
+    /// For each turn, the indices in `events` of the events to deliver, in the order of delivery.
     let turns: [[Int]]
 
     var driver: DriverID { DriverID("driver-\(seed)") }
@@ -36,7 +36,7 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
         let events = RandomJourney.events(from: start, countMax: 24, sessionPrefix: "s\(seed)-", &random)
         self.events = events
 
-        // In order, with one late here and there, or anyhow.
+        // The deliveries are in order, in order except for some late events, or in any order.
         let delayMax = [0, 0, 3, 100].randomPick(&random)
         let deliveries = events.indices.flatMap { random.chance(1, in: 4) ? [$0, $0] : [$0] }
             .map { (event: $0, place: $0 + Int.random(in: 0...delayMax, using: &random)) }
@@ -47,7 +47,8 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
         self.turns = turns
     }
 
-    /// `receivedAt`: later than every event, so that none is held to be ahead of the server's clock.
+    /// Returns the request for one event. By default `receivedAt` is later than every event, so that the store
+    /// considers no event to be ahead of the server's clock.
     func request(
         _ index: Int, receivedAt: Moment = .sample.advanced(bySeconds: 10 * spanSeconds)
     ) -> AppendRequest {
@@ -70,11 +71,11 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
     // MARK: The fold in order
 
     struct Expected {
-        /// Clients' events and the expiries that end something, in order.
+        /// The clients' events and the expiries that end something, in order.
         var points: [Point] = []
-        /// After the last client's event.
+        /// The journey after the last client event.
         var last = Journey()
-        /// After all deadlines.
+        /// The journey after all deadlines have passed.
         var end = Journey()
     }
 
@@ -83,7 +84,7 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
         return Self.expected(of: turns.joined().filter { delivered.insert($0).inserted }.map { events[$0] })
     }
 
-    /// - Parameter arrived: in the order of arrival.
+    /// - Parameter arrived: the events in the order of arrival.
     static func expected(of arrived: [OrderedEvent]) -> Expected {
         let events = Fold.inOrder(arrived)
         var expected = Expected()

@@ -43,7 +43,7 @@ final class RestartedDatabase {
         try folder.copyDatabase("\(path)", to: "\(path + 1)")
         path += 1
         try open()
-        // Only now, so that nothing it does while closing is in the copy.
+        // Close the crashed store only after the copy, so that the copy contains nothing that closing writes.
         await crashed.close()
         folder.removeDatabase("\(path - 1)")
     }

@@ -1,4 +1,4 @@
-/// A response of another kind than the test expects.
+/// The error of a test that gets another kind of response than it expects.
 struct Unexpected: Error {
     var description: String
 }
