@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-// The state of the layer. `file->pMethods` points to its first member.
+// The state of the layer. `file->pMethods` points to `methods`, the first member.
 struct stepped {
     sqlite3_io_methods methods;
     const sqlite3_io_methods *below;
@@ -43,8 +43,8 @@ static int stepped_write(sqlite3_file *file, const void *bytes, int count, sqlit
     return SQLITE_OK;
 }
 
-// Performs SQLite's own sync at the end of a checkpoint. The next write therefore begins the first step of another
-// checkpoint.
+// Performs the sync that SQLite itself requests at the end of a checkpoint. The next write therefore begins the first
+// step of another checkpoint.
 static int stepped_sync(sqlite3_file *file, int flags) {
     struct stepped *stepped = stepped_of(file);
     stepped->written = 0;

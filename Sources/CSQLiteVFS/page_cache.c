@@ -23,7 +23,7 @@ static atomic_ullong truncations;
 
 struct cache {
     sqlite3_pcache *below;
-    // An upper bound of the page numbers in the cache. It ignores the number of the lock-byte page.
+    // An upper bound of the page numbers in the cache, not counting the number of the lock-byte page.
     unsigned highest;
     unsigned lock_byte_page;
 };

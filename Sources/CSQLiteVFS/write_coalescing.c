@@ -2,10 +2,10 @@
 // to the WAL in two calls, one for the frame's header and one for its page (wal.c, walWriteOneFrame). After the last
 // frame it syncs. This layer holds the frames back and joins them into one write, in the same order.
 //
-// Why SQLite and other connections cannot observe the difference:
+// SQLite and other connections cannot observe the difference, for these reasons:
 //
-// - A sync first writes the held frames. With synchronous=FULL, every commit syncs before other connections can see the
-//   commit. So everything that they may read is in the file and on the disk.
+// - A sync first writes the held frames. With synchronous=FULL, every commit syncs before other connections can see
+//   the commit. So everything that other connections may read is in the file and on the disk.
 // - A commit without that sync is published by the header of the WAL index, of which the shared memory has two copies.
 //   SQLite calls a barrier between writing one copy and the other (walIndexWriteHdr), and readers wait until both
 //   copies are equal. The barrier also writes the held frames.
@@ -19,9 +19,10 @@
 // transaction back.
 //
 // A sync takes twice as long when the file has grown since the last sync, because the file system must then also write
-// its own journal, with all other entries of that journal. So the file grows by many frames of zeros at a time. SQLite
-// treats a frame of zeros as invalid (https://www.sqlite.org/walformat.html), as it does the old frames in a WAL that
-// was reset. Zeros are written only past the end of the file, and only under the WAL's write lock.
+// its own journal, with all other entries of that journal. To make such syncs rare, this layer extends the file by
+// many frames of zeros at a time. SQLite treats a frame of zeros as invalid (https://www.sqlite.org/walformat.html),
+// as it does the old frames in a WAL that was reset. Zeros are written only past the end of the file, and only under
+// the WAL's write lock.
 
 #include "CSQLiteVFS.h"
 
@@ -40,7 +41,7 @@ enum { WRITE_LOCK = 0 };
 
 struct database;
 
-// The layer of the WAL. The `file->pMethods` of the WAL points to its first member.
+// The layer over the WAL. `pMethods` of the WAL's `sqlite3_file` points to `methods`, the first member.
 struct write_ahead_log {
     sqlite3_io_methods methods;
     const sqlite3_io_methods *below;
@@ -49,15 +50,15 @@ struct write_ahead_log {
     // The error of a failed write in a call that cannot return an error. Later writes return this error.
     int failure;
     // The length of the file, as this connection last determined it. If extending the file failed, the value is larger
-    // than the file.
+    // than the actual length.
     sqlite3_int64 end;
     sqlite3_int64 place;
     int held;
     unsigned char bytes[HELD_MAX];
 };
 
-// The layer of the database file, whose methods include those of the shared memory. Its `file->pMethods` points to the
-// first member.
+// The layer over the database file. SQLite's methods for that file include those for the shared memory. `pMethods` of
+// the database's `sqlite3_file` points to `methods`, the first member.
 struct database {
     sqlite3_io_methods methods;
     const sqlite3_io_methods *below;
@@ -67,8 +68,8 @@ struct database {
 static struct write_ahead_log *log_of(sqlite3_file *file) { return (struct write_ahead_log *)file->pMethods; }
 static struct database *database_of(sqlite3_file *file) { return (struct database *)file->pMethods; }
 
-// Extends the file with zeros. Ignores a failure: the frames are already written, and the file is merely shorter than
-// intended.
+// Extends the file with zeros. Ignores a failure, because the frames are already written, and the file is merely
+// shorter than intended.
 static void grow(struct write_ahead_log *log, sqlite3_int64 written) {
     static const unsigned char zeros[HELD_MAX];
     sqlite3_int64 place = 0;
@@ -157,7 +158,8 @@ static int log_close(sqlite3_file *file) {
 static int database_lock(sqlite3_file *file, int place, int count, int flags) {
     struct database *database = database_of(file);
     const int gives_up = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
-    // A failure is ignored, because other connections never see these frames.
+    // A failure is ignored, because the frames that are still held here are not committed, and other connections never
+    // see them.
     if (database->log && place == WRITE_LOCK && (flags & gives_up) == gives_up) (void)write_held(database->log);
     return database->below->xShmLock(file, place, count, flags);
 }

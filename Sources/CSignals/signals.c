@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
-// A pipe into which the signal handler writes one byte for each received signal: the reading end, then the writing end.
-// Both are -1 while signals are not caught.
+// A pipe into which the signal handler writes one byte for each received signal. The first descriptor is the reading
+// end, the second the writing end. Both descriptors are -1 while signals are not caught.
 static int channel[2] = {-1, -1};
 
 // The signal handler. Calls only write(2), which is async-signal-safe (signal-safety(7)). A signal would be lost only
-// if the pipe were full, with 65,536 unread signals; the thread that reads the pipe does nothing else.
+// if the pipe were full, with 65,536 unread signals. The pipe does not fill up, because the thread that reads it does
+// nothing else.
 static void note(int number) {
     int saved = errno;
     unsigned char byte = (unsigned char)number;
@@ -50,23 +51,23 @@ int dwell_next_signal(void) {
     unsigned char byte = 0;
     while (read(channel[0], &byte, 1) != 1) {
         if (errno == EINTR) continue;
-        // Without the pipe, signals have their default action, and there is nothing to wait for.
+        // Without the pipe, signals have their default action and none arrives here, so wait forever.
         pause();
     }
     return byte;
 }
 
-// Catches the signals before main() only in `dwell serve`. The test binary also contains this file, and a signal must
-// still terminate it.
+// Catches the signals before main() only in `dwell serve`. The test binary also contains this file, but a signal must
+// still terminate the tests.
 #if defined(__GLIBC__)
 static void hold_if_serving(int argc, char **argv, char **environment) {
     (void)environment;
     if (argc > 1 && strcmp(argv[1], "serve") == 0) dwell_hold_signals();
 }
 
-// Makes the dynamic linker call the function with main's arguments, before the initializers of the libraries, which
-// take tens of milliseconds on a busy machine (System V ABI, "Initialization and Termination Functions"). On other
-// platforms, main() is the first to call dwell_hold_signals.
+// Makes the dynamic linker call hold_if_serving with main's arguments, before it runs the initializers of the
+// libraries (System V ABI, "Initialization and Termination Functions"). Those initializers take tens of milliseconds
+// on a busy machine. On other platforms, main() is the first to call dwell_hold_signals.
 __attribute__((section(".preinit_array"), used)) static void (*const hold_early)(int, char **, char **) =
     hold_if_serving;
 #endif

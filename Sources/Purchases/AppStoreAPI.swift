@@ -6,7 +6,8 @@ package import JourneyModel
 package enum AppStoreAPIFailure: Error, Hashable, Sendable {
     /// None of the configured apps has this transaction, in any environment.
     case notFound
-    /// Apple is unreachable or too slow, or limits the number of requests. `reason` is one word for the log.
+    /// Apple is unreachable, responds too slowly, or rejects the request because of its rate limit. `reason` is one
+    /// word for the log.
     case unavailable(retryAfterSeconds: Int, reason: String)
 }
 
@@ -19,8 +20,8 @@ package protocol AppStoreAPI: Sendable {
     func notifications(_ request: NotificationHistoryRequest) async throws(AppStoreAPIFailure)
         -> NotificationHistoryPage
 
-    /// Tells Apple that the product was delivered, and that the customer consented to this report. Throws `notFound`
-    /// when Apple rejects the report.
+    /// Sends Apple the consumption report of `request`. The report says that the product was delivered, and that the
+    /// customer consented to sending the report. Throws `notFound` if Apple rejects the report.
     func sendConsumption(of request: ConsumptionRequest) async throws(AppStoreAPIFailure)
 }
 
@@ -29,7 +30,7 @@ package struct NotificationHistoryRequest: Hashable, Sendable {
     package var bundleID: String
     package var from: Moment
     package var to: Moment
-    /// Whether Apple returns only the notifications that it could not deliver to this server.
+    /// Whether Apple is to return only the notifications that it could not deliver to this server.
     package var onlyFailures: Bool
     /// The `nextPageToken` of the previous page; nil for the first page.
     package var pageToken: String?

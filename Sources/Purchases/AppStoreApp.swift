@@ -2,8 +2,8 @@
 package struct AppStoreApp: Hashable, Sendable {
     /// The bundle id as in Xcode, for example `com.example.dwell`. It is compared byte for byte.
     package var bundleID: String
-    /// The app's Apple ID in App Store Connect. Apple sends it as `appAppleId`, only in production notifications. If it
-    /// is nil, all production notifications are rejected.
+    /// The app's Apple ID in App Store Connect. Only production notifications contain this id, as `appAppleId`. If the
+    /// property is nil, all production notifications for this app are rejected.
     package var appleID: Int64?
 
     package init(bundleID: String, appleID: Int64?) {
@@ -12,13 +12,15 @@ package struct AppStoreApp: Hashable, Sendable {
     }
 }
 
-/// Where a purchase was made, in Apple's spelling (`environment` of every payload).
+/// The App Store environment in which a purchase was made. The raw values are those of `environment` in Apple's
+/// payloads.
 package enum AppStoreEnvironment: String, Hashable, Sendable, CaseIterable {
     case production = "Production"
-    /// Sandbox accounts, TestFlight, and App Review, which uses the production server. Sandbox purchases are accepted,
-    /// and counted separately.
+    /// Purchases by sandbox accounts and through TestFlight. App Review tests against our production server, so
+    /// sandbox purchases are accepted there too. They are counted separately.
     case sandbox = "Sandbox"
-    /// StoreKit testing in Xcode. Xcode generates the certificate that signs, so the signature cannot be verified.
+    /// StoreKit testing in Xcode. Xcode generates the signing certificate itself, so this server cannot verify the
+    /// signature.
     case xcode = "Xcode"
     case localTesting = "LocalTesting"
 

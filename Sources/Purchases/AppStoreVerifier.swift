@@ -1,11 +1,12 @@
-// Verifies App Store data signed by Apple. The checks are, in this order: form, algorithm, certificates, signature,
-// app, environment, claims. This file does not depend on HTTP, or on the driver who made the purchase.
+// Verifies App Store data signed by Apple. The checks are made in this order: form, algorithm, certificates,
+// signature, app, environment, claims. This file does not depend on HTTP, or on the driver who made the purchase.
 
 package import JourneyModel
 
 package struct AppStoreVerifier: Sendable {
-    /// Maximum seconds by which `signedDate` may be ahead of this server's clock. The fact with the latest `signedDate`
-    /// wins. Without this limit, a fact dated far in the future would override all other facts until that date.
+    /// Maximum seconds by which `signedDate` may be ahead of this server's clock. Of all facts about one transaction,
+    /// the fact with the latest `signedDate` counts. Without this limit, a fact dated far in the future would
+    /// therefore override all other facts until that date.
     package static let clockSkewSecondsMax = 600
 
     private let apps: [AppStoreApp]
@@ -13,8 +14,9 @@ package struct AppStoreVerifier: Sendable {
     private let chain: CertificateChain
     private let headers = AcceptedHeaders()
 
-    /// Creates the verifier. If `apps` is empty, all data is rejected. `.xcode` and `.localTesting` accept purchases
-    /// from StoreKit testing in Xcode, **whose signature proves nothing**; use these two only for development.
+    /// Creates the verifier. If `apps` is empty, all data is rejected. If `environments` contains `.xcode` or
+    /// `.localTesting`, purchases from StoreKit testing in Xcode are accepted. **The signature of such a purchase
+    /// proves nothing**, so use these two environments only for development.
     package init(
         apps: [AppStoreApp], environments: Set<AppStoreEnvironment> = [.production, .sandbox],
         chain: CertificateChain = CertificateChain()
@@ -46,8 +48,8 @@ package struct AppStoreVerifier: Sendable {
         return fact
     }
 
-    /// Verifies the `signedPayload` of a notification. The transaction and the renewal inside have their own
-    /// signatures, which are verified too.
+    /// Verifies the `signedPayload` of a notification. The transaction and the renewal information inside the payload
+    /// have their own signatures, which are verified too.
     package func notification(_ text: String, now: Moment) async throws(PurchaseRefusal) -> StoreNotification {
         let signed = try SignedPayload(text, headers: headers)
         // Xcode sends no notifications.
@@ -81,8 +83,9 @@ package struct AppStoreVerifier: Sendable {
             signedDate: signed.signedDate, payload: signed.payload)
     }
 
-    /// Verifies a payload by its signature. If `allowsXcode` is true, a payload from an environment of Xcode is
-    /// accepted without a valid signature, provided that the environment is configured.
+    /// Verifies the certificates, the signature and the date of a payload. If `allowsXcode` is true, a payload from
+    /// `.xcode` or `.localTesting` is accepted without these checks, provided that `environments` contains its
+    /// environment.
     private func verify(_ signed: SignedPayload, now: Moment, allowsXcode: Bool) async throws(PurchaseRefusal) {
         if allowsXcode, let environment = try? signed.claims.environment(), !environment.isSignedByApple,
             environments.contains(environment)

@@ -1,7 +1,7 @@
 // Checks whether the three certificates of an `x5c` header (RFC 7515, section 4.1.6) are Apple's, are meant for signing
-// App Store data, and were valid at a given time. The library builds and validates the chain. This file checks the
-// rest: the number and order of the certificates, the bytes of the root, Apple's two marker extensions, and the type of
-// the leaf's key.
+// App Store data, and were valid at a given time. The library (swift-certificates) builds and validates the chain.
+// This file checks the rest: the number and order of the certificates, the bytes of the root, Apple's two marker
+// extensions, and the type of the leaf's key.
 
 internal import Caching
 package import Crypto
@@ -29,7 +29,8 @@ package final class CertificateChain: Sendable {
 
     /// The key of a cached chain. Two keys are equal if all bytes of the chains are equal. The hash uses only the last
     /// 16 bytes of each certificate. These bytes are part of the certificate's signature, which differs between
-    /// certificates. Hashing all 3 kB would take a tenth of the time in which a notification is processed.
+    /// certificates. Hashing the whole chain (3 kB) would take a tenth of the time in which a notification is
+    /// processed.
     private struct ChainKey: Hashable, Sendable {
         var chain: [[UInt8]]
 
@@ -42,8 +43,8 @@ package final class CertificateChain: Sendable {
 
     /// The accepted root certificates, in DER.
     private let roots: [[UInt8]]
-    /// The leaf certificates that Apple revoked, in DER. There are few, because only the certificates of stored facts
-    /// are checked for revocation.
+    /// The leaf certificates that Apple revoked, in DER. The set is small, because only the certificates that signed
+    /// stored facts are checked for revocation.
     private let revoked = Mutex<Set<[UInt8]>>([])
     private let cache = Mutex(TwoGenerationCache<ChainKey, TrustedLeaf>(generationCountMax: cachedChainsMax / 2))
 
@@ -109,8 +110,8 @@ package final class CertificateChain: Sendable {
     }
 }
 
-/// The extensions by which Apple marks the purpose of a certificate. Without the check for them, every developer
-/// certificate that chains up to the same root would be accepted.
+/// The extensions by which Apple marks the purpose of a certificate. Certificates of developers may chain up to the
+/// same root. If the extensions were not checked, every such certificate would be accepted.
 private struct AppleMarkers: VerifierPolicy {
     /// The extension of the leaf: "Mac App Store Receipt Signing". Apple also uses it for App Store server data.
     static let leaf: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 11, 1]

@@ -8,7 +8,7 @@ import SwiftASN1
 import Synchronization
 @_spi(FixedExpiryValidationTime) import X509
 
-/// The certificates that signed stored facts, as found in the JWS header.
+/// A certificate chain whose leaf signed stored facts, and the result of its latest revocation check.
 package struct PurchaseSigner: Hashable, Sendable {
     package var id: Int64
     /// The JWS header in base64url.
@@ -26,14 +26,14 @@ package struct PurchaseSigner: Hashable, Sendable {
 
 package struct CertificateStatus: Sendable {
     package static let intervalSeconds = 86_400
-    /// Seconds between two reads of the stored signers. When one process finds that a leaf is revoked, all other
-    /// processes reject the leaf within this time.
+    /// Seconds between two reads of the stored signers. When one server process finds that a leaf is revoked, all
+    /// other processes on the same database reject data signed by the leaf within this time.
     static let pauseSeconds = 600
 
     package enum Finding: Hashable, Sendable {
         case good
         case revoked
-        /// There was no response.
+        /// No OCSP response arrived.
         case unknown
     }
 
@@ -90,8 +90,8 @@ package struct CertificateStatus: Sendable {
         let parsed = certificates.compactMap { try? Certificate(derEncoded: $0) }
         guard parsed.count == CertificateChain.certificateCount else { return .unknown }
         let requester = Requester(query: query)
-        // The beginning of the period in which all three certificates are valid. With this time, a leaf that has
-        // expired since is checked too.
+        // Validate as of the beginning of the period in which all three certificates are valid. A leaf that has
+        // expired since is then checked too.
         let time = parsed.map(\.notValidBefore).max() ?? Date()
         var verifier = Verifier(rootCertificates: CertificateStore([parsed[2]])) {
             RFC5280Policy(fixedExpiryValidationTime: time)

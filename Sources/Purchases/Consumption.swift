@@ -7,7 +7,7 @@ package import JourneyModel
 /// A driver's consent, or refusal, to telling Apple how a purchase was used.
 package struct ConsumptionConsent: Hashable, Sendable {
     package var isGiven: Bool
-    /// When `isGiven` last changed.
+    /// The time when `isGiven` last changed.
     package var changedAt: Moment
 
     package init(isGiven: Bool, changedAt: Moment) {
@@ -22,7 +22,7 @@ package struct ConsumptionRequest: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var bundleID: String
     package var transactionID: String
-    /// When Apple signed the request.
+    /// The time when Apple signed the request.
     package var requestedAt: Moment
     /// The number of failed attempts to answer.
     package var attemptCount: Int
@@ -48,13 +48,13 @@ package enum ConsumptionOutcome: String, Hashable, Sendable, CaseIterable {
     case answered
     /// No answer was sent, because the owner of the purchase had not given consent or has withdrawn it.
     case noConsent = "no_consent"
-    /// No answer was sent within twelve hours, because Apple was unreachable or the API is not configured.
+    /// No answer was sent within twelve hours, because Apple was unreachable or the API was not configured.
     case tooLate = "too_late"
     /// Apple did not accept the answer.
     case rejected
 }
 
-/// The durable queue of requests. Every method that changes the queue returns once the change is on disk.
+/// The durable queue of Apple's requests. Every method that changes the queue returns once the change is on disk.
 package protocol ConsumptionQueue: Sendable {
     /// Returns the request whose next attempt is due first, with the current `hasConsent`. Returns nil if no attempt is
     /// due.

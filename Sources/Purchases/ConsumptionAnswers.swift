@@ -1,14 +1,14 @@
 // Answers Apple's requests for consumption information, only with the consent of the purchase's owner. The answers are
-// sent by a separate task; the notification route responds without waiting for it. The only state is the durable queue.
-// After a restart, an answer may be sent twice, which has no effect at Apple.
+// sent by a separate task; the notification route responds without waiting for it. The only state is the durable
+// queue. After a restart, an answer may therefore be sent twice. The second one has no effect at Apple.
 
 import Identity
 package import JourneyModel
 
 package struct ConsumptionAnswers: Sendable {
-    /// Seconds after its request within which Apple accepts an answer.
+    /// The time limit for an answer, in seconds after the request. Apple accepts no later answer.
     package static let answerSecondsMax = 12 * 3_600
-    /// The pause between two reads of the queue in milliseconds, while nothing is due.
+    /// The pause in milliseconds between two reads of the queue while no request is due.
     static let pauseMilliseconds = 1_000
     /// Maximum seconds between a failure and the next attempt. The pause doubles from 8 s up to this maximum, half an
     /// hour.
@@ -25,8 +25,8 @@ package struct ConsumptionAnswers: Sendable {
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Report) -> Void
 
-    /// - Parameter api: nil if the API is not configured. Requests with consent then wait until the server is restarted
-    ///   with a configured API, or until Apple accepts no answer any more.
+    /// - Parameter api: nil if the API is not configured. Requests with consent then wait until the server is
+    ///   restarted with a configured API, or until the time limit for their answer has passed.
     package init(
         queue: any ConsumptionQueue, api: (any AppStoreAPI)?, clock: @escaping @Sendable () -> Moment,
         report: @escaping @Sendable (Report) -> Void

@@ -1,4 +1,5 @@
-// What a driver may use, and why. Computed by `PurchaseFacts.entitlements(at:)`.
+// An entitlement: whether a driver may use a product, and why. `PurchaseFacts.entitlements(at:)` computes
+// entitlements.
 
 package import JourneyModel
 
@@ -19,8 +20,8 @@ package struct Entitlement: Hashable, Sendable {
 
         package var givesAccess: Bool { self == .active || self == .grace }
 
-        /// The rank among several subscriptions to the same product. The one with the lowest rank counts, which is the
-        /// best for the driver.
+        /// The rank of the status. If a driver has several subscriptions to the same product, the one with the lowest
+        /// rank counts. It is the best one for the driver.
         var rank: Int {
             switch self {
             case .active: 0
@@ -40,11 +41,11 @@ package struct Entitlement: Hashable, Sendable {
     package var productID: String
     package var kind: TransactionFact.Kind
     package var status: Status
-    /// When access ends, or ended, according to the known facts. Nil for consumables and non-consumables, whose access
-    /// does not end. Also nil for a non-renewing subscription if Apple did not sign an end; the app then decides when
-    /// access ends.
+    /// The time when access ends, or ended, according to the known facts. Nil for consumables and non-consumables,
+    /// whose access does not end. Also nil for a non-renewing subscription if Apple did not sign an end; the app then
+    /// decides when access ends.
     package var accessEnds: Moment?
-    /// When the current period, or the last one, started.
+    /// The start of the current period. If there is none, the start of the last period.
     package var purchaseDate: Moment
     /// Whether the subscription renews automatically. Nil when that is unknown, and for products that do not renew.
     package var autoRenews: Bool?

@@ -1,17 +1,17 @@
 // Entitlements, computed as a pure function of facts and time. A subscription is the set of transactions with the same
-// original transaction id. At most one product of a subscription gives access at any time. All other products are
-// evaluated one by one.
+// original transaction id. At most one product of a subscription gives access at any time. Each product that is not an
+// auto-renewable subscription is evaluated independently.
 
 package import JourneyModel
 
 extension PurchaseFacts {
-    /// Length of Apple's billing retry period in days. A subscription counts as expired once it has been in billing
-    /// retry for longer.
+    /// Length of Apple's billing retry period in days. A subscription that has been in billing retry for longer than
+    /// this counts as expired.
     package static let billingRetryDays = 60
 
-    /// Returns one entitlement per environment, app, group and product, sorted in that order. A driver may have several
-    /// subscriptions to one product, for example an own one and one shared by a family member. In that case only the
-    /// entitlement with the best status is returned.
+    /// Returns one entitlement per environment, app, subscription group and product, sorted in that order. A driver
+    /// may have several subscriptions to one product, for example one that the driver bought and one that a family
+    /// member shares. In that case only the entitlement with the best status is returned.
     package func entitlements(at now: Moment) -> [Entitlement] {
         var best: [EntitlementKey: Entitlement] = [:]
         for entitlement in subscriptionEntitlements(at: now) + productEntitlements(at: now) {
@@ -80,8 +80,8 @@ private struct Subscription {
                 return entitlement(of: latest, revocation.status, until: min(revocation.date, expires))
             }
             guard current == nil, let last, last.key == latest.key, !latest.isUpgraded else {
-                // Another product of the group replaced this one. If the transaction of that product is not known yet,
-                // it was bought by this transaction's `signedDate` at the latest.
+                // Another product of the group replaced this one. If no transaction of the other product is known yet,
+                // the replacement happened at this transaction's `signedDate` at the latest.
                 let replaced = begun.filter { latest.isBefore($0) }.map(\.purchaseDate).min() ?? latest.signedDate
                 return entitlement(of: latest, .expired, until: min(replaced, expires))
             }
@@ -91,9 +91,9 @@ private struct Subscription {
 
     private var begun: [TransactionFact] { transactions.filter { $0.hasBegun(at: now) } }
 
-    /// The transaction that gives access now: the latest one that is not expired, upgraded or revoked. Apple may charge
-    /// and sign a renewal up to a day before its period starts. Until that start, the previous transaction counts, if
-    /// there is one.
+    /// The transaction that gives access now: the latest one that is not expired, upgraded or revoked. Apple may
+    /// charge and sign a renewal up to a day before its period starts. Until that start, the previous transaction
+    /// counts if it still gives access.
     private var current: TransactionFact? {
         let valid = transactions.filter { fact in
             guard let expires = fact.expiresDate else { return false }
@@ -103,14 +103,15 @@ private struct Subscription {
         return (begun.isEmpty ? valid : begun).max { $0.isBefore($1) }
     }
 
-    /// Returns the end of the paid time. A renewal of the same product that is already paid extends it.
+    /// Returns the end of the paid time, which includes a renewal of the same product that is already paid.
     private func paidUntil(_ current: TransactionFact) -> Moment? {
         transactions.filter { fact in
             fact.productID == current.productID && !fact.isUpgraded && fact.revocation(at: now) == nil
         }.compactMap(\.expiresDate).max()
     }
 
-    /// Returns the entitlement after the last period has expired. The period was neither revoked nor replaced.
+    /// Returns the entitlement after the last period has expired. Must be called only if that period was neither
+    /// revoked nor replaced.
     private func afterExpiry(_ latest: TransactionFact, expired: Moment) -> Entitlement {
         guard let renewal = renewal(after: latest), renewal.isInBillingRetry else {
             return entitlement(of: latest, .expired, until: expired)
@@ -123,9 +124,9 @@ private struct Subscription {
         return entitlement(of: latest, now < retryEnds ? .billingRetry : .expired, until: accessEnded)
     }
 
-    /// Returns the renewal information, or nil if it is about a previous period. Apple may charge a renewal up to a day
-    /// before its period starts. Renewal information signed at such a charge is about the new period, although it is
-    /// dated before its start.
+    /// Returns the renewal information, or nil if it is about a previous period. Apple may charge a renewal up to a
+    /// day before its period starts. Renewal information signed at such a charge is dated before the new period, but
+    /// is about the new period.
     private func renewal(after fact: TransactionFact) -> RenewalFact? {
         guard let renewal else { return nil }
         if renewal.signedDate >= fact.purchaseDate { return renewal }

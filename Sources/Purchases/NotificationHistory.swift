@@ -1,5 +1,6 @@
-// Fetches the notifications that this server missed, when it starts and then daily. Each is processed as if Apple had
-// just sent it, so a notification that is already stored has no second effect.
+// Fetches from Apple the notifications that this server missed, when the server starts and then daily. Each
+// notification is processed as if Apple had just sent it, so a notification that is already stored has no second
+// effect.
 
 package import JourneyModel
 
@@ -11,10 +12,10 @@ package struct NotificationHistory: Sendable {
     static let failureDays = 4
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
-    /// Seconds by which the period of the first pass begins before the newest stored notification. Notifications from
-    /// shortly before the newest one may be missing too.
+    /// The overlap of the first pass with the stored notifications, in seconds. The pass begins this long before the
+    /// newest stored notification, because notifications from shortly before that one may be missing too.
     static let overlapSeconds = 3_600
-    /// Maximum number of pages per request. It ends the loop in case Apple's paging never ends.
+    /// Maximum number of pages per request. This limit ends the loop in case Apple's paging never ends.
     static let pagesMax = 100_000
 
     /// The result of one pass, for the log.
@@ -71,8 +72,8 @@ package struct NotificationHistory: Sendable {
         return max(oldest, newest.advanced(bySeconds: -Self.overlapSeconds))
     }
 
-    /// Makes one pass. If `from` is given, first fetches all notifications since then. Then fetches the notifications
-    /// of the last `failureDays` days that Apple could not deliver.
+    /// Makes one pass. If `from` is given, first fetches all notifications since `from`. Then fetches the
+    /// notifications of the last `failureDays` days that Apple could not deliver.
     func fill(from: Moment?) async -> Report {
         var counts = (stored: 0, known: 0, refused: 0)
         let now = clock()

@@ -25,7 +25,7 @@ package struct PayloadReader: Hashable, Sendable {
     }
 
     /// Returns the text of a member, which must have 1 to 255 printable ASCII characters and no spaces. Returns nil if
-    /// absent.
+    /// the member is absent.
     package func optionalText(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let value = self[name] else { return nil }
         guard case .string(let text) = value, (1...Self.textBytesMax).contains(text.utf8.count),
@@ -39,14 +39,15 @@ package struct PayloadReader: Hashable, Sendable {
         return text
     }
 
-    /// Returns a string with any characters, such as a nested JWS. `SignedPayload.bytesMax` limits its length.
+    /// Returns a string with any characters, such as a nested JWS. Only `SignedPayload.bytesMax`, the limit for the
+    /// whole JWS, limits its length.
     package func optionalToken(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let value = self[name] else { return nil }
         guard case .string(let text) = value else { throw .wrongClaims }
         return text
     }
 
-    /// Returns a string of 1 to 255 bytes that may contain spaces. Product types do, for example "Auto-Renewable
+    /// Returns a string of 1 to 255 bytes that may contain spaces, such as the product type "Auto-Renewable
     /// Subscription".
     package func phrase(_ name: String) throws(PurchaseRefusal) -> String {
         guard case .string(let text) = self[name], (1...Self.textBytesMax).contains(text.utf8.count) else {
@@ -61,7 +62,7 @@ package struct PayloadReader: Hashable, Sendable {
         return number
     }
 
-    /// Returns a time that is given in milliseconds since 1970, up to the end of the year 9999.
+    /// Returns a time that is given in milliseconds since 1970. The latest accepted time is the end of the year 9999.
     package func optionalMoment(_ name: String) throws(PurchaseRefusal) -> Moment? {
         guard let number = try optionalInteger(name) else { return nil }
         guard (0...253_402_300_799_999).contains(number) else { throw .wrongClaims }

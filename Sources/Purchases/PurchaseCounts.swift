@@ -1,6 +1,7 @@
 // Counts entitlements by status, for each environment separately. The operator page and the metrics show the counts.
-// They come from repeated passes over the facts of all drivers. A pass works for at most a twentieth of the time and
-// pauses for the rest, for any number of drivers.
+// The counts come from repeated passes over the facts of all drivers. After each page of drivers, a pass pauses for
+// twenty times as long as it has worked. It therefore works for less than a twentieth of the time, for any number of
+// drivers.
 
 package import JourneyModel
 import Synchronization
@@ -42,7 +43,8 @@ package struct PurchaseTotals: Hashable, Sendable {
     }
 }
 
-/// The facts of some drivers.
+/// One page of a pass: the facts of some drivers. `next` is the value of `after` with which to read the next page; nil
+/// for the last page.
 package struct PurchasePage: Sendable {
     package var facts: [PurchaseFacts]
     package var next: Int64?

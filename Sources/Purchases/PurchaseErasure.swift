@@ -15,7 +15,7 @@ package enum PurchaseErasure {
         "autoRenewProductId", "autoRenewStatus", "isInBillingRetryPeriod", "gracePeriodExpiresDate", "expirationIntent",
     ]
 
-    /// Returns JSON with only these members, or `{}` if the payload is not a JSON object.
+    /// Returns the payload as JSON with only the members in `kept`, or `{}` if the payload is not a JSON object.
     package static func anonymous(_ payload: [UInt8]) -> [UInt8] {
         guard let json = try? JSONValue.parse(payload), case .object(let members) = json else {
             return Array("{}".utf8)

@@ -11,20 +11,21 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     case untrustedRoot = "untrusted_root"
     /// The leaf or the intermediate lacks the extension by which Apple marks certificates for the App Store.
     case missingMarker = "missing_marker"
-    /// A certificate is not signed by its issuer, or the issuer may not sign it, or the leaf's key is not P-256.
+    /// A certificate is not signed by its issuer, or the issuer is not permitted to sign it, or the leaf's key is not
+    /// P-256.
     case wrongCertificate = "wrong_certificate"
     /// A certificate was not valid at `signedDate`.
     case expiredCertificate = "expired_certificate"
     /// Apple revoked the leaf certificate.
     case revokedCertificate = "revoked_certificate"
     case wrongSignature = "wrong_signature"
-    /// `signedDate` is further ahead of this server's clock than `AppStoreVerifier.clockSkewSecondsMax`. The condition
-    /// is temporary: either Apple's clock or this server's is wrong.
+    /// `signedDate` is further ahead of this server's clock than `AppStoreVerifier.clockSkewSecondsMax`. Either
+    /// Apple's clock or this server's clock is wrong. The same data may be accepted later.
     case signedInFuture = "signed_in_future"
     /// A payload member is missing, or has a type or value that Apple does not document.
     case wrongClaims = "wrong_claims"
     case wrongBundle = "wrong_bundle"
-    /// The `appAppleId` of a production notification differs from the configured one, or the app has no configured one.
+    /// The `appAppleId` of a production notification differs from the app's configured id, or none is configured.
     case wrongApp = "wrong_app"
     /// This server does not accept the environment, or the environment differs from that of the enclosing notification
     /// or of the transaction.
@@ -32,8 +33,8 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// The renewal information is about a subscription other than the transaction's.
     case otherSubscription = "other_subscription"
 
-    /// Whether the data lacks a valid signature by Apple. False if Apple signed the data, but for another app,
-    /// environment or time.
+    /// Whether the data lacks a valid signature by Apple. False if Apple signed the data, but the data is refused for
+    /// another reason, such as another app, environment or time.
     package var isForgery: Bool {
         switch self {
         case .malformed, .wrongAlgorithm, .wrongChain, .untrustedRoot, .missingMarker, .wrongCertificate,

@@ -1,20 +1,21 @@
-// The service behind the purchase routes: verifies signed App Store data, stores it, and returns the resulting
-// entitlements. Does not know HTTP.
+// The service behind the purchase routes. It verifies signed App Store data, stores it, and returns the resulting
+// entitlements. This file does not depend on HTTP.
 
 package import Identity
 package import JourneyModel
 
 package enum PurchaseFailure: Error, Hashable, Sendable {
-    /// Not signed by Apple for one of the configured apps.
+    /// The data was not signed by Apple for one of the configured apps.
     case refused(PurchaseRefusal)
     /// Too many verifications are waiting.
     case busy
     /// The purchase belongs to another driver.
     case ownedByAnother
     case store(AccountFailure)
-    /// The App Store Server API is not configured: only signed transactions are accepted.
+    /// The App Store Server API is not configured. Without it, only signed transactions are accepted.
     case needsSignedTransaction
-    /// Apple has no such transaction for the configured apps, or its ids differ from those in the claim.
+    /// Apple has no transaction with the claimed id for the configured apps, or that transaction has another product
+    /// id or original transaction id than the claim.
     case unknownTransaction
     /// The App Store Server API is unavailable. `reason` is one word for the log.
     case appleUnavailable(retryAfterSeconds: Int, reason: String)
@@ -26,8 +27,8 @@ package protocol PurchaseService: Sendable {
         signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
     ) async throws(PurchaseFailure) -> [Entitlement]
 
-    /// POST /native/purchases from an app that sends only ids: fetches the signed transaction from Apple, and stores
-    /// it.
+    /// POST /native/purchases from an app that sends only ids: fetches the signed transaction from Apple, stores it,
+    /// and returns the driver's entitlements.
     func add(
         _ claim: PurchaseClaim, of caller: Caller, at now: Moment
     ) async throws(PurchaseFailure) -> [Entitlement]
@@ -47,7 +48,7 @@ package protocol PurchaseService: Sendable {
     ) async throws(AccountFailure) -> ConsumptionConsent
 }
 
-/// The ids of a purchase, from an app without StoreKit 2. Unsigned, so they prove nothing.
+/// The ids of a purchase, from an app without StoreKit 2. The ids are not signed, so they prove nothing.
 package struct PurchaseClaim: Hashable, Sendable {
     /// 1 to 64 digits.
     package var transactionID: String

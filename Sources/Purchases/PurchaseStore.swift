@@ -18,8 +18,8 @@ package struct ShownPurchase: Hashable, Sendable {
 package enum PurchaseOutcome: Hashable, Sendable {
     /// The purchase was stored, now or earlier. The associated value contains all facts about the driver's purchases.
     case stored(PurchaseFacts)
-    /// The purchase belongs to another driver. Either it has the `appAccountToken` of that driver, or that driver's app
-    /// sent it first. Its facts are stored for the owner.
+    /// The purchase belongs to another driver, its owner. Either the purchase has the owner's `appAccountToken`, or
+    /// the owner's app sent the purchase first. The facts of the purchase are stored for the owner.
     case ownedByAnother
 }
 

@@ -1,5 +1,5 @@
 // A JWS of the App Store: the `signedPayload` of a notification, a `signedTransactionInfo` or a `signedRenewalInfo`.
-// Its header and payload are parsed but not verified; `AppStoreVerifier` verifies it.
+// The JWS is parsed here but not verified; `AppStoreVerifier` verifies it.
 
 internal import Caching
 package import Crypto
@@ -81,9 +81,10 @@ package struct SignedPayload: Sendable {
     }
 }
 
-/// A cache of accepted headers: those with ES256 and a valid chain. Apple uses few different headers. Each has 5 kB, in
-/// which the certificates are encoded in base64 twice, and a notification has three headers. Parsing them would cost as
-/// much as verifying the signatures. Whether the certificates are valid is still checked every time.
+/// A cache of accepted headers: those with ES256 and a valid chain. Apple uses few different headers. Each has 5 kB,
+/// because the certificates in it are encoded in base64 twice. A notification has three headers, and parsing all three
+/// would cost as much as verifying the three signatures. The validity of the certificates is still checked for every
+/// payload.
 package final class AcceptedHeaders: Sendable {
     struct Header: Sendable {
         var json: JSONValue

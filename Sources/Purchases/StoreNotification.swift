@@ -1,10 +1,11 @@
 // A verified App Store Server Notification, version 2 (responseBodyV2DecodedPayload). Type and subtype name the event
-// that caused the notification. The entitlement depends only on the signed transaction and renewal inside.
+// that caused the notification. The entitlement depends only on the signed transaction and renewal information in the
+// notification.
 
 package import JourneyModel
 
 package struct StoreNotification: Hashable, Sendable {
-    /// The notification's id, a UUID in lower case. When Apple sends a notification again, it has the same UUID.
+    /// The notification's id, a UUID in lower case. If Apple sends a notification again, the repeat has the same UUID.
     package var notificationUUID: String
     /// The type as sent, even if `NotificationTypes` does not list it.
     package var type: String

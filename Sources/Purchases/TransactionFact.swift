@@ -1,5 +1,5 @@
-// Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes. A fact with a later
-// date about the same transaction replaces it.
+// Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes. It is replaced by a
+// fact about the same transaction with a later `signedDate`.
 
 package import JourneyModel
 
@@ -61,8 +61,8 @@ package struct TransactionFact: Hashable, Sendable {
     package var signedDate: Moment
     /// The JSON that Apple signed.
     package var payload: [UInt8]
-    /// The proof of Apple's signature. Nil after the driver was deleted: the payload then has fewer members, and the
-    /// signature no longer matches it.
+    /// The proof of Apple's signature. Nil after the driver was deleted, because the payload then has fewer members,
+    /// and the signature no longer matches it.
     package var proof: SignatureProof?
 }
 

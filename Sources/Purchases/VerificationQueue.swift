@@ -1,19 +1,19 @@
-// Runs the verification of App Store data one after the other on a thread of low priority. Verifying a notification
-// takes longer than storing an event; on the event loops, events would wait for it.
+// Verifies App Store data on a thread of low priority, one verification after the other. Verifying a notification
+// takes longer than storing an event. If the event loops did this work, events would wait for it.
 
 import Dispatch
 import Synchronization
 
 package final class VerificationQueue: Sendable {
-    /// Default of the maximum number of verifications that wait or run: about a third of a second of work. The texts
-    /// that wait have at most 64 KiB each.
+    /// Default for the maximum number of verifications that wait or run. That many verifications take about a third of
+    /// a second. Each waiting text has at most 64 KiB.
     package static let countMax = 1024
 
     private let countMax: Int
     private let count = Mutex(0)
     private let executor = LowPriorityExecutor()
-    /// Resumes the callers. The low-priority thread must not do that itself: it would hold the lock of a loop's inbox,
-    /// and the loop would wait until every other thread lets the low-priority thread run.
+    /// Resumes the callers. The low-priority thread must not resume them itself, because it would then hold the lock
+    /// of an event loop's inbox. The loop would have to wait until all other threads let the low-priority thread run.
     private let completions = DispatchQueue(label: "dwell.verification.completions", qos: .userInitiated)
 
     package init(countMax: Int = VerificationQueue.countMax) {
@@ -43,8 +43,8 @@ package final class VerificationQueue: Sendable {
 }
 
 private final class LowPriorityExecutor: TaskExecutor {
-    /// On Linux, Dispatch gives the thread of a background queue the nice value 10: the threads of the loops and of the
-    /// writer run before it whenever they have work.
+    /// On Linux, Dispatch gives the thread of a background queue the nice value 10. The threads of the event loops and
+    /// of the writer therefore run before it whenever they have work.
     private let queue = DispatchQueue(label: "dwell.verification", qos: .background)
 
     func enqueue(_ job: consuming ExecutorJob) {

@@ -49,8 +49,9 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
     var isAboutOneDriver: Bool { isAboutOneStatement || extendedCode == SQLITE_CORRUPT }
 
     /// Whether a failed COMMIT has certainly stored nothing. COMMIT writes all frames of the transaction to the WAL,
-    /// the commit frame last, and syncs after that. A write error therefore means that the commit frame is incomplete,
-    /// and recovery will not find it. After any other error the frames may be in the file.
+    /// the commit frame last, and syncs after that. A write error therefore means that the commit frame is incomplete.
+    /// Recovery ignores a transaction without a complete commit frame. After any other error, all frames may be in the
+    /// file.
     var provesThatCommitDidNotHappen: Bool {
         primaryCode == SQLITE_FULL || extendedCode == ioerrWrite
     }
@@ -60,10 +61,10 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
 private let ioerrWrite: Int32 = SQLITE_IOERR | (3 << 8)
 
 extension SQLiteError {
-    /// Does not come from SQLite. Makes only one request fail, with `StoreFailure.driverErased`.
+    /// An error of this server, not of SQLite. Makes only one request fail, with `StoreFailure.driverErased`.
     static let driverWasErased = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "the driver was just erased")
 
-    /// Does not come from SQLite. Thrown to roll back a dry run.
+    /// An error of this server, not of SQLite. Thrown to roll back a dry run.
     static let dryRun = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "a dry run")
 
     /// Returns the error for a stored value that no release of this server writes.

@@ -4,8 +4,8 @@ import Engine
 import Foundation
 
 extension SQLiteEventStore: TruncatableWAL {
-    /// Size in bytes that the WAL exceeds only if a reader prevents its reset. Without such a reader, the largest WAL
-    /// that was measured had 298 MB, while a large table was written at full speed.
+    /// Size in bytes that the WAL exceeds only if a read prevents the WAL from being reset. Without such a read, the
+    /// largest WAL that was measured had 298 MB, while a large table was written at full speed.
     package static var logBytesMax: Int64 { 2 * Int64(DatabaseOpening.walBytesMax) }
 
     package func truncateLog(quietFor quiet: Duration) async {
@@ -13,8 +13,8 @@ extension SQLiteEventStore: TruncatableWAL {
     }
 
     /// Waits until the data that was removed with `purgesWAL` is gone from the WAL, for at most `timeout`. Returns
-    /// false if a reader still prevents that. The next server that writes to the database or opens it then truncates
-    /// the WAL.
+    /// false if a read still prevents the truncation of the WAL. The next server that writes to the database or opens
+    /// it then truncates the WAL.
     package func finishRemoval(within timeout: Duration) async -> Bool {
         let deadline = ContinuousClock.now + timeout
         while await !writer.finishRemoval() {

@@ -1,5 +1,5 @@
-// `EventStore` on SQLite. Passes writes to the writer, and reads on the read connections. The protocol documents the
-// guarantees; Writer, WriterConnection and EventAppending implement them.
+// `EventStore` on SQLite. Passes writes to the writer, and runs reads on the read connections. The protocol documents
+// the guarantees; Writer, WriterConnection and EventAppending implement them.
 
 package import CoreMetrics
 package import Engine
@@ -18,8 +18,8 @@ package final class SQLiteEventStore: EventStore {
     /// - Parameters:
     ///   - nowMilliseconds: the time recorded with the migrations that run.
     ///   - waitingMax: maximum number of requests that wait for the writer. Further requests fail with `.unavailable`.
-    ///   - digests: computes the keyed hashes that identify deleted drivers. Nil: no driver is ever deleted.
-    ///   - charging: charges the rate limiter for the refolds that late events cause. Nil: refolds are free.
+    ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
+    ///   - charging: charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
     /// - Throws: `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package convenience init(
         path: String, nowMilliseconds: Int64, waitingMax: Int? = nil, digests: KeyedHashes? = nil,
@@ -78,9 +78,10 @@ package final class SQLiteEventStore: EventStore {
     /// Runs one transaction of ordinary SQL.
     ///
     /// - Parameters:
-    ///   - purgesWAL: whether the data that the transaction removes must be gone from the WAL too. It is gone when this
-    ///     function returns, or soon afterwards if a reader prevents that.
-    ///   - keepsDriverCache: whether the transaction leaves the rows of drivers unchanged.
+    ///   - purgesWAL: whether the data that the transaction removes must be gone from the WAL too. It is gone when
+    ///   this function returns, or soon afterwards if a read prevents the truncation of the WAL.
+    ///   - keepsDriverCache: whether the transaction leaves the rows of drivers unchanged, so that the writer can keep
+    ///   its cache of these rows.
     func change<Outcome: Sendable>(
         purgesWAL: Bool = false, keepsDriverCache: Bool = false,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -89,8 +90,8 @@ package final class SQLiteEventStore: EventStore {
             effects: { _ in ChangeEffects(purgesWAL: purgesWAL, keepsDriverCache: keepsDriverCache) }, change)
     }
 
-    /// Runs one transaction of ordinary SQL. `effects` returns the transaction's effects for its outcome. If `isPaced`
-    /// is true, the transaction waits until refolds and deletions may continue.
+    /// Runs one transaction of ordinary SQL. `effects` derives from the outcome how the transaction affects the WAL
+    /// and the writer's caches. If `isPaced` is true, the transaction waits until refolds and deletions may continue.
     func change<Outcome: Sendable>(
         isPaced: Bool = false, effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -110,8 +111,8 @@ package final class SQLiteEventStore: EventStore {
     /// The number of requests that wait for the writer.
     package var writesWaiting: Int { writer.requestsWaiting }
 
-    /// Returns when a test write is on disk. Throws `.unavailable` without a test write if the disk has too little free
-    /// space, because on a full disk the test write may still fit into the existing WAL.
+    /// Makes a test write, and returns when it is on disk. If the disk has too little free space, throws
+    /// `.unavailable` without a test write, because on a full disk the test write may still fit into the existing WAL.
     package func checkWritable() async throws(StoreFailure) {
         guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
             throw .unavailable("the disk is full")
@@ -129,8 +130,8 @@ package final class SQLiteEventStore: EventStore {
 
     // MARK: Reading
 
-    /// Looks the event up on a read connection. The snapshot contains everything that was acknowledged before the call.
-    /// The writer is not involved, so a flood of repeated events does not fill its queue.
+    /// Looks the event up on a read connection. The snapshot contains everything that was acknowledged before the
+    /// call. The writer is not involved, so a flood of repeated events does not fill the writer's queue.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {

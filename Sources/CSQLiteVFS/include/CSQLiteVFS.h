@@ -1,6 +1,6 @@
-// Changes how SQLite uses files and memory. Coalesces the writes to its WAL, two calls for each page, into one call for
-// many pages. Paces the writes of a checkpoint to the database file. Skips needless scans of the page cache. Turns off
-// SQLite's memory statistics.
+// Changes how SQLite uses files and memory. SQLite writes each page to the WAL in two calls; this module joins the
+// calls for many pages into one. The module also paces the writes of a checkpoint to the database file, skips needless
+// scans of the page cache, and turns off SQLite's memory statistics.
 #ifndef DWELL_CJOINEDWRITES_H
 #define DWELL_CJOINEDWRITES_H
 
@@ -8,9 +8,9 @@
 
 struct sqlite3;
 
-// Makes this connection hold back contiguous writes to its WAL, and write them together. It writes them before anything
-// can depend on them: before a sync, before a read, and before every call that makes them visible to another
-// connection. The WAL grows by half a mebibyte at a time, with zeros after the last frame.
+// Makes this connection hold back contiguous writes to its WAL, and write them together. The held bytes are written
+// before anything can depend on them: before a sync, before a read, and before every call that makes them visible to
+// another connection. The WAL grows by half a mebibyte at a time, with zeros after the last frame.
 //
 // The database must be in WAL mode, without an open transaction. Returns SQLITE_OK, or the result code of the error.
 // Closing the files removes the layer.

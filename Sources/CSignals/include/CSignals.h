@@ -1,5 +1,5 @@
-// Catches the signals that stop a server or reload its settings, beginning before main(). Without this, their default
-// action would end the process until the server is ready for them.
+// Catches the signals that stop a server or reload its settings, beginning before main(). The default action of these
+// signals would end the process if one arrived before the server is ready.
 #ifndef DWELL_CSIGNALS_H
 #define DWELL_CSIGNALS_H
 
@@ -7,14 +7,14 @@
 // The signals are caught and not blocked, because the main thread of a Swift program finally runs libdispatch, which
 // unblocks every signal in that thread.
 //
-// In `dwell serve`, this is called as soon as the dynamic linker is done, before the initializer of any library. A
-// second call has no effect.
+// In `dwell serve`, dwell_hold_signals is called as soon as the dynamic linker is done, before the initializer of any
+// library. A second call has no effect.
 void dwell_hold_signals(void);
 
 // Restores the default action of SIGHUP, SIGINT and SIGTERM, for a command that is not a server.
 void dwell_release_signals(void);
 
-// Waits for the next of these signals and returns its number. Must be called after dwell_hold_signals, by one thread
+// Waits for the next caught signal and returns its number. Must be called after dwell_hold_signals, by one thread
 // only.
 int dwell_next_signal(void);
 

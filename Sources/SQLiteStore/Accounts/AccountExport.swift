@@ -1,8 +1,8 @@
-// All data held about a driver as one JSON document, for GET /auth/me/export. Tokens and digests are left out, because
-// they are not data about a person but only give access to it.
+// All data held about a driver as one JSON document, for GET /auth/me/export. Tokens and digests are left out. They
+// are not data about a person, but only give access to such data.
 //
-// A driver may have a gigabyte of events, so the document is made in pieces. Between two pieces only the position is
-// kept.
+// A driver may have a gigabyte of events, so the document is made in pieces. Between two pieces, only the position in
+// the document is kept in memory.
 
 import Engine
 import GRDB
@@ -15,14 +15,14 @@ struct AccountExport: Sendable {
     /// Minimum number of bytes of every piece except the last. A piece ends after the row with which it reaches this
     /// length.
     static let pieceBytesMin = 256 << 10
-    /// Maximum number of row numbers read ahead, which take 128 KiB. Each read of the row numbers of events first sorts
-    /// all of the driver's events; with so many row numbers per read, there are few reads.
+    /// Maximum number of row numbers read ahead, which take 128 KiB. Each read of the row numbers of events first
+    /// sorts all of the driver's events. A large maximum therefore keeps the number of reads small.
     private static let rowsAheadMax = 16 << 10
 
     private(set) var isWhole = false
 
     private let caller: Caller
-    /// Deadlines before this time have passed.
+    /// The time of the export. Deadlines before this time have passed.
     private let now: Moment
     /// Row number in `driver`. Nil when nothing is stored about the driver; all lists are empty then.
     private let driver: Int64?
@@ -52,8 +52,8 @@ struct AccountExport: Sendable {
         json.beginArray(of: Self.lists[0])
     }
 
-    /// Writes the driver's current journey, as in GET /native/session. It outlives its events, which are deleted after
-    /// EVENT_RETENTION_DAYS.
+    /// Writes the driver's current journey, as in GET /native/session. The journey remains stored when its events are
+    /// deleted after EVENT_RETENTION_DAYS.
     private mutating func writeJourney(at now: Moment, _ db: Database) throws {
         let journey = (try StoredChanges.storedHead(of: caller.driver, db)?.journey ?? Journey()).advanced(to: now)
         json.name("journey")
@@ -74,7 +74,7 @@ struct AccountExport: Sendable {
         json.endObject()
     }
 
-    /// Returns the next bytes of the document. Returns nil when the driver was deleted since the last piece: the
+    /// Returns the next bytes of the document. Returns nil if the driver was deleted since the last piece, because the
     /// document cannot be completed then, and another driver may have the row number by now.
     mutating func piece(_ db: Database) throws -> [UInt8]? {
         if let driver, try DriverRows.row(of: caller.driver, db) != driver { return nil }
@@ -122,15 +122,16 @@ private struct List: Sendable {
 
     /// Returns row numbers in ascending order.
     func rows(of driver: Int64, after row: Int64, limit: Int, _ db: Database) throws -> [Int64] {
-        // Without the unary plus, SQLite would scan the rows of all drivers, because these are already in the wanted
-        // order. With it, SQLite finds the driver's rows in the index by driver.
+        // Without the unary plus, SQLite would scan the rows of all drivers in the order of the row numbers, to avoid
+        // sorting. With the plus, SQLite finds the driver's rows in the index by driver.
         try Int64.fetchAll(
             db.cachedStatement(
                 sql: "SELECT rowid FROM \(table) WHERE driver = ? AND +rowid > ? ORDER BY +rowid LIMIT ?"),
             arguments: [driver, row, limit])
     }
 
-    /// Writes a row. Writes nothing if the row was deleted meanwhile: another driver's row may have its number by now.
+    /// Writes a row. Writes nothing if the row was deleted meanwhile, even if its number now belongs to a row of
+    /// another driver.
     func write(
         _ number: Int64, of driver: Int64, at now: Moment, to json: inout JSONWriter, _ db: Database
     ) throws {

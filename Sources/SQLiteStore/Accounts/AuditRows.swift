@@ -1,13 +1,13 @@
-// The table of the audit. It gets an entry for each action, written in the transaction of the action.
+// The audit table. Each audited action adds one entry, in the same transaction as the action itself.
 
 import GRDB
 import Identity
 import JourneyModel
 
 enum AuditRows {
-    /// SQL conditions on high-volume entries, with the number of days for which these are kept. The first condition is
-    /// on entries without a known driver, mostly refusals; the second is on the hourly renewals of phones. Receipts of
-    /// deletions are kept.
+    /// SQL conditions that select high-volume entries, each with the number of days for which the entries are kept.
+    /// The first condition selects entries without a known driver, mostly refusals. The second selects the hourly
+    /// renewals of phones. Receipts of deletions match neither condition, so they are kept.
     private static let passing: [(condition: String, keptDays: Int64)] = [
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
@@ -16,10 +16,10 @@ enum AuditRows {
     /// guesses from many addresses therefore leave at most this many entries, of about 150 bytes each.
     static let passingMax: Int64 = 500_000
 
-    /// SQL condition on entries that can become as many as the rate limits allow: a driver causes them by requests, or
-    /// somebody else by requesting a code for the driver's number. For each driver, only the newest
-    /// `requestsPerDriverMax` of them are kept. The condition must equal that of the index `audit_of_requests`, word
-    /// for word, so that SQLite can use the index.
+    /// SQL condition that selects entries whose number is limited only by the rate limits. A driver causes such
+    /// entries by requests, or somebody else does by requesting codes for the driver's number. For each driver, only
+    /// the newest `requestsPerDriverMax` of these entries are kept. The condition must equal that of the index
+    /// `audit_of_requests`, word for word, so that SQLite can use the index.
     private static let requests = """
         driver IS NOT NULL AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
             OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'))

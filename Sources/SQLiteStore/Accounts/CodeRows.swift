@@ -40,7 +40,8 @@ enum CodeRows {
         try prune("one_time_code_send", before: Moment(millisecondsSinceEpoch: send.begin), db)
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [new.number.e164])
-        // This refusal does not depend on whether the number has an account, so it does not reveal that.
+        // This refusal is the same for numbers with and without an account, so it does not reveal whether a number has
+        // one.
         if let seconds = CodeSendLimits.retryAfterSeconds(try limitingSendTimes(send, limits, db), at: send.now) {
             try AuditRows.add(
                 .otpSend, .refused, reason: "limited", driver: known, phone: send.phone, from: new.origin, db)

@@ -7,7 +7,7 @@ package import JourneyModel
 package enum DriverQuery: Hashable, Sendable {
     case id(DriverID)
     case phone(PhoneNumber)
-    /// Case-insensitive.
+    /// An email address, compared without regard to case.
     case email(String)
 }
 
@@ -16,10 +16,10 @@ package struct DriverRecord: Hashable, Sendable {
     package var createdAt: Moment
     package var name: String?
     package var email: String?
-    /// Email address of the Apple ID; may differ from the profile's.
+    /// Email address of the Apple ID. It may differ from the address in the profile.
     package var appleEmail: String?
     package var phone: String?
-    /// Nil for another service's driver, who has no account here.
+    /// Nil for a driver of another service, who has no account here.
     package var role: String?
     package var signInSessions: Int
     package var lastUsedAt: Moment?
@@ -61,7 +61,7 @@ package struct DriverRecords: RecordsReader {
         _ driver: DriverID, _ digests: KeyedHashes
     ) throws(RecordsUnreadable) -> Bool {
         try RecordsFile.read(queue) { db in
-            // A backup of an older version has no such table.
+            // A backup made by an older version has no table `erasure`.
             try db.tableExists("erasure") && !ErasureProgress.unfinished(digests.driver(driver), db).isEmpty
         }
     }

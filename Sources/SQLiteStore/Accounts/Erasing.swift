@@ -1,7 +1,7 @@
-// Begins the deletion of a driver: one transaction removes the account and everything that identifies or reaches the
-// driver, renames the driver, and records the deletion. From then on, no request finds the driver. Events remain,
-// without a link to a person. Later transactions rewrite the events and other tables that may have many rows
-// (ErasureProgress.swift).
+// Begins the deletion of a driver. One transaction removes the account and everything that identifies the driver or
+// can be used to reach the driver, renames the driver, and records the deletion. From then on, no request finds the
+// driver. Events remain, without a link to a person. Later transactions rewrite the events and other tables that may
+// have many rows (ErasureProgress.swift).
 
 import GRDB
 import Identity
@@ -9,15 +9,16 @@ import JourneyModel
 
 struct Erasing: Sendable {
     var receipt: ErasureReceipt
-    /// The name that replaces the driver's id, and the prefix of the new names of the driver's sessions and events. It
-    /// is random, so no other erasure has the same name, and no client has used it.
+    /// The name that replaces the driver's id. The new ids of the driver's sessions and events begin with this name
+    /// too. The name is random, so no other erasure has the same one, and no client has used it.
     var pseudonym: String
     var digests: KeyedHashes
-    /// Whether the deletion was requested by the command `dwell driver erase`. It then gets an additional audit entry.
+    /// Whether the deletion was requested by the command `dwell driver erase`. Such a deletion gets an additional
+    /// audit entry.
     var isByOperator = false
 
-    /// Begins the deletion, and completes it if that takes at most `rowsMax` rows. For a driver without stored data it
-    /// records the deletion too, so that the driver's tokens are rejected.
+    /// Begins the deletion, and completes it if that takes at most `rowsMax` rows. The deletion is also recorded for a
+    /// driver without stored data, so that the driver's tokens are rejected.
     func erase(_ driver: DriverID, rowsMax: Int, _ db: Database) throws -> ErasurePiece {
         let digest = digests.driver(driver)
         let row = try DriverRows.row(of: driver, db)
@@ -40,8 +41,8 @@ struct Erasing: Sendable {
     }
 
     private func endSignIns(_ driver: Int64, _ db: Database) throws {
-        // The feed of revocations gets one row for the deleted driver, and none for these sessions: their ids would
-        // stay in the feed for a while.
+        // The feed of revocations gets one row for the deleted driver, and no rows for the ended sessions, because
+        // such rows would keep the sessions' ids in the feed for a while.
         for session in try SignInSessionRows.all(of: driver, db) { try SignInSessionRows.remove(session, db) }
         try db.execute(sql: "DELETE FROM device WHERE driver = ?", arguments: [driver])
     }
@@ -56,7 +57,7 @@ struct Erasing: Sendable {
         }
     }
 
-    /// Deletes the codes of a phone number. The records of their sends still count toward the limits per address and in
+    /// Deletes the codes of a phone number. The records of sent codes still count toward the limits per address and in
     /// total, but no longer contain the number.
     private func eraseCodes(of number: PhoneNumber, _ db: Database) throws {
         let digest = digests.phone(number).data
@@ -66,7 +67,8 @@ struct Erasing: Sendable {
         try db.execute(
             sql: "UPDATE one_time_code_send SET phone_digest = randomblob(32) WHERE phone_digest = ?",
             arguments: [digest])
-        // The number had no account yet when its first code was requested, so that audit entry names no driver.
+        // When the first code for the number was requested, the number had no account yet. The audit entry of that
+        // request therefore names no driver, and is found by the digest of the number.
         try db.execute(
             sql: """
                 UPDATE audit SET sid = NULL, address = NULL, request_id = NULL, phone_digest = NULL
@@ -81,7 +83,7 @@ struct Erasing: Sendable {
             arguments: [pseudonym, driver])
     }
 
-    /// Stores the tombstone: from now on, the driver's tokens issued before `moment` are rejected.
+    /// Stores the tombstone, so that from now on the driver's tokens issued before `moment` are rejected.
     static func addTombstone(_ digest: [UInt8], at moment: Moment, _ db: Database) throws {
         try db.execute(
             sql: """

@@ -1,14 +1,15 @@
-// The rest of a driver's deletion after its first part (Erasing.swift): the tables that may have many rows. They are
+// Continues a driver's deletion after its first transaction (Erasing.swift). The tables that may have many rows are
 // rewritten in pieces, one per transaction, so that the deletion of a driver with a million events does not block
-// other writes. The table `erasure` stores the progress: after a restart of the process, the deletion continues from
-// there.
+// other writes. The table `erasure` stores the progress. After a restart of the process, the deletion continues from
+// the stored step.
 
 import GRDB
 import Identity
 import JourneyModel
 
 /// The steps of a deletion, in their order. Sessions come before events, because an expiry may be stored between two
-/// steps. Its key contains the id of its session, which must then be the new id.
+/// steps. The idempotency key of an expiry contains the id of the expiry's session. By then, the session must have its
+/// new id.
 enum ErasureStep: String, CaseIterable {
     case audit
     case sessions
@@ -23,7 +24,7 @@ enum ErasureStep: String, CaseIterable {
         Self.allCases.firstIndex(of: self).flatMap { index in Self.allCases.dropFirst(index + 1).first }
     }
 
-    /// Whether the writer's caches of drivers, texts and uses remain valid after this step.
+    /// Whether the writer's caches of drivers, texts and records of text uses remain valid after this step.
     fileprivate var keepsDriverCache: Bool { self == .audit || self == .events || self == .wal }
 }
 
@@ -50,7 +51,7 @@ struct ErasureProgress {
     private var last: Int64?
     private var eventCount: Int64
 
-    /// SQL condition on a row of `event`: the deletion of the event's driver is not complete.
+    /// SQL condition that is true for a row of `event` if the deletion of the event's driver is not complete.
     static let isUnderWaySQL = "EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = event.driver)"
 
     static func begin(_ driver: Int64, _ digest: [UInt8], _ db: Database) throws {
@@ -80,9 +81,9 @@ struct ErasureProgress {
         (self.driver, pseudonym, self.step, last, eventCount) = (driver, row[0], step, row[2], row[3])
     }
 
-    /// Rewrites at most `rowsMax` rows. The remaining events that have the same millisecond as the last one are
-    /// rewritten too, even beyond `rowsMax`, because the order of these events would change if two pieces rewrote them.
-    /// Completes the deletion, so that the WAL is truncated, only if this call has rewritten no rows or if
+    /// Rewrites at most `rowsMax` rows. If the last of them is an event, the other events of the same millisecond are
+    /// rewritten too, even beyond `rowsMax`, because the order of these events would change if two pieces rewrote
+    /// them. Completes the deletion, so that the WAL is truncated, only if this call has rewritten no rows or if
     /// `mayComplete` is true.
     mutating func advance(rowsMax: Int, mayComplete: Bool, _ db: Database) throws -> ErasurePiece {
         var piece = ErasurePiece(step: step)
@@ -155,12 +156,13 @@ struct ErasureProgress {
         return (db.changesCount, end == nil)
     }
 
-    /// Replaces ids, keys, sequences and times as sent by the client, and preserves the order of the events. Within a
-    /// millisecond, the order compares the sequence, then members that are kept, and finally event_id and the
-    /// idempotency key as bytes. So a new key contains the event's rank in that order, as a number of fixed length.
-    /// event_id becomes NULL, which means that it equals the key. A client can write any information into a sequence,
-    /// as into a text, so only its rank is kept. The same is true of the digits and the offset of a time. So only the
-    /// moment is kept, and whether the time had a fraction of a second.
+    /// Replaces the ids, idempotency keys, sequences and times that the client sent, and preserves the order of the
+    /// events. Within a millisecond, the order compares the sequence, then members that are kept, and finally event_id
+    /// and the idempotency key as bytes. So a new key contains the event's rank in that order, as a number of fixed
+    /// length. event_id becomes NULL, which means that it equals the key. A client can write any information into a
+    /// sequence, as into a text, so only the sequence's rank is kept. A client can also write any information into the
+    /// digits and the offset of a time. Of a time, only the moment is therefore kept, and whether the time had a
+    /// fraction of a second.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: Database) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", rowsMax, db)
         try db.execute(
@@ -186,9 +188,9 @@ struct ErasureProgress {
 
     // MARK: Shared texts
 
-    /// Overwrites the texts that only this driver uses. Texts that other drivers use too identify no one. The records
-    /// of the driver's uses are deleted as well, so that a shared text is overwritten when the last driver who uses it
-    /// is deleted.
+    /// Overwrites the texts that only this driver uses. Texts that other drivers use too identify no one. The rows
+    /// that record the driver's uses of texts are deleted as well. A shared text is therefore overwritten when the
+    /// last driver who uses it is deleted.
     private func rewriteTexts(
         _ table: String, _ column: String, _ rowsMax: Int, _ db: Database,
         _ overwrite: (String, StatementArguments, Database) throws -> Void

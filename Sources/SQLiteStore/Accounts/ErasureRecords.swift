@@ -1,6 +1,6 @@
-// The list of deletions, each with its time and the keyed hash of the driver's id. Without the signing key the list
-// identifies no one, so it may be kept longer than any backup. It is read from a database, or from a file printed by
-// `dwell driver erasures`.
+// The list of deletions, each with its time and the keyed hash of the driver's id. Without the signing key, the list
+// identifies no one, so it may be kept longer than any backup. The list is read from a database, or from a file
+// printed by `dwell driver erasures`.
 
 import Foundation
 import GRDB
@@ -59,8 +59,8 @@ package enum ErasureRecords {
                 throw RecordsUnreadable("line \(index + 1) is not from a list printed by dwell driver erasures")
             }
         }
-        // A list may have more entries than announced: lists of older versions, which have no heading, may be joined
-        // with newer ones.
+        // A list may have more entries than announced, because lists of older versions, which have no heading, may be
+        // joined with newer ones.
         guard erasures.count >= announced else {
             throw RecordsUnreadable("the list is truncated: it has \(erasures.count) of \(announced) deletions")
         }
@@ -94,7 +94,8 @@ package enum ErasureRecords {
         }
     }
 
-    /// Returns the number of deletions in the database at `path` that `other` lacks or has with an earlier time.
+    /// Returns the number of deletions in the database at `path` that the database at `other` lacks or has with an
+    /// earlier time.
     static func count(in path: String, missingFrom other: String) throws -> Int {
         let known = try database(other).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
         return try database(path).count { erasure in known[erasure.digest].map { $0 < erasure.at } ?? true }

@@ -1,6 +1,6 @@
-// Searches for remains of a deleted driver, for `dwell verify-erased`: in every column of every table, and in the
-// bytes of the database file and its WAL, where rows may remain that no query finds. Read-only, and independent of the
-// code that erases.
+// Searches for remains of a deleted driver, for `dwell verify-erased`. The search covers every column of every table,
+// and the bytes of the database file and its WAL, which may contain rows that no query finds. The search is read-only,
+// and independent of the code that erases.
 
 import Foundation
 import GRDB
@@ -73,8 +73,8 @@ package struct ErasureScan {
         } + [
             ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ? AND driver_id NOT LIKE 'erased-%'"),
             ("session.session_id", "SELECT 1 FROM session WHERE driver = ? AND session_id NOT LIKE 'erased-%'"),
-            // The idempotency key of an expiry contains the id of its session. If the expiry is stored after the
-            // deletion, that is the session's new id.
+            // The idempotency key of an expiry contains the id of its session. In an expiry stored after the deletion,
+            // this id is the session's new one.
             (
                 "event.idempotency_key",
                 """
@@ -97,13 +97,13 @@ package struct ErasureScan {
                     strftime('%Y-%m-%dT%H:%M:%SZ', occurred_at_ms / 1000.0, 'unixepoch'))
                 """
             ),
-            // A deletion replaces each sequence by its rank in the order. A number as large as this is not such a rank,
-            // and may be a phone number.
+            // A deletion replaces each sequence by its rank in the order. A number of ten million or more is not such
+            // a rank, and may be a phone number.
             ("event.sequence", "SELECT 1 FROM event WHERE driver = ? AND sequence >= 10000000"),
         ]
 
-    /// Queries for texts that are used only by this driver's rows, and for the records of these uses. Texts that other
-    /// drivers use too may remain.
+    /// Queries for texts that are used only by this driver's rows, and for the rows that record the driver's uses of
+    /// texts. Texts that other drivers use too may remain.
     private static let remainingTextQueries: [(name: String, sql: String)] = [
         (
             "place.place_id",

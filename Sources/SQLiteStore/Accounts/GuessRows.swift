@@ -70,8 +70,8 @@ struct GuessRows {
             arguments: [phone.data, now.millisecondsSinceEpoch, isOwn, site.data])
     }
 
-    /// Returns the newest matching code of the number, as an array of at most one. Codes older than twice the lifetime
-    /// of a code are left out.
+    /// Returns the newest code of the number that meets the condition, as an array of at most one element. Codes older
+    /// than twice the lifetime of a code are left out.
     private func codes(
         _ condition: String, _ arguments: StatementArguments, _ db: Database
     ) throws -> [(code: StoredCode, wrongCount: Int)] {

@@ -1,4 +1,5 @@
-// The transactions of `OperatorAccounts`: the same changes as by the driver's own requests, audited as the operator's.
+// The transactions of `OperatorAccounts`. They make the same changes as the driver's own requests, but their audit
+// entries name the operator's action.
 
 import GRDB
 package import Identity

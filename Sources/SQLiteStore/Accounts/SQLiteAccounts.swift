@@ -1,5 +1,5 @@
-// Implements the ports of accounts on SQLite: every change is one piece of the writer's work, every read a separate
-// snapshot. The content of the transactions is in the other files of this folder.
+// Implements the ports of accounts on SQLite. Every change is one piece of work for the writer, and every read uses a
+// snapshot of its own. The content of the transactions is in the other files of this folder.
 
 import Engine
 import GRDB
@@ -27,8 +27,8 @@ package struct SQLiteAccounts: Sendable {
         }
     }
 
-    /// Runs one transaction that may begin a deletion. Copies the WAL first: if the deletion completes in this
-    /// transaction, the writer truncates the WAL.
+    /// Runs one transaction that may begin a deletion. Copies the WAL into the database file first. If the transaction
+    /// also completes the deletion, the writer truncates the WAL, and then has little left to copy.
     func beginErasure<Outcome: Sendable>(
         _ begin: @escaping @Sendable (Database) throws -> Outcome, piece: @escaping @Sendable (Outcome) -> ErasurePiece?
     ) async throws(AccountFailure) -> Outcome {

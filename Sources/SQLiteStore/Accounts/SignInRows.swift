@@ -28,9 +28,9 @@ enum SignInRows {
         return try signIn(driver, new, as: .signInApple, isNew: known == nil, db)
     }
 
-    /// Returns the user of the session that an earlier request with the same identity token created, if that was a
-    /// moment ago and the session is unchanged; otherwise nil. The session's id and refresh token are derived from the
-    /// identity token, so those in `new` are equal.
+    /// Returns the user of the session that an earlier request with the same identity token created. Returns nil if
+    /// that request was not a moment ago, or if the session has changed. The session's id and refresh token are
+    /// derived from the identity token, so `new` has the same id and refresh token as the earlier request.
     private static func repeated(_ new: NewSignIn, of driver: Int64, _ db: Database) throws -> User? {
         let row = try Row.fetchOne(
             db, sql: "SELECT id, created_at_ms FROM sign_in_session WHERE sid = ? AND driver = ? AND kind = ?",
@@ -106,7 +106,7 @@ enum SignInRows {
         return driver
     }
 
-    // MARK: Both
+    // MARK: Both ways of signing in
 
     private static func signIn(
         _ driver: Int64, _ new: NewSignIn, as action: AuditAction, isNew: Bool, _ db: Database

@@ -8,8 +8,8 @@ import JourneyModel
 extension ClockMemory {
     private static let loneSkewBytes = 17
 
-    /// Decodes the column. Bytes that are not in this format become an empty memory. A time may then remain
-    /// uncorrected, but no event is refused.
+    /// Decodes the column. Bytes that are not in this format become an empty memory. The time of an event may then
+    /// remain uncorrected, but no event is refused.
     init(lastCorrectionMilliseconds: Int64?, bytes: [UInt8]) {
         self.init(lastCorrectionMilliseconds: lastCorrectionMilliseconds)
         let (count, rest) = (bytes.count - 1).quotientAndRemainder(dividingBy: Self.loneSkewBytes)

@@ -1,4 +1,4 @@
-// The small integers for states, transitions, reasons and the like in the database. They are part of the schema: a
+// The small integers for states, transitions, reasons and the like in the database. They are part of the schema, so a
 // number is never reused. The view event_timeline shows them as words.
 
 import JourneyModel

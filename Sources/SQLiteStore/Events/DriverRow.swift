@@ -1,11 +1,11 @@
-// A driver's row: the head of the fold, and the memory of the phone's clock. The row is read once while it is cached,
-// and written once for each transaction that changes it, however many events of the driver that transaction stores.
+// A driver's row: the head of the fold, and the memory of the phone's clock. The row is read once while it is cached.
+// It is written once for each transaction that changes it, even if the transaction stores many events of the driver.
 
 import Engine
 import JourneyModel
 
-/// A class, so that each event looks the row up once and changes it in place. A caller that throws after a change must
-/// clear the whole cache.
+/// The row of one driver. It is a class, so that each event looks the row up once and changes it in place. A caller
+/// that throws after a change must clear the whole cache.
 final class DriverRow {
     /// The last event in the contract's order.
     struct Head {
@@ -20,7 +20,7 @@ final class DriverRow {
     fileprivate var hasNewClockMemory = false
     /// Nil while no event at or above the floor is stored.
     var head: Head?
-    /// The time at which the fold begins, if retention has deleted earlier events. Nil: the fold begins at the first
+    /// The time at which the fold begins, if retention has deleted earlier events. Nil if the fold begins at the first
     /// event.
     let floor: Moment?
     /// `Fold.rulesVersion` of the release that folded the driver's events; 0 while a refold is not complete.
@@ -33,8 +33,8 @@ final class DriverRow {
     fileprivate(set) var hasNewChanges = false
     /// The row number of the place whose use was stored last (TextReferences.swift).
     var lastPlace: Int64?
-    /// Whether the row is in the cache. The changes of such a row may be written later, because it is not read from the
-    /// database again.
+    /// Whether the row is in the cache. Changes of a cached row may be written later, because lookups find the row in
+    /// the cache instead of reading it from the database.
     fileprivate var isRemembered = false
     fileprivate var isToBeWritten = false
 
@@ -59,8 +59,8 @@ final class DriverRow {
         hasNewClockMemory = true
     }
 
-    /// Returns the row number of the journey's session if `sessionID` is its id, else nil. A driver's journey is never
-    /// in another driver's session.
+    /// Returns the row number of the journey's session if that session has the id `sessionID`; otherwise nil. A
+    /// driver's journey is never in another driver's session.
     func sessionRow(named sessionID: String) -> Int64? {
         guard let session = journey.session, let current = journey.journey.sessionID,
             haveSameBytes(current, sessionID)
@@ -110,10 +110,10 @@ final class DriverRow {
     var needsRefold: Bool { rules != Fold.rulesVersion }
 }
 
-/// A cache of recently seen drivers, in their state within the current transaction. `forget` must be called after every
-/// rollback, after other code has changed the table, and when another connection has written. Changes are in the
-/// database only after `writeChanged`. It must be called before other code reads or changes the table, before a
-/// savepoint is created or released, and before COMMIT.
+/// A cache of recently seen drivers, in their state within the current transaction. `forget` must be called after
+/// every rollback, after other code has changed the table, and when another connection has written. Changes are in the
+/// database only after `writeChanged`. `writeChanged` must be called before other code reads or changes the table,
+/// before a savepoint is created or released, and before COMMIT.
 final class DriverCache {
     /// The maximum number of cached drivers, each less than a kilobyte.
     private static let rememberedMax = 8192
@@ -167,8 +167,8 @@ final class DriverCache {
         return row
     }
 
-    /// Adds a row to the cache. A full cache is written and emptied first: active drivers are added again with their
-    /// next event.
+    /// Adds a row to the cache. If the cache is full, first writes its changes and empties it. Active drivers are
+    /// cached again with their next event.
     private func remember(_ row: DriverRow) throws(SQLiteError) {
         guard row.driver.rawValue.isASCII else { return }
         if remembered.count >= Self.rememberedMax {

@@ -19,12 +19,12 @@ final class EventAppending {
     let folding: EventFolding
     private let refolding: Refolding
     private let refolds: RefoldTable
-    /// Charges the rate limiter for the refolds that late events cause. Nil: refolds are free.
+    /// Charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
     private let charging: (any RefoldCharging)?
     /// The refold budget of the current transaction.
     var budget = RefoldBudget()
 
-    /// - Parameter digests: computes the keyed hashes that identify erased drivers. Nil: no driver is ever erased.
+    /// - Parameter digests: computes the keyed hashes that identify erased drivers. If nil, no driver is ever erased.
     init(
         on connection: OpaquePointer, digests: KeyedHashes?, charging: (any RefoldCharging)?
     ) throws(SQLiteError) {
@@ -61,8 +61,8 @@ final class EventAppending {
 
     enum Appended {
         case outcome(EventOutcome)
-        /// A refold of the driver is not complete: the event must be appended again when the refold continues. If its
-        /// `isStored` is true, this event began the refold.
+        /// A refold of the driver is not complete, so the event must be appended again when the refold continues. If
+        /// `isStored` of the associated value is true, this event is stored and began the refold.
         case waits(PreparedAppend)
     }
 
@@ -105,7 +105,7 @@ final class EventAppending {
     private func store(
         _ append: PreparedAppend, driver: DriverRow?, session: SessionUse
     ) throws(SQLiteError) -> Appended {
-        // Members are read in place: a copy of a request costs a dozen retains and releases.
+        // Members are read in place, because a copy of a request costs a dozen retains and releases.
         let receivedAt = append.request.receivedAt
         let driver = if let driver { driver } else { try newDriver(append.request.driver, at: receivedAt) }
         let clock = ClockCorrection(
@@ -157,8 +157,9 @@ final class EventAppending {
         return folded
     }
 
-    /// Adds a driver, or throws `.driverWasErased`: an event that was in progress when its driver was erased must not
-    /// create the driver again. Adding a driver is the first write of a request, so no refusal may come after it.
+    /// Adds a driver. Throws `.driverWasErased` if the driver was erased a moment ago, because an event that was in
+    /// progress during the erasure must not create the driver again. Adding a driver is the first write of a request,
+    /// so no refusal may come after it.
     private func newDriver(_ id: DriverID, at now: Moment) throws(SQLiteError) -> DriverRow {
         if let erased, try erased.isSettling(id, at: now) { throw .driverWasErased }
         return try drivers.add(id, at: now)

@@ -21,13 +21,14 @@ final class EventFolding {
         var verdict: Verdict
         /// The number of stored events that were refolded because the new event is late.
         var rowCount = 0
-        /// Set if more events must be refolded. Their verdicts and the driver's journey are then not up to date.
+        /// The progress of the refold while it is not complete, otherwise nil. While it is set, later verdicts and the
+        /// driver's journey are not up to date.
         var mark: RefoldMark?
     }
 
     /// Adds the event at its place and updates the driver's head. The cost of an event after the head does not depend
-    /// on the length of the journey. A late event refolds at most `rowsMax` events, and in addition the remaining
-    /// events that have the same millisecond as the last of these.
+    /// on the length of the journey. Refolding after a late event stops after `rowsMax` events, or at the end of the
+    /// millisecond of the last one.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor { return Folded(verdict: try addBelowFloor(new)) }
         guard let secondPlace = try placeAfterHead(new.placed, of: driver) else {
@@ -40,15 +41,15 @@ final class EventFolding {
         return Folded(verdict: try addAfterHead(new, to: driver))
     }
 
-    /// Adds an event below the floor. The events before it are deleted, so its effect cannot be determined. It is
-    /// stored without effect, until retention deletes it too.
+    /// Adds an event below the floor. The events before it are deleted, so the effect of the new event cannot be
+    /// determined. The new event is stored without effect, until retention deletes it too.
     private func addBelowFloor(_ new: NewEventRow) throws(SQLiteError) -> Verdict {
         _ = try events.add(new)
         return new.verdict
     }
 
-    /// Returns the event's index within its second if the event certainly comes after the head. Returns nil when it
-    /// does not, or when it must be ordered together with other events of its second.
+    /// Returns the event's index within its second if the event certainly comes after the head. Returns nil if the
+    /// event does not, or if it must be ordered together with other events of its second.
     private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
@@ -75,7 +76,7 @@ final class EventFolding {
         let position = try events.position(of: new.placed, of: driver.id, notBefore: driver.floor)
         let newRow = FoldedEventRow(new, secondPlace: position.secondPlace)
         var walk = FoldWalk(from: try journey(after: position, of: driver))
-        // Expiries to be added after the loop: a table must not grow while a statement reads it.
+        // Expiries to be added after the loop, because a table must not grow while a statement reads it.
         var expiries: [NewEventRow] = []
         var last = newRow
         var containsHead = false
@@ -141,7 +142,7 @@ final class EventFolding {
     private func expiry(
         before event: OrderedEvent, from running: StoredJourney, cause: NewEventRow
     ) throws(SQLiteError) -> NewEventRow? {
-        // Checked first, so that the journey is not copied needlessly.
+        // This check comes first, so that the journey is not copied needlessly.
         guard running.journey.hasDeadline(before: event) else { return nil }
         var journey = running.journey
         guard let deadline = journey.takeDeadline(before: event) else { return nil }
@@ -233,8 +234,8 @@ extension FoldedEventRow {
 }
 
 extension StoredJourney {
-    /// Sets the row numbers of the sessions and places that the journey names. Must be called after `event` was applied
-    /// to `before`: everything that the journey names was named by `before` or by `event`.
+    /// Sets the row numbers of the sessions and places that the journey names. Must be called after `event` was
+    /// applied to `before`, because everything that the journey names was named by `before` or by `event`.
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

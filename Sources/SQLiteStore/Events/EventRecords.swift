@@ -19,9 +19,10 @@ package struct EventRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Returns the events of the journey to which a session belongs: all of the driver's events from the one that began
-    /// the journey, which may precede the session, to the session's last event. Events of other sessions in between are
-    /// included. Returns at most the last `eventsMax` of these events, and nil if no event names the session.
+    /// Returns the events of the journey to which a session belongs: the driver's events from the one that began the
+    /// journey to the session's last event. The journey may begin before the session. Events of other sessions in
+    /// between are included. Returns only the last `eventsMax` of these events. Returns nil if no event names the
+    /// session.
     package func events(ofSession sessionID: String) throws(RecordsUnreadable) -> RecordedEvents? {
         try read { db in try RecordedEventRows.events(ofSession: sessionID, limit: Self.eventsMax, db) }
     }

@@ -1,10 +1,10 @@
-// The rows of `event`: finds them by key, reads them in the contract's order, adds them, and updates their verdicts
-// when a late event changes the journey before them.
+// The rows of `event`: finds them by idempotency key, reads them in the contract's order, adds them, and updates their
+// verdicts when a late event changes the journey before them.
 
 import Engine
 import JourneyModel
 
-/// An event to be inserted, with the row numbers of what it refers to.
+/// An event to be inserted, with the row numbers of the driver, the session and the other rows that it references.
 struct NewEventRow {
     var driver: Int64
     var append: PreparedAppend
@@ -112,7 +112,8 @@ final class EventTable {
         """
 
     /// SQLite sorts as OrderedEvent does: NULL before integers, and texts by memcmp. CROSS JOIN makes `event` the
-    /// outermost table of the join, so that its rows are read from its index, one millisecond at a time.
+    /// outermost table of the join, so that SQLite reads the rows of `event` through the index of that table, one
+    /// millisecond at a time.
     private static let foldedSQL = """
         SELECT event.id, event.session, (SELECT session_id FROM session WHERE session.id = event.session),
             event.charger, (SELECT place_id FROM place WHERE place.id = event.charger),

@@ -1,9 +1,10 @@
-// Due deadlines inside the writer's transaction: finds the drivers whose deadline lies before a given time, and stores
-// the expiry of one driver's deadline. ExpiryScheduler (Engine) decides when to do this.
+// Stores expiries inside the writer's transaction. Finds the drivers whose deadline lies before a given time, and
+// stores the expiry of one driver's deadline. ExpiryScheduler (Engine) decides when to do this.
 //
-// An expiry is stored exactly once, even with several instances: the transaction that stores it reads the driver's row
-// after BEGIN IMMEDIATE, and leaves no running deadline in that row. In addition, the unique index on the driver's
-// idempotency keys refuses a second row of the expiry, because its key is a function of session, kind and deadline.
+// An expiry is stored exactly once, even with several server instances. The transaction that stores the expiry reads
+// the driver's row after BEGIN IMMEDIATE, and leaves no running deadline in that row. In addition, the unique index on
+// the driver's idempotency keys refuses a second row for the same expiry. The key of an expiry is a function of its
+// session, kind and deadline, so both rows would have the same key.
 
 import Engine
 import JourneyModel

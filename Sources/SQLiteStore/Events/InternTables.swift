@@ -1,5 +1,5 @@
 // The tables of values that repeat from event to event (kinds, places, settings), with a cache of their row numbers.
-// Returns the row number of a value; a new value gets a row.
+// Finds the row number of a value; a new value gets a row.
 //
 // The cache may hold rows of the current transaction, so `forget()` must be called after a rollback. Only ASCII values
 // are stored in the cache and looked up in it (Texts.swift says why).
@@ -8,8 +8,8 @@ import Engine
 import JourneyModel
 
 final class InternTables {
-    /// The maximum number of cached values per table. An installation has far fewer kinds and settings. If it has more
-    /// places, those that are not in the cache are read from the database.
+    /// The maximum number of cached values per table. An installation has far fewer kinds and settings. If there are
+    /// more places than this, the places that are not in the cache are read from the database.
     private static let rememberedMax = 10_000
 
     private struct Kind: Hashable {
@@ -56,8 +56,8 @@ final class InternTables {
     }
 
     private var kinds: [Kind: KindRow] = [:]
-    /// The last kind of each event name, by lifecycle rank. Comparing with it is faster than hashing, and nearly all
-    /// events of a name are of one kind.
+    /// The last kind of each event name, by lifecycle rank. Comparing an event with this kind is faster than hashing
+    /// the event's kind, and nearly all events of a name are of one kind.
     private var lastKinds: [(kind: Kind, row: KindRow)?] = []
     private var places: [String: Int64] = [:]
     private var settings: [String: Int64] = [:]
@@ -179,7 +179,7 @@ final class InternTables {
         return id
     }
 
-    /// Adds a row to the cache. A full cache is emptied first: values in use are added again with their next event.
+    /// Adds a row to the cache. A full cache is emptied first. Values in use are cached again with their next event.
     private static func remember<Key: Hashable, Row>(_ row: Row, as key: Key, in memory: inout [Key: Row]) {
         if memory.count >= rememberedMax { memory.removeAll(keepingCapacity: true) }
         memory[key] = row

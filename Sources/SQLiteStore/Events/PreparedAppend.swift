@@ -10,8 +10,8 @@ final class PreparedAppend: Sendable {
     let request: AppendRequest
     /// SHA-256 of the canonical form.
     let digest: [UInt8]
-    /// Whether an earlier transaction stored the event. Its response is sent when the refold that the event began is
-    /// complete.
+    /// Whether an earlier transaction stored the event. The response to the event is then sent when the refold that
+    /// the event began is complete.
     let isStored: Bool
 
     init(_ request: consuming AppendRequest) {
@@ -44,8 +44,8 @@ final class PreparedAppend: Sendable {
 }
 
 extension EventSubmission {
-    /// Returns whether this event repeats the stored one although their digests differ: a client that rebuilds the body
-    /// may report another `app_state` or `schema_version` (contract, section 3).
+    /// Returns whether this event repeats the stored one although their digests differ. They may differ because a
+    /// client that rebuilds the body may report another `app_state` or `schema_version` (contract, section 3).
     ///
     /// - Parameters:
     ///   - appState, schemaVersion, hasDetails: values of the stored event.

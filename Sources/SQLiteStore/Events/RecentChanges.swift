@@ -1,7 +1,7 @@
-// The last changes of a driver's journey. The stream of the journey replays them to a reader that reconnects. They are
-// in the driver's row, because every event reads and writes that row anyway; a separate table of changes would cost
-// each event one more page. A change is the driver's state after a commit. Late events do not alter changes that are
-// already recorded.
+// The last changes of a driver's journey. The stream of the journey replays these changes to a reader that reconnects.
+// The changes are stored in the driver's row, because every event reads and writes that row anyway. A separate table
+// of changes would cost each event one more page. A change is the driver's state after a commit. Late events do not
+// alter changes that are already recorded.
 
 import JourneyModel
 
@@ -25,8 +25,8 @@ struct RecentChanges {
         var endedBy: Journey.Ending?
     }
 
-    /// The maximum number of changes: those of two journeys from IDLE to SESSION_ENDED. A reader that missed more
-    /// changes gets the current state.
+    /// The maximum number of changes, which is enough for two journeys from IDLE to SESSION_ENDED. A reader that
+    /// missed more changes gets the current state.
     static let countMax = 16
 
     private(set) var changes: [Change]
@@ -143,7 +143,7 @@ private struct ChangeReader {
         Moment(millisecondsSinceEpoch: Int64(bitPattern: zigzag >> 1) ^ -Int64(bitPattern: zigzag & 1))
     }
 
-    /// Returns `.some(nil)` when the number is absent; nil when the bytes are not a number.
+    /// Returns `.some(nil)` if `isThere` is false, and nil if the bytes are not a number.
     private mutating func number(if isThere: Bool) -> UInt64?? {
         guard isThere else { return .some(nil) }
         return number().map { .some($0) }

@@ -4,8 +4,8 @@ import GRDB
 import JourneyModel
 
 enum SentMemberColumns {
-    /// Returns the SQL for these columns, in a query on `event CROSS JOIN event_kind`. The columns have the names of
-    /// the members of `SentMembers`.
+    /// Returns the SQL for the columns of `SentMembers`, in a query on `event CROSS JOIN event_kind`. Each column has
+    /// the name of its member.
     ///
     /// - Parameter details: the SQL expression for the column `details`. A file lacks this column if no server of this
     ///   version has opened the file.

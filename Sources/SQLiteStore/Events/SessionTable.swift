@@ -72,8 +72,9 @@ final class SessionTable {
         }
     }
 
-    /// Deletes unused sessions among the driver's last `recentMax` sessions, except the newest `unusedMax` unused ones.
-    /// So a driver who registers sessions without end keeps only that many unused ones. Reads at most `recentMax` rows.
+    /// Deletes unused sessions among the driver's last `recentMax` sessions, except the newest `unusedMax` unused
+    /// ones. So a driver who registers sessions without end keeps only `unusedMax` unused ones. Reads at most
+    /// `recentMax` rows.
     func forgetUnusedBeyondMax(of driver: Int64) throws(SQLiteError) {
         try forgetUnused.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)

@@ -24,16 +24,16 @@ enum SimulatedDriverRows {
         "sign_in_session", "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit",
         "app_account_token", "consumption_consent",
     ]
-    /// Tables whose rows are kept, with `driver` set to NULL. They hold facts signed by Apple, which are kept longer
-    /// than the driver who sent them.
+    /// Tables whose rows are kept, with `driver` set to NULL. These rows hold facts signed by Apple, which are kept
+    /// longer than the driver who sent them.
     static let tablesWithoutDriver = ["purchase"]
 
     static func remove(driversMax: Int, _ db: Database) throws -> SimulatedDriversRemoved {
         let drivers = try Int64.fetchAll(db, sql: "\(select) ORDER BY id LIMIT ?", arguments: [driversMax])
         var removed = SimulatedDriversRemoved(drivers: drivers.count, events: 0)
         for driver in drivers {
-            // A consumer of the feed counts a gap in the row numbers of events as lost events. It would never have
-            // forwarded the events deleted here, so they are subtracted from its count.
+            // A consumer of the feed counts a gap in the row numbers of events as lost events. The consumer would
+            // never have forwarded the events deleted here, so they are subtracted from its count of lost events.
             try db.execute(
                 sql: """
                     UPDATE feed_consumer SET lost_count = lost_count - (

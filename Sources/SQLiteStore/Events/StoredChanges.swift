@@ -90,7 +90,7 @@ enum StoredChanges {
     }
 
     /// The maximum number of new events whose drivers `committedChanges` lists: the events of one second, at ten
-    /// thousand events a second. Beyond it, the result is `.any`.
+    /// thousand events a second. If there are more new events, the result is `.any`.
     private static let eventsMax: Int64 = 10_000
 
     static func committedChanges(after id: Int64?, _ db: Database) throws -> CommittedChanges {

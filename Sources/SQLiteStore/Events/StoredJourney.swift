@@ -1,5 +1,6 @@
 // A journey as stored: the value of the fold, with the row numbers of the sessions and places that it names. The fold
-// works on ids, which are texts; rows hold row numbers. Both are kept together, so that neither has to be looked up.
+// works on ids, which are texts. The tables reference sessions and places by row number. Ids and row numbers are kept
+// together here, so that neither has to be looked up.
 
 import JourneyModel
 

@@ -56,9 +56,9 @@ enum StoredSessions {
             })
     }
 
-    /// Returns the journey after one of the session's events: the last one after which the journey was still in the
-    /// session. The result changes only by events of the session, by its deadlines, and by an event of another journey
-    /// that closes the session.
+    /// Returns the journey as it was after one of the session's events, namely the last event after which the journey
+    /// was still in the session. The result changes only by events of the session, by its deadlines, and by an event
+    /// of another journey that closes the session.
     ///
     /// - Returns: a journey without the session's id.
     static func journey(in session: Int64, _ db: Database) throws -> Journey? {
@@ -111,8 +111,8 @@ enum StoredSessions {
                 session: try summary(row, db), events: Array(events.prefix(limit)), hasMore: events.count > limit))
     }
 
-    /// Returns the events after the cursor's event. `from` is the corrected time of that event, so it is among the
-    /// first rows, which have this millisecond.
+    /// Returns the events after the cursor's event. `from` is the corrected time of the cursor's event. That event is
+    /// therefore among the first rows of the query, which all have this time.
     private static func events(
         of session: Int64, from: Int64, after cursor: Int64?, limit: Int, _ db: Database
     ) throws -> [SessionEvent] {

@@ -61,8 +61,8 @@ final class TextReferences {
 enum UsualTexts {
     static let sources: Set<String> = ["ios_native", "android_native", "web", "server"]
 
-    /// SQL condition that a row of `event_kind` contains no text made up by a client. Of all events, diagnostic events
-    /// have the highest lifecycle rank.
+    /// SQL condition that is true for a row of `event_kind` without a text made up by a client. Of all events,
+    /// diagnostic events have the highest lifecycle rank.
     static let sql = """
         (lifecycle_rank < \(EventName.diagnostic("d").lifecycleRank)
             AND source IN ('ios_native', 'android_native', 'web', 'server') AND schema_version = '1.0')

@@ -13,9 +13,9 @@ extension String {
     }
 
     /// Returns whether this text has the same bytes as `remembered`, which must be ASCII. Compares the number of bytes
-    /// and then with `==`, which is faster than `haveSameBytes`. The result is the same: a text that is equivalent to
-    /// an ASCII text without being ASCII has more bytes, because each of its other characters is equivalent to one
-    /// ASCII character, but takes two or three bytes.
+    /// and then with `==`, which is faster than `haveSameBytes`. The result is the same. If a text with characters
+    /// outside ASCII is equivalent to an ASCII text, it has more bytes than that text, because each such character
+    /// takes two or three bytes and is equivalent to one ASCII character.
     func hasSameBytes(asASCII remembered: String) -> Bool {
         utf8.count == remembered.utf8.count && self == remembered
     }

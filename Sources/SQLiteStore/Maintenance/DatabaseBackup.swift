@@ -5,7 +5,7 @@ import GRDB
 
 package enum DatabaseBackup {
     /// Copies the database at `path` to `file`. The copy is consistent, verified, synced, and readable by its owner
-    /// only. `file` is not touched until all of that is done.
+    /// only. An existing `file` is replaced only when the copy is complete.
     package static func make(
         of path: String, to file: String, replacing: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) {
@@ -89,23 +89,23 @@ package enum DatabaseBackup {
         } catch let error as DatabaseError
             where [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
         {
-            // SQLite cannot lock this file exclusively, because the old database is damaged. To replace a damaged
-            // database is what backups are for.
+            // SQLite cannot lock this file exclusively, because the old database is damaged. A restore must replace a
+            // damaged database too.
             return try DatabaseFiles.takePlace(of: path, new, keepingAt: old)
         } catch {
             throw MaintenanceRefusal(path, error)
         }
     }
 
-    /// Replaces an intact database. It checks first that no other connection is open, then replaces the file under an
-    /// exclusive lock, so that no server can open it meanwhile.
+    /// Replaces an intact database. Checks first that no other connection is open. Then replaces the file under an
+    /// exclusive lock, so that no server can open the database meanwhile.
     private static func replaceWhole(_ path: String, by new: String, keepingAt old: String) throws -> String {
         var configuration = Configuration()
         configuration.busyMode = .immediateError
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         defer { try? queue.close() }
         try queue.writeWithoutTransaction { db in
-            // Leaving WAL mode requires exclusive access, copies the WAL into the file and removes it.
+            // Leaving WAL mode requires exclusive access, copies the WAL into the database file and removes the WAL.
             let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
             guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
             try db.inTransaction(.exclusive) {

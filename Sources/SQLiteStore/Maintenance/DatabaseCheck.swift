@@ -1,7 +1,7 @@
 // `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the fold of the
-// events. Refolds each driver's events from the first one, or from the floor left by retention, and compares the result
-// of each event with the stored one. Compares the driver's row at the end. The check only reads, and reads each driver
-// in one snapshot, so it may run while a server runs.
+// events. Refolds each driver's events from the first one, or from the floor left by retention, and compares the
+// result of each event with the stored one. Then compares the journey in the driver's row. The check only reads, and
+// reads each driver in one snapshot, so it may run while a server runs.
 
 import Foundation
 import GRDB
@@ -11,8 +11,8 @@ package struct DatabaseCheck: Sendable {
     package struct Report: Hashable, Sendable {
         package var drivers = 0
         package var events = 0
-        /// Number of drivers whose refold is not complete. They are not checked: their stored verdicts cannot agree
-        /// with the fold yet.
+        /// Number of drivers whose refold is not complete. These drivers are not checked, because their stored
+        /// verdicts cannot agree with the fold yet.
         package var refolding = 0
         /// Number of deleted drivers who have rows that are not rewritten yet. Their journeys are checked like those of
         /// other drivers.

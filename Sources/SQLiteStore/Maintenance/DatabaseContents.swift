@@ -1,4 +1,5 @@
-// Counts and a time by which an operator recognises a database before another one replaces it.
+// The numbers of events and drivers, and the time of the last event. An operator recognises a database by them before
+// it is replaced.
 
 import Foundation
 import GRDB
@@ -36,17 +37,17 @@ package struct DatabaseContents: Hashable, Sendable {
 package struct RestorePlan: Sendable {
     package enum Current: Sendable {
         case missing
-        /// Damaged, or of another version of Dwell. The associated value is the reason. If the database is damaged, it
-        /// is SQLite's message.
+        /// The database is damaged, or is of another version of Dwell. The associated value is the reason. For a
+        /// damaged database, the reason is SQLite's message.
         case unreadable(String)
-        /// A database, but not of Dwell. The associated value is the reason.
+        /// The file is a database, but not of Dwell. The associated value is the reason.
         case foreign(String)
         case holds(DatabaseContents)
     }
 
     package var backup: DatabaseContents
     package var current: Current
-    /// Number of drivers' deletions that the database has and the backup lacks: the restore would undo them.
+    /// Number of deletions of drivers that the database records and the backup does not. The restore would undo them.
     package var undoneErasures = 0
 
     /// The reason why the operator must confirm the restore first. Nil if there is no database, if it is unreadable, or

@@ -1,4 +1,4 @@
-// Copies a database to one file, for backup and restore: the copy is verified, and is durable when it gets its final
+// Copies a database to one file, for backup and restore. The copy is verified. It is durable before it gets its final
 // name.
 
 import Foundation
@@ -40,7 +40,7 @@ package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConver
     }
 }
 
-/// The progress of a copy or a check: pages of a file, or events.
+/// The progress of a copy, in pages of a file, or of a check, in events.
 package struct MaintenanceProgress: Hashable, Sendable {
     package var done: Int
     package var total: Int
@@ -85,8 +85,8 @@ enum DatabaseCopy {
         return counts
     }
 
-    /// Ends the copy's WAL mode, so that it is one file, and verifies its integrity and row counts. Throws if they are
-    /// wrong.
+    /// Ends the copy's WAL mode, so that the copy is one file. Throws if the copy is damaged, or if its row counts
+    /// differ from `counts`.
     static func verify(_ path: String, expecting counts: RowCounts? = nil) throws {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
@@ -110,7 +110,7 @@ enum DatabaseCopy {
         return "a row of \(table) references a missing row of \(parent)"
     }
 
-    /// Makes the file readable by its owner only, because it contains everything.
+    /// Makes the file readable by its owner only, because it contains all data of the database.
     static func secure(_ path: String) throws {
         guard chmod(path, 0o600) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
     }

@@ -9,12 +9,12 @@
 #endif
 
 enum FreeSpace {
-    /// Minimum number of free bytes: enough for the largest group of writes, and for what the checkpoint after it adds
-    /// to the file.
+    /// Minimum number of free bytes: enough for the largest group of writes, and for what the next checkpoint adds to
+    /// the database file.
     static let bytesMin = 1 << 20
 
-    /// Returns the bytes that this process may still write on that file's disk; nil when the system does not report
-    /// them.
+    /// Returns the number of bytes that this process may still write on the disk of the file at `path`. Returns nil if
+    /// the system does not report it.
     static func bytes(besideFile path: String) -> Int? {
         var disk = statvfs()
         guard statvfs(path, &disk) == 0 else { return nil }

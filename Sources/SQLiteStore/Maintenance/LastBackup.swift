@@ -30,9 +30,9 @@ extension SQLiteEventStore {
 }
 
 extension DatabaseBackup {
-    /// Records in the database at `path` that `file` is a verified copy of it. This is separate from making the backup,
-    /// because a backup is still valid if it cannot be recorded (in a read-only database, or one with a schema older
-    /// than this binary).
+    /// Records in the database at `path` that `file` is a verified copy of it. Recording is separate from making the
+    /// backup, because a backup that cannot be recorded is still valid. A read-only database, or one with a schema
+    /// older than this binary's, cannot record it.
     package static func record(_ file: String, of path: String, at now: Moment) throws(MaintenanceRefusal) {
         do {
             let attributes = try FileManager.default.attributesOfItem(atPath: file)
@@ -40,7 +40,7 @@ extension DatabaseBackup {
             var configuration = Configuration()
             configuration.label = "dwell.backup.record"
             configuration.busyMode = .timeout(DatabaseOpening.busyTimeoutSeconds)
-            // This connection runs no checkpoints: the server copies the WAL at its own pace.
+            // This connection runs no checkpoints, because the server copies the WAL at the server's own pace.
             configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
             let queue = try DatabaseQueue(path: path, configuration: configuration)
             defer { try? queue.close() }

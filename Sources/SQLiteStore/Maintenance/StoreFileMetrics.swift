@@ -1,4 +1,5 @@
-// The metrics that the store sets when metrics are read: the length of the writer's queue, and the sizes of the files.
+// The metrics that the store sets when metrics are read: the length of the writer's queue, the sizes of the files, and
+// the free disk space.
 
 package import CoreMetrics
 import Foundation

@@ -62,7 +62,7 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Selects sessions. The last column is whether the registration, the session or one of its events names the wanted
+    /// Selects sessions. The last column tells whether the registration, the session or one of its events names the wanted
     /// charger. ?7 is the charger's id. ?6 is its row number in `place`, or NULL if it has no row there.
     static let sessionsSQL = """
         \(sessionColumnsSQL), (?7 IS NULL OR registered_charger IS ?7 OR session.charger = ?6 OR EXISTS (
@@ -162,7 +162,8 @@ extension SQLiteEventStore: OperatorListReader {
 }
 
 extension SessionFilter {
-    /// Returns whether the filter matches a session in that state; nil means that the session was never activated.
+    /// Returns whether the filter matches a session in the state `current`, which is nil for a session never
+    /// activated.
     fileprivate func takes(_ current: JourneyState?) -> Bool {
         if let state, state != current { return false }
         if let isEnded, isEnded != (current == .sessionEnded) { return false }

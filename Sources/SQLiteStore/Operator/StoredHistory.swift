@@ -8,7 +8,7 @@ package import JourneyModel
 
 extension SQLiteEventStore: HistoryStore {
     /// The levels: the duration of a step and the time for which steps are kept, both in seconds. Steps are kept for
-    /// the longest time range that uses the level, plus an hour.
+    /// the longest time range that uses the level, plus at least an hour.
     static let historyLevels: [(stepSeconds: Int64, keptSeconds: Int64)] = [
         (60, 7 * 3600), (900, 25 * 3600), (7200, 31 * 24 * 3600),
     ]

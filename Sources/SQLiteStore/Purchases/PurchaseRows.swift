@@ -8,18 +8,18 @@ import JourneyModel
 import Purchases
 
 enum PurchaseRows {
-    /// SQL condition on a fact joined with its signer: the signer's certificates are not revoked. (For a revoked
-    /// signer, `SQLitePurchases.record` sets `revoked_at_ms` to 0, which is before any signing date.) A fact without a
-    /// signer lost its signature in a deletion. It was believed before the deletion, so it still is.
+    /// SQL condition that is true for a fact, joined with its signer, if the signer's certificates are not revoked.
+    /// (For a revoked signer, `SQLitePurchases.record` sets `revoked_at_ms` to 0, which is before any signing date.) A
+    /// fact without a signer lost its signature in a deletion. It was believed before the deletion, so it still is.
     static let isBelieved = "(revoked_at_ms IS NULL OR signed_at_ms < revoked_at_ms)"
 
     static func token(of driver: Int64, _ db: Database) throws -> String? {
         try String.fetchOne(db, sql: "SELECT token FROM app_account_token WHERE driver = ?", arguments: [driver])
     }
 
-    /// Stores the facts that are newer than the stored ones. Returns the purchase's row number. The statements here and
-    /// in `owner` are prepared once: there may be thousands of notifications a second, and preparing a statement takes
-    /// longer than running it.
+    /// Stores the facts that are newer than the stored ones. Returns the purchase's row number. The statements here
+    /// and in `owner` are prepared only once, because there may be thousands of notifications a second, and preparing
+    /// a statement takes longer than running it.
     static func put(_ transaction: TransactionFact, _ renewal: RenewalFact?, _ db: Database) throws -> Int64 {
         let purchase = try row(of: transaction.subscription, db)
         try put(transaction, in: purchase, db)
@@ -144,8 +144,8 @@ enum PurchaseRows {
     }
 
     /// Returns whether a fact is newer than the stored one, which `find` selects; true if there is none. Compares
-    /// `signedDate` first, as `PurchaseFacts` does. Only if the dates are equal are the other columns read, which are
-    /// most of the row; `decide` parses and compares them.
+    /// `signedDate` first, as `PurchaseFacts` does. Only if the dates are equal, `decide` reads and compares the other
+    /// columns, which are most of the row.
     private static func isNewer(
         _ signed: Moment, _ find: Statement, _ arguments: StatementArguments, _ decide: (Row) throws -> Bool
     ) throws -> Bool {

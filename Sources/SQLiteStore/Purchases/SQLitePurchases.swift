@@ -1,5 +1,5 @@
-// The purchases port on SQLite: every change is one piece of the writer's work. The content of the transactions is in
-// PurchaseRows.
+// The purchases port on SQLite. Every change is one piece of work for the writer. The content of the transactions is
+// in PurchaseRows.
 
 import Engine
 import GRDB
@@ -69,8 +69,9 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
-    /// Assigns a purchase to a driver, whatever account token Apple signed into it. Adds an audit entry for the old
-    /// owner and for the new one. Returns false, without a change, for an unknown purchase or driver.
+    /// Assigns a purchase to a driver, even if the account token that Apple signed belongs to another driver. Adds an
+    /// audit entry for the old owner and for the new one. Returns false, without a change, for an unknown purchase or
+    /// driver.
     package func move(
         _ key: SubscriptionKey, to driver: DriverID, at now: Moment
     ) async throws(AccountFailure) -> Bool {

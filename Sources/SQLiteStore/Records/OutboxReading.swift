@@ -31,8 +31,8 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Returns the bytes that this process may still write on the database's disk; nil when the system does not report
-    /// them.
+    /// Returns the number of bytes that this process may still write on the database's disk. Returns nil if the system
+    /// does not report it.
     package nonisolated func diskFreeBytes() -> Int64? {
         FreeSpace.bytes(besideFile: path).map(Int64.init)
     }

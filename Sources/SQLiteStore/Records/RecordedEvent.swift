@@ -9,7 +9,7 @@ package struct RecordedEvent: Hashable, Sendable {
     package var eventID: String
     package var idempotencyKey: String
     package var name: EventName
-    /// The client's spelling.
+    /// The name as the client spelled it.
     package var spelling: String
     /// Whether the event is below the driver's floor. The fold begins at the floor, because retention has deleted
     /// earlier events, so this event is not folded again. Its verdict is the one of its last fold, or `none` if it
@@ -36,7 +36,7 @@ package struct RecordedEvent: Hashable, Sendable {
         package var occurredAt: Moment
         /// `occurredAt`, corrected to the server's clock: the event's time in the order.
         package var corrected: Moment
-        /// `X-Sent-At`, otherwise `timestamp`; nil when the client sent neither.
+        /// The send time: `X-Sent-At`, otherwise `timestamp`; nil if the client sent neither.
         package var sentAt: Moment?
         /// `timestamp`, if the client sent it in addition to `X-Sent-At`.
         package var timestamp: Moment?
@@ -60,6 +60,6 @@ package struct RecordedEvent: Hashable, Sendable {
 package struct RecordedEvents: Hashable, Sendable {
     package var driver: DriverID
     package var events: [RecordedEvent]
-    /// Whether there were more events than the limit; the latest are included.
+    /// Whether there were more events than the limit. If so, `events` contains only the latest ones.
     package var isCut: Bool
 }

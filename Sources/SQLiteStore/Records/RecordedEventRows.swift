@@ -1,4 +1,4 @@
-// The rows behind EventRecords. Plain SQL, read through GRDB.
+// Reads the rows for EventRecords, with plain SQL through GRDB.
 
 import GRDB
 import JourneyModel
@@ -46,10 +46,10 @@ enum RecordedEventRows {
             arguments: [sessionID])
         guard let row, let last: Int64 = row[3] else { return nil }
         let driver: Int64 = row[1]
-        // Number of the session's events that the walk has not reached yet. At 0, the walk is before the session's
-        // first event.
+        // Number of the session's events that the walk back through the driver's events has not reached yet. At 0, the
+        // walk is before the session's first event.
         var left = try Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE session = ?", arguments: [row[0]]) ?? 0
-        // An event of another journey may have closed the session; it counts as the session's last event.
+        // An event of another journey may have closed the session. That event counts as the session's last event.
         let closing: Int64? = row[4]
         let cursor = try backwards(from: last, of: driver, db)
         let begin = try FoldBegin(of: driver, db)
@@ -77,7 +77,7 @@ enum RecordedEventRows {
 
     // MARK: Walking back
 
-    /// Where the driver's fold begins: at the first event, or at the floor left by retention.
+    /// The beginning of the driver's fold: the first event, or the floor left by retention.
     private struct FoldBegin {
         var floor = Moment(millisecondsSinceEpoch: .min)
         var journey = Journey()

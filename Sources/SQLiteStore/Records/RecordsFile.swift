@@ -1,4 +1,4 @@
-// Opens a database file for read-only commands: with or without a running server, and without ever writing.
+// Opens a database file for read-only commands. The file may be in use by a server. Nothing is ever written to it.
 
 import Foundation
 import GRDB
@@ -66,9 +66,9 @@ enum RecordsFile {
         }
     }
 
-    /// Opens the file read-only. A reader of a WAL database needs its shared-memory file, and creates it if it is
-    /// missing. If the reader may not create it and there is no WAL, no server has the database open. The database file
-    /// is then complete and does not change, so it is opened as immutable.
+    /// Opens the file read-only. A reader of a WAL database needs the database's shared-memory file, and creates that
+    /// file if it is missing. If the reader may not create the shared-memory file and there is no WAL, no server has
+    /// the database open. The database file is then complete and does not change, so it is opened as immutable.
     static func connect(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }
         _ = DatabaseOpening.isConfigured

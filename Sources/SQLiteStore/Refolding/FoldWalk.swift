@@ -1,5 +1,5 @@
-// Refolds events of one driver, given in the order of the fold. Reorders those that share a second, because the journey
-// before them may have changed. Writes nothing: passes the result for each event to the caller.
+// Refolds events of one driver, given in the order of the fold. Reorders events that share a second, because the
+// journey before them may have changed. Writes nothing; the caller gets the result for each event.
 
 import JourneyModel
 
@@ -29,12 +29,13 @@ struct Refolded {
 
 struct FoldWalk {
     enum Step {
-        /// A deadline of the journey `of` passes before the event `next`, and its expiry is not stored.
+        /// A deadline of the journey `of` passes before the event `next`, and the deadline's expiry is not stored.
         case expiry((name: EventName, at: Moment), of: StoredJourney, next: FoldedEventRow)
         case event(Refolded)
     }
 
-    /// The row number of an event that is not stored yet: the highest number, because the event is the last to arrive.
+    /// The row number for an event that is not stored yet. The highest number, because the event is the last to
+    /// arrive.
     static let newEvent = Int64.max
 
     /// The journey after the last folded event.
@@ -61,9 +62,9 @@ struct FoldWalk {
         return try fold([row], visit)
     }
 
-    /// Folds the driver's events from `start` on for which `isMeant` is true. Folds at most `rowsMax` of them, and in
-    /// addition the remaining events that have the same millisecond as the last of these, because SQLite sorts all
-    /// events of a millisecond to read one of them. Returns true if it stopped at `rowsMax` and more events are left.
+    /// Folds the driver's events from `start` on for which `isMeant` is true. Stops after `rowsMax` events, or at the
+    /// end of the millisecond of the last one, because SQLite sorts all events of a millisecond to read one of them.
+    /// Returns true if the walk stopped at this limit and more events are left.
     mutating func take(
         of driver: Int64, in events: EventTable, from start: Moment, rowsMax: Int,
         where isMeant: (FoldedEventRow) -> Bool = { _ in true }, _ visit: (Step) throws(SQLiteError) -> Bool
@@ -117,8 +118,8 @@ struct FoldWalk {
 }
 
 extension FoldedEventRow {
-    /// Whether at least `OrderWithinSecond.searchedMax` events of its second arrived before this event. It is then not
-    /// reordered, and keeps its place after them.
+    /// Whether at least `OrderWithinSecond.searchedMax` events of its second arrived before this event. This event is
+    /// then not reordered, and keeps its place after those events.
     fileprivate var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
 
     fileprivate func folded(

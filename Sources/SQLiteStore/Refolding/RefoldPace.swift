@@ -6,11 +6,11 @@ struct RefoldPace: Sendable {
     /// The maximum number of events refolded in the transaction that stores a late event. A phone's ordinary late event
     /// refolds fewer than ten.
     var rowsPerLateEvent = 50
-    /// The maximum number of events refolded per transaction; 500 take 1.5 ms of the writer's time, about as long as a
-    /// commit.
+    /// The maximum number of events refolded per transaction. 500 events take 1.5 ms of the writer's time, about as
+    /// long as a commit.
     var rowsPerPiece = 500
-    /// The maximum number of rows of a deletion per transaction; 100 take as long as 500 refolded events, because each
-    /// row is rewritten, and its entry in the index of keys moves.
+    /// The maximum number of rows of a deletion per transaction. 100 rows take as long as 500 refolded events, because
+    /// each row is rewritten, and its entry in the index of idempotency keys moves.
     var rowsPerErasurePiece = 100
     var restFactor = 12
     /// Duration without other work after which refolds continue without a pause.

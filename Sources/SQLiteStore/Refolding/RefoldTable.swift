@@ -1,6 +1,7 @@
 // The rows of `refold`: the progress of each refold that takes several transactions. While a driver has such a row,
-// `driver.rules` is 0, reads of the driver's journey from its events wait (`readOutsideRefold`), and no event is added.
-// Code that reads the driver's row, as every append does, finds this in `driver.rules` and needs no further lookup.
+// `driver.rules` is 0, reads of the driver's events wait (`readOutsideRefold`), and no event is added. Code that reads
+// the driver's row, as every append does, knows from `driver.rules` that a refold is not complete, and needs no
+// further lookup.
 
 import Engine
 import GRDB
@@ -12,7 +13,8 @@ struct RefoldMark {
     var cause: Int64?
     /// `Fold.rulesVersion` of the release that refolds.
     var rules = Fold.rulesVersion
-    /// The row number of the last refolded event in the order of the fold. It is the last event of its millisecond.
+    /// The row number of the last refolded event in the order of the fold. This event is the last one of its
+    /// millisecond.
     var last: Int64
     /// The number of events refolded so far.
     var rowCount: Int
@@ -56,10 +58,10 @@ final class RefoldTable {
         try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, driver) }
     }
 
-    /// SQL condition: the refold of a row of `driver` is not complete.
+    /// SQL condition that is true for a row of `driver` while the driver's refold is not complete.
     static let isUnderWaySQL = "driver.rules = 0"
 
-    /// Returns whether a refold of the driver is not complete, as seen in the snapshot of `db`. For readers.
+    /// Returns whether a refold of the driver is not complete, as seen in the snapshot of `db`. Used by reads.
     static func isUnderWay(_ driver: DriverID, _ db: Database) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM driver WHERE driver_id = ? AND \(isUnderWaySQL))")

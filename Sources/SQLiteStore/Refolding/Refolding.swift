@@ -2,10 +2,10 @@
 // changes more events than one transaction may refold, or new rules in this release. The table `refold` holds the
 // progress.
 //
-// A refold by new rules goes from the first event, or the floor, to the last event. First it derives what the rules
-// need from the stored data of old events: from the metadata, the state that the phone reported; and from the text of a
-// time, whether the time has a fraction of a second. A refold after a late event ends where the journey equals the
-// stored one.
+// A refold by new rules goes from the first event, or the floor, to the last event. Old events may lack two values
+// that the rules need. The refold first derives them from the stored data: the state that the phone reported, from the
+// metadata; and whether a time has a fraction of a second, from the text of the time. A refold after a late event ends
+// where the journey equals the stored one.
 
 import Engine
 import JourneyModel
@@ -50,12 +50,11 @@ final class Refolding {
         var counts = RefoldCounts()
         var rowCount = 0
         var isComplete = false
-        /// The charge for the late event's refold, once the refold is complete.
+        /// The charge for the refold after a late event; nil until the refold is complete.
         var charge: RefoldCharge?
     }
 
-    /// Refolds at most `rowsMax` more events, and in addition the remaining events that have the same millisecond as
-    /// the last of these.
+    /// Refolds the next events. Stops after `rowsMax` events, or at the end of the millisecond of the last one.
     func fold(_ driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Piece {
         let start = try start(of: driver)
         var piece = Piece()
@@ -130,7 +129,7 @@ final class Refolding {
     }
 
     private func start(of driver: DriverRow) throws(SQLiteError) -> Start {
-        // A mark written under other rules is ignored: the refold starts over.
+        // A mark written under other rules is ignored, and the refold starts over.
         if driver.isRefolding, let mark = try table.mark(of: driver.id), mark.rules == Fold.rulesVersion {
             guard let last = try events.event(mark.last) else { throw .unreadable("refold") }
             var start = Start(
@@ -180,7 +179,7 @@ extension RefoldCounts {
 private struct SessionComparison {
     private enum SessionOutcome: Hashable {
         case inProgress(JourneyState)
-        /// Nil: the older release did not store why the session ended.
+        /// The associated value is nil if the older release did not store why the session ended.
         case over(Journey.Ending?)
 
         var text: String {

@@ -17,13 +17,13 @@ extension SQLiteEventStore: JourneyRefolder {
         }
     }
 
-    /// The maximum time that a read waits for a refold; after it, the read fails as `.unavailable`.
+    /// The maximum time that a read waits for a refold. A read that would wait longer fails as `.unavailable`.
     private static let refoldWaitMax = Duration.seconds(10)
     /// The first pause between two checks; each pause is twice as long as the one before, up to a second.
     private static let refoldPollInterval = Duration.milliseconds(50)
 
     /// Reads the driver's events in one snapshot, never in the middle of a refold. Reads of the driver's row alone do
-    /// not need this: its journey changes only when the refold is complete.
+    /// not need this function, because the journey in that row changes only when the refold is complete.
     func readOutsideRefold<Value: Sendable>(
         of driver: DriverID, _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {

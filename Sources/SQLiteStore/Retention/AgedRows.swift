@@ -1,5 +1,5 @@
-// Finds the rows that retention may delete, on a read connection. The rows are deleted in a later step. What that step
-// uses of a row (row number, driver, place in the order) never changes once it is stored.
+// Finds the rows that retention may delete, on a read connection. The rows are deleted in a later step. That step uses
+// only a row's number, driver and place in the order, which never change once the row is stored.
 
 import Engine
 import GRDB
@@ -30,8 +30,8 @@ enum AgedRows {
         return AgedEvents(events: events, next: count == request.limit && !events.isEmpty ? last : nil)
     }
 
-    /// Returns sessions to delete. The session with the highest row number is kept, because that row number would be
-    /// used again, and drivers' recent changes refer to sessions by row number.
+    /// Returns sessions to delete. The session with the highest row number is kept, because SQLite would use that
+    /// number again, and drivers' recent changes refer to sessions by row number.
     static func sessions(
         openedBefore: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> [Int64] {
@@ -43,7 +43,7 @@ enum AgedRows {
             arguments: [number, openedBefore.millisecondsSinceEpoch, limit])
     }
 
-    /// Returns those of the next `limit` sessions that were registered before `before` and have no event.
+    /// Examines the next `limit` sessions. Returns those that were registered before `before` and have no event.
     static func unusedRegistrations(
         before: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> AgedNumbers {
@@ -57,8 +57,8 @@ enum AgedRows {
         return part(rows, before: before, limit: limit)
     }
 
-    /// Returns those of the next `limit` audit entries that are from before `before`. Receipts of deletions are not
-    /// returned, because they are kept.
+    /// Examines the next `limit` audit entries. Returns those from before `before`, except receipts of deletions,
+    /// which are kept.
     static func auditLines(before: Moment, after number: Int64, limit: Int, _ db: Database) throws -> AgedNumbers {
         let rows = try Row.fetchAll(
             db,
@@ -77,10 +77,10 @@ enum AgedRows {
             next: isLast || rows.count < limit ? nil : rows.last.map { $0[0] })
     }
 
-    /// SQL condition on a session to delete. It was opened before ?2, and if it was registered, then before ?2. It has
-    /// no events. It is named neither by its driver's journey nor by the journey with which the driver's fold begins.
-    /// The journeys after the remaining events need no check: they follow from these events and that first journey, so
-    /// they name no other sessions. It does not have the highest row number.
+    /// SQL condition on a session to delete. The session was opened before ?2, and if it was registered, then before
+    /// ?2. It has no events. It is named neither by its driver's journey nor by the journey with which the driver's
+    /// fold begins. It does not have the highest row number. The journeys after the remaining events need no check.
+    /// They follow from these events and that first journey, so they name no other sessions.
     private static let unused = """
         opened_at_ms < ?2 AND coalesce(registered_at_ms < ?2, TRUE)
         AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = session.id)
@@ -91,8 +91,8 @@ enum AgedRows {
         AND id < (SELECT max(id) FROM session)
         """
 
-    /// Deletes those of `sessions` that still meet the condition, because an event of a session may have arrived since
-    /// the session was found. Returns the number of deleted sessions.
+    /// Deletes those of `sessions` that still meet the condition `unused`. An event of a session may have arrived
+    /// since the session was found. Returns the number of deleted sessions.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
         let statement = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(unused)")
         var count = 0

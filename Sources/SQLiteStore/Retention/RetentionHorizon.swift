@@ -30,8 +30,9 @@ enum RetentionHorizon {
     }
 
     /// Raises the driver's floor to the millisecond after `moment`. If the driver's next deadline is earlier, raises
-    /// the floor only to that deadline, because its expiry is not stored yet. Returns the resulting floor. Returns nil
-    /// for an unknown driver, and while the driver's refold is not complete: a later run then deletes the events.
+    /// the floor only to that deadline, because the deadline's expiry is not stored yet. Returns the resulting floor.
+    /// Returns nil for an unknown driver. Also returns nil while the driver's refold is not complete; a later run then
+    /// deletes the events.
     private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
         let find = try db.cachedStatement(
             sql: """

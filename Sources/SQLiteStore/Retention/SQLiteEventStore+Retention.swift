@@ -54,8 +54,8 @@ extension SQLiteEventStore: RetentionStore {
         }
     }
 
-    /// Returns the receive time of the event with the lowest row number; nil if there is no event. This is the oldest
-    /// event, except for events whose bodies arrived slowly.
+    /// Returns the receive time of the event with the lowest row number; nil if there is no event. This event was
+    /// received first, unless the body of an earlier request arrived so slowly that its events were stored later.
     package func oldestEventReceivedAt() async throws(StoreFailure) -> Moment? {
         try await read { db in
             try Int64.fetchOne(db, sql: "SELECT received_at_ms FROM event ORDER BY id LIMIT 1")

@@ -6,7 +6,7 @@ internal import Foundation
 package import GRDB
 internal import GRDBSQLite
 
-/// The database cannot guarantee durability, so the server does not start.
+/// The error when the database cannot guarantee durability. The server then does not start.
 package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConvertible {
     package var pragma: String
     package var expected: String
@@ -19,20 +19,20 @@ package enum DatabaseOpening {
     /// Returns the reason why a database could not be opened: SQLite's message without the SQL statement.
     package static func reason(_ error: any Error) -> String { RecordsUnreadable(error).description }
 
-    /// Time limit for waiting for a lock. Usually one process uses the file; a backup or a shell may lock it for a
-    /// moment.
+    /// Time limit in seconds for waiting for a lock. Usually one process uses the file; a backup or a shell may lock
+    /// it for a moment.
     static let busyTimeoutSeconds = 5.0
-    /// Maximum number of read connections. While events come in, only `lookUp` reads.
+    /// Maximum number of read connections. While events are being stored, only `lookUp` uses them.
     static let readersMax = 4
     /// Page cache of the write connection, in KiB. The upper levels of the indexes of ten million events take about 20
     /// MB.
     static let writerCacheKiB = 48 * 1024
-    /// Page cache of each read connection, in KiB: a query needs a few pages, and all caches together must stay well
+    /// Page cache of each read connection, in KiB. A query needs few pages, and all caches together must stay well
     /// under 150 MB.
     static let readerCacheKiB = 4 * 1024
-    /// Size in bytes to which SQLite truncates a larger WAL when it resets it. A long reader can make the WAL larger
-    /// than that. The size is four times the one at which copying of the WAL starts (Checkpointer), because under load
-    /// the WAL grows while it is copied.
+    /// Size in bytes to which SQLite truncates a larger WAL when it resets the WAL. A long read can keep the WAL from
+    /// being reset, so that the WAL grows beyond this size. The size is about four times the size at which copying of
+    /// the WAL starts (Checkpointer), because under load the WAL grows while it is copied.
     static let walBytesMax = 256 * 1024 * 1024
 
     /// Opens or creates the file, migrates it to this binary's schema, and ensures that commits are durable.
@@ -64,8 +64,9 @@ package enum DatabaseOpening {
     }
 
     /// Throws `MigrationRefusal` for a database that this binary cannot use. Must be called before the file is opened
-    /// for writing, because opening it for writing would already switch another program's database to WAL mode. Ignores
-    /// SQLite's errors: opening the file for writing reports them too, and can also roll back half a transaction.
+    /// for writing, because opening it for writing would already switch another program's database to WAL mode.
+    /// Ignores SQLite's errors, because opening the file for writing reports them too, and may cure them by rolling
+    /// back a transaction that was written in part.
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
         defer { try? reader.close() }
@@ -100,10 +101,11 @@ package enum DatabaseOpening {
         try queue.read(MigrationRun().requireCurrent)
     }
 
-    /// Whether both of SQLite's options for the whole process are set; the first use of this constant sets them. One
-    /// option turns off memory statistics. Nothing here uses them, and SQLite would update them for about 1,500
-    /// allocations in a group of 30 events. The other option skips empty truncations of the page cache (page_cache.c).
-    /// In a process that has already used SQLite, both options keep their defaults, which is slower but correct.
+    /// Whether two options that SQLite has for the whole process are set. The first use of this constant sets them.
+    /// One option turns off memory statistics. Nothing here uses these statistics, and SQLite would update them for
+    /// about 1,500 allocations in a group of 30 events. The other option skips empty truncations of the page cache
+    /// (page_cache.c). In a process that has already used SQLite, both options keep their defaults, which is slower
+    /// but correct.
     static let isConfigured = dwell_stop_memory_statistics() == SQLITE_OK && dwell_skip_empty_truncations() == SQLITE_OK
 
     private static func connect(path: String) throws -> DatabasePool {
@@ -122,8 +124,8 @@ package enum DatabaseOpening {
         return try DatabasePool(path: path, configuration: configuration)
     }
 
-    /// Sets and checks the pragmas for durability. Must be called on the write connection, after the pool is created:
-    /// DatabasePool itself sets `synchronous=NORMAL` after `prepareDatabase`, so that setting FULL there has no effect.
+    /// Sets and checks the pragmas for durability. Must be called on the write connection, after the pool is created.
+    /// DatabasePool itself sets `synchronous=NORMAL` after `prepareDatabase`, so setting FULL there has no effect.
     private static func makeDurable(_ db: Database) throws {
         try db.execute(sql: "PRAGMA synchronous = FULL")
         try db.execute(sql: "PRAGMA cache_size = -\(writerCacheKiB)")

@@ -1,5 +1,6 @@
-// Migrates a database to the schema of this binary, and refuses an unknown one. GRDB's DatabaseMigrator is not used,
-// because it records names only and would mistake an edited migration for the applied one.
+// Migrates a database to the schema of this binary, and refuses a database that this binary cannot use. GRDB's
+// DatabaseMigrator is not used, because it records only the names of migrations and would mistake an edited migration
+// for the applied one.
 
 package import GRDB
 
@@ -48,7 +49,7 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
 package struct MigrationStatus: Hashable, Sendable {
     package var number: Int
     package var name: String
-    /// Milliseconds since 1970-01-01T00:00:00Z; nil while it is not applied.
+    /// Milliseconds since 1970-01-01T00:00:00Z; nil while the migration is not applied.
     package var appliedAtMilliseconds: Int64?
 }
 
@@ -103,8 +104,8 @@ package struct MigrationRun: Sendable {
     }
 
     /// Applies one migration in a transaction. Foreign keys are not enforced meanwhile, because a migration that
-    /// recreates a table violates them; they are checked as a whole at the end. The pragma comes before the
-    /// transaction, because SQLite ignores it inside one.
+    /// recreates a table violates them. All foreign keys are checked at the end of the transaction. The pragma comes
+    /// before the transaction, because SQLite ignores the pragma inside a transaction.
     private func apply(_ migration: Migration, to db: Database, atMilliseconds now: Int64) throws {
         try db.execute(sql: "PRAGMA foreign_keys = OFF")
         defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }
@@ -156,7 +157,8 @@ package struct MigrationRun: Sendable {
         let pairs = rows.map { row -> (Int, Applied) in
             (row[0], Applied(name: row[1], checksum: row[2], atMilliseconds: row[3]))
         }
-        // Dwell creates the table and its first row in one transaction, so an empty table is another program's.
+        // Dwell creates the table and its first row in one transaction. An empty table therefore belongs to another
+        // program.
         if pairs.isEmpty { throw MigrationRefusal.notDwell }
         return Dictionary(pairs) { first, _ in first }
     }

@@ -36,7 +36,7 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Deletes the row of a server that has ended, unless another server has taken its name since.
+    /// Deletes the row of a server that has ended, unless another server with the same name has started since.
     package func removeInstance(_ name: String, startedAt: Moment) async throws(StoreFailure) {
         try await change { db in
             try db.execute(

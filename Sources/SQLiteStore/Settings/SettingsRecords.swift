@@ -29,8 +29,8 @@ extension SQLiteEventStore {
 
     /// Records that these settings are in force from `now` on. Writes nothing if they were already in force.
     ///
-    /// Returns false if it left out the note. It does so if the last stored note is equal: the note was then written
-    /// for an earlier change, and not for this one.
+    /// Returns false if the note was left out. A note is left out if it equals the last stored note, because it was
+    /// then written for an earlier change, and not for this one.
     package func record(
         _ settings: VersionedSettings, note: SettingsChangeNote = SettingsChangeNote(), at now: Moment
     ) async throws(StoreFailure) -> Bool {
@@ -87,7 +87,7 @@ package struct SettingsRecords: RecordsReader {
         try RecordsFile.read(queue) { db in try Self.changes(limit: limit, db) }
     }
 
-    /// Returns the reloads, newest first, each with the server's INSTANCE_NAME.
+    /// Returns the reloads, newest first, each with the INSTANCE_NAME of the server that reloaded its settings.
     package func reloads(limit: Int) throws(RecordsUnreadable) -> [SettingsReloadOf] {
         try RecordsFile.read(queue) { db in
             try db.tableExists("settings_reload") ? try Self.reloads(limit: limit, db) : []

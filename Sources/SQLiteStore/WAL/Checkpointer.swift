@@ -15,9 +15,9 @@ internal import Synchronization
 final class Checkpointer: Sendable {
     /// The rules for when to copy, and how much of the disk's time to use. Sizes are in pages of 4 KiB.
     struct Pace: Hashable, Sendable {
-        /// WAL size at which copying starts: 62 MiB. Waiting for this size saves work: a page that changes ten times
-        /// before the copying is copied once. The size also limits how much of the WAL a start after a crash has to
-        /// read.
+        /// WAL size at which copying starts: 62 MiB. Waiting for this size saves work, because a page that changes ten
+        /// times before the copying is copied only once. The size also limits how much of the WAL a start after a
+        /// crash has to read.
         var pagesMin = 16_000
         /// WAL size up to which copying pauses after each step, so that commits can use the disk. With a larger WAL,
         /// copying does not pause, so that the WAL does not grow without end.
@@ -25,7 +25,7 @@ final class Checkpointer: Sendable {
         /// Maximum size of the rest that the passes leave to the writer. It is small, because all requests wait while
         /// the writer copies.
         var restMax = 200
-        /// Maximum number of passes. After them, the writer copies the rest, whatever its size.
+        /// Maximum number of passes. After the last pass, the writer copies the rest, whatever its size.
         var passesMax = 8
         /// Number of pages written and synced in one step. After a step, a waiting commit can use the disk.
         var step: Int32 = 64
@@ -58,8 +58,8 @@ final class Checkpointer: Sendable {
         configuration.label = "dwell.checkpoint"
         queue = try DatabaseQueue(path: path, configuration: configuration)
         try queue.inDatabase { db in
-            // Set explicitly, so that it does not depend on SQLite's compile-time default. If the WAL is reset before
-            // the database file is synced, a power cut loses the content of the WAL.
+            // FULL is set explicitly, because SQLite's default can be chosen at compile time. If the WAL is reset
+            // before the database file is synced, a power cut loses the content of the WAL.
             try db.execute(sql: "PRAGMA synchronous = FULL")
             // The first read makes SQLite open the WAL.
             _ = try Row.fetchOne(db, sql: "SELECT 1 FROM sqlite_schema LIMIT 1")
@@ -71,7 +71,7 @@ final class Checkpointer: Sendable {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
         }
-        // The pointer is safe: this object owns the queue until `close()`, and after that nothing is written.
+        // The pointer is safe, because this object owns the queue until `close()`, and after that nothing is written.
         let this = Unmanaged.passUnretained(self).toOpaque()
         let code = dwell_step_writes(
             connection, pace.step,
@@ -152,8 +152,8 @@ final class Checkpointer: Sendable {
             var pages: Int32 = 0
             var copied: Int32 = 0
             let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, &pages, &copied)
-            // False if a reader's snapshot prevents copying the rest, if the disk is full, or if another connection
-            // holds the lock. Copying is then tried again later.
+            // The value is false if a reader's snapshot prevents copying the rest, if the disk is full, or if another
+            // connection holds the lock. Copying is then tried again later.
             isRestLeft = code == SQLITE_OK && copied == pages
             guard isRestLeft, state.withLock({ $0.pages - Int(pages) > pace.restMax && !$0.isClosed }) else { break }
         }

@@ -1,6 +1,6 @@
 // The number of pages in the WAL, as SQLite reports it after each commit of one connection
-// (https://www.sqlite.org/c3ref/wal_hook.html). The hook for this replaces SQLite's automatic checkpoints, which use
-// the same hook.
+// (https://www.sqlite.org/c3ref/wal_hook.html). This hook replaces SQLite's automatic checkpoints, which are
+// implemented with the same hook.
 
 import GRDBSQLite
 
@@ -9,8 +9,8 @@ final class WALSize {
     private let connection: OpaquePointer
     private(set) var pages = 0
 
-    /// The connection must exist as long as this object: open, or closed by sqlite3_close_v2 with statements that are
-    /// not finalized.
+    /// The connection must exist as long as this object. A connection exists while it is open, and also after
+    /// sqlite3_close_v2 until its last statement is finalized.
     init(of connection: OpaquePointer) {
         self.connection = connection
         let this = Unmanaged.passUnretained(self).toOpaque()

@@ -16,8 +16,8 @@ final class WriterWAL {
     private(set) var needsTruncation: Bool
     private var isMarked: Bool
 
-    /// The connection must exist as long as this object: open, or closed by sqlite3_close_v2 with statements that are
-    /// not finalized.
+    /// The connection must exist as long as this object. A connection exists while it is open, and also after
+    /// sqlite3_close_v2 until its last statement is finalized.
     init(of connection: OpaquePointer, checkpointer: Checkpointer) {
         self.connection = connection
         self.checkpointer = checkpointer

@@ -1,7 +1,7 @@
-// One prepared statement of the writer's connection, kept as long as the writer exists. A thin wrapper of sqlite3_stmt.
-// GRDB's `Statement` is not used, for two reasons. It binds through an array of boxed values: a row of 26 columns takes
-// 6 µs through GRDB, and 1.8 µs with this wrapper. And it must not be used again after a failure, while this store
-// continues after a full disk.
+// One prepared statement of the writer's connection, kept as long as the writer exists. A thin wrapper of
+// sqlite3_stmt. GRDB's `Statement` is not used, for two reasons. It binds through an array of boxed values: a row of
+// 26 columns takes 6 µs through GRDB, and 1.8 µs with this wrapper. And it must not be used again after a failure, but
+// this store uses its statements again after a failure such as a full disk.
 //
 // Not Sendable: the statement and its connection are used only on the writer's queue.
 
@@ -12,8 +12,8 @@ final class PreparedStatement {
     private let connection: OpaquePointer
     private let bindings: Bindings
 
-    /// `connection` must outlive the statement, or be closed by sqlite3_close_v2, which keeps it until the statement is
-    /// finalized.
+    /// `connection` must outlive the statement, or be closed by sqlite3_close_v2, which keeps the connection until the
+    /// statement is finalized.
     init(_ sql: String, on connection: OpaquePointer) throws(SQLiteError) {
         var handle: OpaquePointer?
         let code = sqlite3_prepare_v3(
@@ -86,8 +86,9 @@ final class Bindings {
 
     private let handle: OpaquePointer
     private let connection: OpaquePointer
-    /// Copies of the bound texts and blobs, so that SQLite need not allocate memory for each. The memory is reused only
-    /// after `clear` has unbound all of them, and freed after the statement, which owns this object.
+    /// Copies of the bound texts and blobs, so that SQLite need not allocate memory for each. The memory is reused
+    /// only after `clear` has unbound all of them. It is freed after the statement is finalized, because the statement
+    /// owns this object.
     private var kept: UnsafeMutableRawPointer?
     private var keptCount = 0
 
@@ -138,8 +139,9 @@ final class Bindings {
         try check(code)
     }
 
-    /// SQLITE_TRANSIENT, which makes SQLite copy the bytes before it returns. In C it is the pointer -1; Swift does not
-    /// import the cast to that pointer. Nil in its place is SQLITE_STATIC: SQLite uses the bytes where they are.
+    /// SQLITE_TRANSIENT, which makes SQLite copy the bytes before the call returns. In C it is the pointer -1; Swift
+    /// does not import the cast to that pointer. Passing nil instead means SQLITE_STATIC: SQLite reads the bytes where
+    /// they are, without a copy.
     private static var transient: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
 
     /// Copies the bytes to memory that is stable until `clear`. Returns nil if the bytes do not fit.

@@ -15,7 +15,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
     }
 
     enum Admission: Hashable {
-        /// The writer is not running: the caller must wake it.
+        /// The writer is not running, so the caller must wake it.
         case wakesWriter
         case joinsLine
         case refused(Refusal)
@@ -44,7 +44,8 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
             return Array(line[..<taken])
         }
 
-        /// Records that the writer is idle. Returns the callbacks to run, because the queue is drained.
+        /// Records that the writer is idle, and that the queue is therefore drained. Returns the callbacks to call
+        /// now.
         mutating func markWriterIdle() -> [@Sendable () -> Void] {
             writerIsAwake = false
             defer { whenDrained = [] }

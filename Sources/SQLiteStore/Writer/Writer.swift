@@ -1,5 +1,5 @@
 // The only writer: takes all waiting work, commits it together, and then takes the work that arrived meanwhile. There
-// is no timer: a group consists of what arrived during the last commit.
+// is no timer. A group consists of the work that arrived during the last commit.
 
 import CoreMetrics
 import Dispatch
@@ -18,8 +18,9 @@ final class Writer: @unchecked Sendable {
     /// Maximum number of requests per transaction: enough to share the cost of a sync among many, few enough that the
     /// first request does not wait long for the last.
     static let groupMax = 512
-    /// Maximum number of pieces of work that wait for refolds. Beyond it, only a piece whose event is already stored is
-    /// accepted. The limit exists because all waiting pieces are checked each time that refolds continue.
+    /// Maximum number of pieces of work that wait for refolds. When so many wait, only work of which a part is already
+    /// stored is accepted (`WriterWork.hasStored`). The limit exists because all waiting pieces are checked each time
+    /// that refolds continue.
     static let restingMax = 1_000
 
     private let pool: DatabasePool
@@ -27,16 +28,16 @@ final class Writer: @unchecked Sendable {
     private let queue: WriteQueue<WriterWork>
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
-    /// Work that waits until refolds may continue, in order of arrival. It is taken, when refolds continue, before the
-    /// work in the queue. So its first piece always finds part of the refold budget unused, and no later request of a
-    /// driver overtakes an earlier one.
+    /// Work that waits until refolds may continue, in order of arrival. When refolds continue, this work is taken
+    /// before the work in the queue. So its first piece always finds part of the refold budget unused, and no later
+    /// request of a driver overtakes an earlier one.
     private var resting: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
     /// The time of the last transaction since the WAL was truncated; nil if there was none.
     private var lastCommit: ContinuousClock.Instant?
 
-    /// - Parameter digests: computes the keyed hashes that identify erased drivers. Nil: no driver is ever erased.
+    /// - Parameter digests: computes the keyed hashes that identify erased drivers. If nil, no driver is ever erased.
     init(
         pool: DatabasePool, waitingMax: Int, digests: KeyedHashes?,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
@@ -102,9 +103,9 @@ final class Writer: @unchecked Sendable {
         return resting + group
     }
 
-    /// Keeps work that waits for refolds, and fails work beyond `restingMax`. Work whose event is stored is always
-    /// kept. There is little such work, because no second event of a driver is stored while the driver's refold is not
-    /// complete.
+    /// Keeps work that waits for refolds, and fails work beyond `restingMax`. Work of which a part is already stored
+    /// is always kept. There is little such work: deletions, and at most one event of each driver, because no second
+    /// event of a driver is stored while the driver's refold is not complete.
     private func rest(_ waiting: [WriterWork]) {
         for work in waiting {
             if resting.count < Self.restingMax || work.hasStored {
@@ -166,7 +167,7 @@ final class Writer: @unchecked Sendable {
             pool.asyncWriteWithoutTransaction { [self] _ in
                 defer { continuation.resume() }
                 guard let connection, let lastCommit, .now - lastCommit >= quiet else { return }
-                // If a reader prevents it, the next attempt comes after another quiet period.
+                // If a reader prevents the truncation, the next attempt comes after another quiet period.
                 self.lastCommit = connection.log.truncateUnlessRead() ? nil : .now
             }
         }
@@ -182,9 +183,9 @@ final class Writer: @unchecked Sendable {
             pool.asyncWriteWithoutTransaction { [self] _ in
                 for work in resting { work.fail(.unavailable("the store is closed")) }
                 resting = []
-                // The WAL is copied into the database file here, because the read connections, which are closed last,
-                // cannot copy it. Otherwise a copy of the database file alone, which is the file that an operator sees
-                // after the server was stopped, would lack the content of the WAL.
+                // Copy the WAL into the database file here, because the read connections are closed last and cannot
+                // copy it. After the server has stopped, an operator may copy the database file alone. Without this
+                // step, such a copy would lack the content of the WAL.
                 _ = connection?.log.truncateUnlessRead()
                 connection = nil
                 continuation.resume()

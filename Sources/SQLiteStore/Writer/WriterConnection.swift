@@ -1,8 +1,8 @@
 // Runs the transaction of a group commit: BEGIN, every piece of work, COMMIT. Determines what is known to be stored
 // when one of these fails.
 //
-// Requests normally have no savepoint. A refusal comes before a request's first write (EventAppending.swift), so only a
-// failing statement can leave half a request behind, and then the whole transaction is rolled back. If the failure was
+// Requests normally have no savepoint. A refusal comes before a request's first write (EventAppending.swift), so only
+// a failing statement can leave half a request behind. The whole transaction is then rolled back. If the failure was
 // not caused by a request (disk full, I/O error), the whole group fails, because the cause affects every request.
 // Otherwise the group runs again with a savepoint around each request, and only the failing request is refused.
 //
@@ -17,7 +17,7 @@ import RateLimiting
 final class WriterConnection {
     private let connection: OpaquePointer
     /// Declared before the statements, because members are released in the order of their declaration. The statements
-    /// keep the connection alive, which `log` still uses when it is released.
+    /// keep the connection alive, and `log` still uses the connection when `log` is released.
     let log: WriterWAL
     private let appending: EventAppending
     private let expiring: ExpiryStoring
@@ -33,14 +33,15 @@ final class WriterConnection {
     private let rollbackToSavepoint: PreparedStatement
     private let releaseSavepoint: PreparedStatement
 
-    /// Time limit for adding work to one transaction. After it the transaction is committed, and the remaining work
-    /// goes to the end of the queue. A group of 512 ordinary events takes a fifth of the limit. The limit is for a
-    /// batch of late events in a journey of ten thousand events: each late event rewrites the events after it, and one
-    /// transaction for the whole batch would delay all other requests.
+    /// Time limit for adding work to one transaction. When it has passed, the transaction is committed, and the
+    /// remaining work goes to the end of the queue. A group of 512 ordinary events takes a fifth of the limit. The
+    /// limit matters for a batch of late events in a journey of ten thousand events. Each late event rewrites the
+    /// events after it, and one transaction for the whole batch would delay all other requests.
     private let turnLength: Duration
     private let pace: RefoldPace
     /// The time from which refolds and deletions may continue. Only refolds and deletions that continue change this
-    /// time. Late events do not: otherwise late events of other drivers could delay a waiting refold forever.
+    /// time. Late events do not change it, because otherwise late events of other drivers could delay a waiting refold
+    /// forever.
     private(set) var nextPiece = ContinuousClock.now
     /// The time when work other than refolds and deletions was last done.
     private var lastOtherWork = ContinuousClock.now
@@ -73,9 +74,10 @@ final class WriterConnection {
     struct TimeSlice {
         /// False when no part of the group is known to be stored.
         var isCommitted: Bool
-        /// Work that did not fit into the transaction. Its waiting tasks have not been resumed.
+        /// Work that did not fit into the transaction. The tasks that wait for it have not been resumed.
         var rest: [WriterWork] = []
-        /// Work that waits for a refold, which continues at `nextPiece`. Its waiting tasks have not been resumed.
+        /// Work that waits for a refold, which continues at `nextPiece`. The tasks that wait for it have not been
+        /// resumed.
         var waiting: [WriterWork] = []
     }
 
@@ -99,7 +101,7 @@ final class WriterConnection {
 
     private func resumeWaiters(_ done: [CompletedWork]) {
         if done.contains(where: \.purgesWAL) { log.truncateAwaitingReaders() }
-        // By index, because an iterated element is copied, with every text of its outcome.
+        // Iterates by index, because an iterated element is copied, with every text of its outcome.
         for index in done.indices { done[index].resume() }
     }
 
@@ -155,8 +157,9 @@ final class WriterConnection {
         }
     }
 
-    /// Sets the time from which refolds and deletions may continue. If one continued in this transaction and there is
-    /// other work, only other work uses the writer for `restFactor` times as long as the continued work took.
+    /// Sets the time from which refolds and deletions may continue. If a refold or a deletion continued in this
+    /// transaction and there is other work, refolds and deletions pause for `restFactor` times as long as the
+    /// continued work took.
     private func pauseRefolds(after done: [CompletedWork]) {
         let now = ContinuousClock.now
         if done.contains(where: { !$0.isPaced }) { lastOtherWork = now }
@@ -170,7 +173,7 @@ final class WriterConnection {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
         if version != lastDataVersion {
             appending.forgetDrivers()
-            // Before the first transaction, `log` has read the mark itself, when it was created.
+            // The first transaction does not need this, because `log` read the mark when it was created.
             if lastDataVersion != -1 { log.takeOverMark() }
         }
         lastDataVersion = version ?? -1
@@ -186,10 +189,10 @@ final class WriterConnection {
         }
     }
 
-    /// Returns `.unavailable` if the failed COMMIT has certainly stored nothing, else `.unknown`. SQLite has rolled the
-    /// transaction back, so this process does not see its changes. But its frames may be in the WAL, and a recovery
-    /// after a crash could find them. They are certainly overwritten once another transaction is committed, so
-    /// `isWritable` commits one.
+    /// Returns `.unavailable` if the failed COMMIT has certainly stored nothing, else `.unknown`. SQLite has rolled
+    /// the transaction back, so this process does not see the transaction's changes. But the transaction's frames may
+    /// be in the WAL, and a recovery after a crash could find them. Committing another transaction certainly overwrites
+    /// these frames, so `isWritable` commits one.
     private func failure(ofCommit error: SQLiteError) -> StoreFailure {
         if error.provesThatCommitDidNotHappen || isWritable() {
             return .unavailable("commit failed: \(error)")
@@ -358,7 +361,7 @@ final class WriterConnection {
             do {
                 return .success(try body())
             } catch .driverWasErased {
-                // Thrown before the request's first write: there is nothing to roll back.
+                // Thrown before the request's first write, so there is nothing to roll back.
                 return .failure(.driverErased)
             }
         }

@@ -6,8 +6,8 @@ import Engine
 import GRDB
 
 /// One piece of the writer's work. Appends have unchecked continuations, because a checked one costs one more object
-/// for each event. Each of them is resumed exactly once: `Writer.add` fails work that it does not enqueue, and all work
-/// taken from the queue is completed or failed.
+/// for each event. Each unchecked continuation is resumed exactly once: `Writer.add` fails work that it does not
+/// enqueue, and all work taken from the queue is completed or failed.
 ///
 /// Large and rare cases are `indirect`, so that a single append takes only two words when it is moved.
 enum WriterWork: QueuedWork {
@@ -19,7 +19,7 @@ enum WriterWork: QueuedWork {
     indirect case expire(ExpiryRequest, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
     indirect case refold(RefoldRequest, CheckedContinuation<Result<RefoldPart, StoreFailure>, Never>)
     indirect case change(PendingChange)
-    /// A write that changes no visible data: tests whether the disk accepts writes.
+    /// A write that changes no visible data, to test whether the disk accepts writes.
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)
 
     var requestCount: Int {
@@ -80,7 +80,7 @@ struct PendingChange: Sendable {
     }
 }
 
-/// The effects of a change that the writer has to handle.
+/// The effects of a change on the WAL and on the writer's caches.
 struct ChangeEffects: Sendable {
     /// Whether the rows that the change removed must be gone from the WAL as well.
     var purgesWAL = false
