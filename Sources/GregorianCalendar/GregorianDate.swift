@@ -21,7 +21,7 @@ package struct GregorianDate: Hashable, Sendable {
         self.day = day
     }
 
-    /// Creates the date of the day `daysSinceEpoch` after 1970-01-01, which must lie in the years 0 to 9999.
+    /// Creates the date that is `daysSinceEpoch` days after 1970-01-01. The date must lie in the years 0 to 9999.
     package init(daysSinceEpoch: Int) {
         let (era, dayOfEra) = (daysSinceEpoch + Self.daysToEpoch).quotientAndRemainder(dividingBy: Self.daysPerEra)
         let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365

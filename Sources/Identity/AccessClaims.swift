@@ -14,17 +14,18 @@ struct AccessClaims: JWTPayload {
     var jti: String?
     var iss: String?
     var aud: Audience?
-    /// NumericDates may have a fraction (RFC 7519, section 2).
+    /// The time of issue in seconds since 1970. `iat`, `nbf` and `exp` may have a fraction (NumericDate: RFC 7519,
+    /// section 2).
     var iat: Double?
     var nbf: Double?
     var exp: Double?
 
-    /// Does nothing: `verified(...)` checks the times, against a clock that is passed in.
+    /// Does nothing, because `verified(...)` checks the times, against a clock that is passed in.
     func verify(using algorithm: some JWTAlgorithm) {}
 }
 
-/// `aud` (RFC 7519, section 4.1.3): one string or an array of strings. JWTKit's AudienceClaim is not used, because in
-/// JWTKit 5.7.1 it traps on an empty array. No token may crash the process, even if its signature is valid.
+/// `aud` (RFC 7519, section 4.1.3): one string or an array of strings. JWTKit's AudienceClaim is not used, because it
+/// traps on an empty array (JWTKit 5.7.1). No token may crash the process, even if its signature is valid.
 struct Audience: Codable, Sendable {
     var names: [String]
 
@@ -64,16 +65,16 @@ package struct TokenScope: Hashable, Sendable {
 
 extension AccessClaims {
     /// How many seconds in the future `iat` and `nbf` may lie. The clock of another service may be ahead of ours by
-    /// that much, and rejecting its fresh token would sign a driver out. `exp` has no tolerance: a token is usually
-    /// valid for an hour, and its issuer chose the exact second of expiry.
+    /// that much, and rejecting a fresh token of that service would sign a driver out. `exp` has no tolerance, because
+    /// a token is usually valid for an hour, and its issuer chose the exact second of expiry.
     static let aheadSecondsMax = 60.0
 
     /// Maximum length of `sub` and `sid`, in Unicode scalars (contract, section 3: ids have 1 to 128 characters).
     static let idLengthMax = 128
     static let roleLengthMax = 64
 
-    /// Returns the caller that the token identifies, with its `iat` and `exp`, if every claim is valid at `now`. A
-    /// token is accepted until `pastExpirySeconds` after its `exp`.
+    /// Returns the caller that the token identifies, together with the token's `iat` and `exp`, if every claim is valid
+    /// at `now`. A token is accepted until `pastExpirySeconds` after its `exp`.
     func verified(
         in scope: TokenScope, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64 = 0
     ) throws(TokenRefusal) -> VerifiedToken {
@@ -91,8 +92,8 @@ extension AccessClaims {
     }
 
     /// Returns whether the text has 1 to `lengthMax` Unicode scalars, none of them a control (Cc) or a line or
-    /// paragraph separator: ids are shown in logs and sent to analytics. The length is counted in scalars, because one
-    /// visible character may consist of any number of scalars.
+    /// paragraph separator. These scalars are rejected because ids are shown in logs and sent to analytics. The length
+    /// is counted in scalars, because one visible character may consist of any number of scalars.
     static func isUsable(_ text: String, lengthMax: Int) -> Bool {
         var length = 0
         for scalar in text.unicodeScalars {

@@ -17,9 +17,9 @@ package struct AccessTokenIssuer: Sendable {
     }
 
     /// Returns a compact JWT for that driver, valid from `now` (seconds since 1970) for `ttlSeconds`. A token without
-    /// `sid` belongs to no sign-in session that could be revoked, and verifiers treat such a token as issued by another
-    /// service. Throws `claims` if no verifier would accept the driver, session or role, if `ttlSeconds` is not
-    /// positive, or if the expiry does not fit an Int64.
+    /// `sid` belongs to no sign-in session, so it cannot be revoked by ending a session. Verifiers treat such a token
+    /// as issued by another service. Throws `claims` if no verifier would accept the driver, session or role, if
+    /// `ttlSeconds` is not positive, or if the expiry does not fit an Int64.
     package func mint(
         driver: DriverID, sid: String? = nil, role: String?, ttlSeconds: Int64, now: Int64
     ) async throws -> String {
@@ -39,7 +39,8 @@ package struct AccessTokenIssuer: Sendable {
         AccessClaims.isUsable(id, lengthMax: AccessClaims.idLengthMax)
     }
 
-    /// Returns whether a verifier accepts the role: 1 to 64 Unicode scalars, with the same exclusions as in an id.
+    /// Returns whether a verifier accepts the role: 1 to 64 Unicode scalars, none of them a control or a line or
+    /// paragraph separator.
     private static func acceptsRole(_ role: String) -> Bool {
         AccessClaims.isUsable(role, lengthMax: AccessClaims.roleLengthMax)
     }

@@ -1,6 +1,6 @@
 // Implements the TokenVerifier port with JWTKit. A signature check takes tens of microseconds, so a verified token is
-// cached until it expires. The status of its sign-in session is checked for every request. Does not know routes or
-// responses.
+// cached until it expires. The status of the token's sign-in session is checked for every request. Does not know routes
+// or responses.
 
 import Foundation
 import JWTKit
@@ -14,17 +14,18 @@ package protocol SignInSessions: Sendable {
     /// reads only memory. On a cache miss it returns a closure that reads the store.
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
-    /// The revocation epoch: a number, never below 0, that is incremented before any admitted token becomes invalid. A
-    /// token that was admitted at this epoch need not be checked again until the epoch changes. If nil, a token is
-    /// checked at every request.
+    /// The revocation epoch, a number of 0 or more. It is incremented before any admitted token becomes invalid. A
+    /// token that was admitted at this epoch need not be checked again until the epoch changes. If the epoch is nil,
+    /// every token is checked at every request.
     var revocationEpoch: Int? { get }
 }
 
-/// The status of a token's sign-in session, as far as it is known without waiting.
+/// The verdict on a token's sign-in session that can be given without reading the store.
 package enum SignInVerdict: Sendable {
     case admitted
     case refused(TokenRefusal)
-    /// A cache miss. The closure reads the store. It throws `revoked`, or `undecided` when the store cannot be read.
+    /// A cache miss. The closure reads the store. The closure throws `revoked`, or `undecided` if the store cannot be
+    /// read.
     case needsLookup(@Sendable () async throws(TokenRefusal) -> Void)
 }
 
@@ -70,7 +71,7 @@ package final class AccessTokenVerifier: TokenVerifier {
     }
 
     package func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
-        // A token over the length limit is never cached.
+        // A token over the length limit is never cached. The look-up rejects it.
         guard token.count <= Self.tokenBytesMax else {
             return .needsLookup { () async throws(TokenRefusal) in throw .malformed }
         }
@@ -79,7 +80,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         let text = String(decoding: token, as: UTF8.self)
         return .needsLookup { [self] () async throws(TokenRefusal) in
             let verified = try claims(of: text).verified(in: scope, atSecondsSince1970: now)
-            // The epoch is read before the status is checked, so that a revocation between the two changes the epoch.
+            // Read the epoch before the status is checked. If a session is revoked during the check, the token is then
+            // marked with an outdated epoch, and the next request checks it again.
             let revocationEpoch = signInSessions?.revocationEpoch
             let caller = try await admitted(verified)
             remembered.remember(digest, verified)
@@ -111,9 +113,9 @@ package final class AccessTokenVerifier: TokenVerifier {
         }
     }
 
-    /// Verifies a token that a client with a single token presents to get a new one. The token's sign-in session must
-    /// be live. The token itself may have expired, at most `pastExpirySeconds` ago. Throws `external` for a token
-    /// without `sid`.
+    /// Verifies the single token that a client presents to get a new single token. The token's sign-in session must be
+    /// live. The token itself may have expired, at most `pastExpirySeconds` ago. Throws `external` for a token without
+    /// `sid`.
     package func verifyForRenewal(
         _ token: String, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64
     ) async throws(TokenRefusal) -> Caller {
@@ -124,22 +126,22 @@ package final class AccessTokenVerifier: TokenVerifier {
         return try await admitted(verified)
     }
 
-    /// Makes the checks whose results are not cached, because they may change while a token is valid.
+    /// Makes the checks whose results may change while a token is valid. These results are therefore not cached.
     private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
         if let refusal = refusal(of: token) { throw refusal }
         try await signInSessions?.admit(token.caller, issuedAt: token.issuedAt)
         return token.caller
     }
 
-    /// Returns the reason to refuse the token that is known without the status of its sign-in session; nil if there is
-    /// none.
+    /// Returns a reason to refuse the token for which the status of its sign-in session need not be known. Returns nil
+    /// if there is no such reason.
     private func refusal(of token: VerifiedToken) -> TokenRefusal? {
         let isExternal = token.caller.signInSession == nil
         if !trustsExternal && isExternal { return .external }
         return signInSessions == nil && !isExternal ? .revoked : nil
     }
 
-    /// Returns the claims of the token if its form, algorithm and signature are valid. They are checked in that order.
+    /// Checks the token's form, algorithm and signature, in that order, and returns its claims.
     private func claims(of token: String) throws(TokenRefusal) -> AccessClaims {
         guard Self.isCompactForm(token) else { throw .malformed }
         let bytes = Array(token.utf8)
@@ -150,7 +152,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         guard header.alg == algorithm.rawValue else { throw .wrongAlgorithm }
         // RFC 7515, section 4.1.11: `crit` lists extensions that must be understood. We support none.
         guard header.fields["crit"] == nil else { throw .malformed }
-        // RFC 7515, section 4.1.4: `kid` is a string. Its value does not matter: there is only one key.
+        // RFC 7515, section 4.1.4: `kid` is a string. The value of `kid` does not matter, because there is only one
+        // key.
         guard header.fields["kid"] == nil || header.kid != nil else { throw .malformed }
         // RFC 7515, section 5.2: the signed content is the first two parts and the dot between them.
         let content = bytes.prefix(parts[0].utf8.count + 1 + parts[1].utf8.count)

@@ -3,11 +3,11 @@ package import JourneyModel
 /// The roles that this server uses. Tokens of another service may have other roles, which grant nothing.
 package enum TokenRole: String, Hashable, Sendable, CaseIterable {
     case driver
-    /// May read /ops.
+    /// The role of a caller who may read /ops.
     case ops
 }
 
-/// The author of a request, from its verified token.
+/// The author of a request, as named by the verified access token.
 package struct Caller: Hashable, Sendable {
     package var driver: DriverID
     /// The sign-in session (`sid`); nil for a token that an operator or another service issued.
@@ -21,13 +21,13 @@ package struct Caller: Hashable, Sendable {
     }
 }
 
-/// The result of judging a token, as far as it is known without waiting.
+/// The verdict on a token that can be given without verifying a signature or reading the store.
 package enum TokenVerdict: Sendable {
     case known(Caller)
     /// The reason is written to the log and the audit. The client gets the same 401 for every reason except
-    /// `undecided`, which is 503.
+    /// `undecided`, for which it gets 503.
     case refused(TokenRefusal)
-    /// A cache miss: the signature must be verified, or the store read. The closure does that work; it throws if the
+    /// A cache miss: the signature must be verified, or the store read. The closure does that work, and throws if the
     /// token is refused.
     case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
 }
@@ -66,6 +66,6 @@ package enum TokenRefusal: Error, Hashable, Sendable {
     /// `JWT_TRUST_EXTERNAL=false` and the token has no `sid`.
     case external
     /// The store cannot be read, so it is unknown whether the session is live. The token may be valid. The response is
-    /// therefore 503: with 401, a full disk would sign drivers out.
+    /// therefore 503. With 401, clients would sign drivers out whenever the disk is full.
     case undecided
 }

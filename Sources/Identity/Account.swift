@@ -25,7 +25,8 @@ package struct User: Hashable, Sendable {
     }
 }
 
-/// The time, client and id of a request, for the audit, the limits on codes and guesses, and the list of sessions.
+/// The time, client and id of a request. Used for the audit, for the limits on codes and guesses, and for the list of
+/// sessions.
 package struct RequestOrigin: Hashable, Sendable {
     /// The client's address as reported by trusted proxies.
     package var address: String
@@ -115,7 +116,7 @@ package enum SignInKind: String, Hashable, Sendable {
 
 /// One item of GET /auth/sessions. Ended sessions are not listed.
 package struct SignInSession: Hashable, Sendable {
-    /// The `sid` of the session's tokens. Not a secret: the id is useless without a token.
+    /// The `sid` of the session's tokens. Not a secret, because the id is useless without a token.
     package var id: String
     package var method: SignInMethod
     /// From `User-Agent`, at most 128 characters.
@@ -134,7 +135,8 @@ package struct SignInSession: Hashable, Sendable {
 
 /// The response to DELETE /auth/me: `{"deleted":true,"receipt":id,"deleted_at":deletedAt}`.
 package struct ErasureReceipt: Hashable, Sendable {
-    /// Random. Identifies the erasure in the audit and for `dwell verify-erased`, but does not identify a person.
+    /// A random id. It identifies the erasure in the audit and for `dwell verify-erased`, but it does not identify a
+    /// person.
     package var id: String
     package var deletedAt: Moment
 

@@ -4,8 +4,8 @@
 import JourneyModel
 import Synchronization
 
-/// A piece of a JSON document (UTF-8), and a closure that reads the next piece. All pieces joined together are the
-/// document.
+/// A piece of a JSON document (UTF-8), and a closure that reads the next piece. The document consists of all its
+/// pieces, joined together.
 package struct ExportPiece: Sendable {
     package typealias Rest = @Sendable () async throws(AccountFailure) -> ExportPiece
 
@@ -31,7 +31,7 @@ final class ExportSlots: Sendable {
 
     private let drivers = Mutex<Set<DriverID>>([])
 
-    /// Takes the driver's slot. It is free again once the returned object is released.
+    /// Takes the driver's slot. The slot is free again when the returned object is released.
     ///
     /// - Throws: `exportUnderWay` when the driver already has an export in progress.
     func take(_ driver: DriverID) throws(AccountFailure) -> ExportSlot {

@@ -27,9 +27,11 @@ package struct OutgoingCode: Sendable {
     }
 }
 
-/// The exchange of Apple's authorization code for Apple's refresh token. The outcome contains the token encrypted.
+/// The exchange of Apple's authorization code for Apple's refresh token. The outcome contains Apple's refresh token in
+/// encrypted form.
 package protocol AppleCodeExchange: Sendable {
-    /// Returns within a time limit. A failure is an outcome, not an error: the sign-in continues without Apple's token.
+    /// Returns within a time limit. A failure is an outcome and not an error, because the sign-in continues without
+    /// Apple's token.
     func exchange(_ authorizationCode: Secret<String>, of identity: AppleIdentity) async -> AppleCodeExchangeOutcome
 }
 
@@ -43,7 +45,7 @@ package enum AppleCodeExchangeOutcome: Hashable, Sendable {
 }
 
 /// Apple refresh tokens to be revoked, stored until Apple confirms. The store adds entries, and a single delivery loop
-/// reads them. An entry contains nothing that identifies a person except the sealed token itself.
+/// reads them. An entry identifies a person only by the sealed token and by a digest of Apple's subject.
 package protocol AppleRevocationQueue: Sendable {
     /// Returns the revocation that became due first; nil if none is due at `now`.
     func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation?

@@ -14,12 +14,13 @@ package enum AccountRules {
     static let emailBytesMax = 254
     /// Maximum length of the stored part of `User-Agent`, in Unicode scalars.
     static let clientNameLengthMax = 128
-    /// Maximum number of live sign-in sessions of one driver. A further sign-in ends the least recently used one.
+    /// Maximum number of live sign-in sessions of one driver. A further sign-in ends the driver's least recently used
+    /// session.
     package static let sessionsPerDriverMax = 100
     package static let devicesPerDriverMax = 100
     /// Maximum number of stored refresh tokens of one sign-in session. Spent tokens are stored too, so that their reuse
     /// is detected. The limit is higher than the number of hourly refreshes in a session's sixty days (1440). When the
-    /// limit is exceeded, the oldest tokens are deleted, and a deleted token is rejected like an unknown one.
+    /// limit is exceeded, the oldest tokens are deleted, and a deleted token is rejected like an unknown token.
     package static let refreshTokensPerSessionMax = 2000
 
     static func acceptsName(_ name: String) -> Bool {
@@ -72,14 +73,14 @@ package struct StoredRefreshToken: Hashable, Sendable {
     }
 }
 
-/// The time for which a client may repeat a request whose response was lost, measured from the first attempt by the
-/// server's clock.
+/// The time within which a client may repeat a request whose response was lost. The server's clock measures this time
+/// from the first attempt.
 package enum RepeatRule {
     package static let milliseconds: Int64 = 10_000
 
     /// Returns whether `now` is at most `milliseconds` before or after `first`. `now` may be before `first`, because
-    /// queued requests can be processed out of order. If the clock was set back by more than the limit, the request is
-    /// not a repeat, so a clock that is set back cannot extend the limit.
+    /// queued requests can be processed out of order. If the clock was set back by more than `milliseconds`, the
+    /// request is not a repeat, so a clock that is set back cannot extend the time for repeats.
     package static func isRepeat(of first: Moment, at now: Moment) -> Bool {
         let elapsed = now.milliseconds(since: first)
         return -milliseconds <= elapsed && elapsed <= milliseconds
@@ -94,8 +95,9 @@ package enum RefreshRule: Hashable, Sendable {
     case `repeat`
     /// Two clients use tokens of the same session, so one of them has a stolen copy. The whole session ends.
     case reuse
-    /// The token was spent within the limit of RepeatRule, but the successor derived from it with the current signing
-    /// key is not stored: the signing key was changed after the first request. The first response cannot be reproduced.
+    /// The token was spent within the time of RepeatRule. The successor that the current signing key derives from it is
+    /// not stored, because the signing key was changed after the first request. The first response cannot be
+    /// reproduced.
     case unrepeatable
     case expired
 
@@ -107,7 +109,7 @@ package enum RefreshRule: Hashable, Sendable {
         guard let spentAt = token.spentAt else { return .rotate }
         guard RepeatRule.isRepeat(of: spentAt, at: now) else { return .reuse }
         guard let successor else { return .unrepeatable }
-        // A client that has used the successor has no reason to present its predecessor.
+        // A client that has used the successor has no reason to present the spent token again.
         return successor.spentAt == nil ? .repeat : .reuse
     }
 }
@@ -123,7 +125,7 @@ package struct StoredCode: Hashable, Sendable {
     }
 }
 
-/// The numbers of wrong guesses so far that limit the next guess from an address.
+/// The numbers of wrong guesses so far. They decide whether one more guess from an address is allowed.
 package struct GuessCounts: Hashable, Sendable {
     /// Wrong guesses from this address at the code that it requested; nil if it has requested no code within twice the
     /// lifetime of a code.
@@ -152,9 +154,9 @@ package struct GuessCounts: Hashable, Sendable {
 /// number.
 ///
 /// Guesses from the address that requested a code are counted separately, so that guesses from other addresses cannot
-/// use up its limit. The owner of the phone number can therefore always request a code and sign in with it. An attacker
-/// gains little by requesting codes: a phone number gets at most 5 codes an hour, and after 25 wrong guesses within a
-/// day each new code allows only one guess.
+/// use up the limit of that address. The owner of the phone number can therefore always request a code and sign in with
+/// it. An attacker gains little by requesting codes, because a phone number gets at most 5 codes an hour, and because
+/// after 25 wrong guesses within a day each new code allows only one guess.
 ///
 /// With the default limits, at most 174 guesses a day are compared for one phone number. Of these, 144 come from
 /// addresses that requested a code: 25 guesses until the limit is reached, 4 more for the last code that allows five,
@@ -184,8 +186,8 @@ package enum CodeRule: String, Hashable, Sendable {
 
     package static let lifetimeSeconds = 600
 
-    /// - Parameter stored: the codes that the guess may match. If there are none (no code was sent, or the code was
-    ///   used), the same work is done, so that the time taken does not reveal this.
+    /// - Parameter stored: the codes that the guess may match. There are none if no code was sent or the code was used.
+    ///   The same work is then done, so that the response time does not reveal that there are none.
     package static func judge(
         _ stored: [StoredCode], guess digest: [UInt8], isAllowed: Bool, at now: Moment
     ) -> CodeRule {
@@ -233,8 +235,8 @@ package struct CodeSendLimits: Hashable, Sendable {
 
     /// Returns the seconds until one more code may be sent; nil if it may be sent now. `limitingSendTimes` has one
     /// element for each limit that applies to all phone numbers, with or without an account. For a limit of n, the
-    /// element is the time of the n-th last send within the window, which used up the limit. The element is nil if
-    /// there were fewer sends.
+    /// element is the time of the n-th most recent send within the window. The limit is used up until that send has
+    /// left the window. The element is nil if there were fewer than n sends.
     package static func retryAfterSeconds(_ limitingSendTimes: [Moment?], at now: Moment) -> Int64? {
         let milliseconds = limitingSendTimes.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()

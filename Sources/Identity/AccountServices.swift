@@ -6,8 +6,9 @@ package import JourneyModel
 package import Secrets
 
 package protocol SignInService: Sendable {
-    /// POST /auth/apple, called once the token is verified. Throws `unauthorized` for a nonce that was used before.
-    /// Exchanges the authorization code if the exchange is configured. The sign-in succeeds even if the exchange fails.
+    /// POST /auth/apple, called after the identity token was verified. Throws `unauthorized` for a nonce that was used
+    /// before. Exchanges the authorization code if the exchange is configured. The sign-in succeeds even if the
+    /// exchange fails.
     func signIn(
         _ identity: AppleIdentity, authorizationCode: Secret<String>?, profile: FirstProfile, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair
@@ -22,7 +23,7 @@ package protocol SignInService: Sendable {
     func identityTokenRefused(reason: String, from origin: RequestOrigin) async
 
     /// POST /auth/otp/start. Normalises `phone`. Throws `invalid` with pointer /phone if `phone` is not a phone number,
-    /// and `limited` if a limit on sent codes is used up. Returns once the code is stored; the code is delivered later.
+    /// and `limited` if a limit on sent codes is used up. Returns when the code is stored. The code is delivered later.
     func sendCode(to phone: String, from origin: RequestOrigin) async throws(AccountFailure)
 
     /// POST /auth/otp/verify and /v1/auth/otp/verify. Throws `unauthorized` if the code is not valid, whatever the
@@ -83,8 +84,8 @@ extension SignInSessionService {
 }
 
 package protocol AccountService: Sendable {
-    /// GET /auth/me, POST /api/auth/validate. Of a driver without an account, who has a token of another service, only
-    /// the id and perhaps a role are known.
+    /// GET /auth/me, POST /api/auth/validate. A driver with a token of another service may have no account. For such a
+    /// driver, returns only the id, and the role if the token names one.
     func user(of caller: Caller) async throws(AccountFailure) -> User
 
     /// PATCH /auth/me. Throws `invalid` with pointers /name and /email.
@@ -92,8 +93,8 @@ package protocol AccountService: Sendable {
         _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> User
 
-    /// DELETE /auth/me, called once the deletion is confirmed. When this method returns, every token of the driver is
-    /// rejected.
+    /// DELETE /auth/me, called after the driver confirmed the deletion. When this method returns, every token of the
+    /// driver is rejected.
     func erase(_ caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ErasureReceipt
 
     /// GET /auth/me/export: returns all data stored about the driver, in pieces. Throws `exportUnderWay` while another
@@ -111,7 +112,7 @@ package protocol DeviceService: Sendable {
     func remove(pushToken: String, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure)
 }
 
-/// POST /apple/notifications, called once the notification is verified.
+/// POST /apple/notifications, called after the notification was verified.
 package protocol AppleNotificationService: Sendable {
     /// Processes a notification. A notification whose `jti` was processed before has no effect and causes no error.
     func take(_ notice: AppleServerNotification, from origin: RequestOrigin) async throws(AccountFailure)

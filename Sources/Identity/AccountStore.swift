@@ -1,5 +1,5 @@
 // The ports by which the account services use the store. Every method that changes data is one transaction, which
-// applies the rules in AccountRules.swift to the rows that it reads. The method returns once the change is on disk.
+// applies the rules in AccountRules.swift to the rows that it reads. The method returns after the change is on disk.
 // Random values and the time are parameters. Some rejections change rows: a wrong guess is counted, and a reused
 // refresh token ends its session. Such a rejection is returned as an outcome and not thrown, so that the changes are
 // committed.
@@ -36,8 +36,8 @@ package struct NewRefreshToken: Hashable, Sendable {
 
 package enum SignInOutcome: Hashable, Sendable {
     case signedIn(User)
-    /// A sign-in with the same identity token was made within the last seconds (RepeatRule), and its session is
-    /// unchanged. Nothing new was created.
+    /// A sign-in with the same identity token was made within the last ten seconds (RepeatRule), and the session of
+    /// that sign-in is unchanged. Nothing new was created.
     case repeated(User)
     /// The nonce was used before, or the code is not valid.
     case refused
@@ -45,7 +45,7 @@ package enum SignInOutcome: Hashable, Sendable {
 
 package protocol SignInStore: Sendable {
     /// Marks the nonce as used, finds or creates the account, and creates the session. Returns `repeated` for a repeat
-    /// (RepeatRule) with the same identity token; the session from the first request has the id `new.sid`.
+    /// (RepeatRule) with the same identity token. The session that the first request created then has the id `new.sid`.
     func signIn(
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
@@ -92,8 +92,8 @@ package struct CodeSendUse: Hashable, Sendable {
         case total
         /// The part of OTP_SENDS_TOTAL that is available to phone numbers without an account.
         case newcomers
-        /// OTP_SENDS_PER_PREFIX. After a request for a code, the count is that of the phone number's prefix; in an
-        /// overview without a phone number, that of the most used prefix.
+        /// OTP_SENDS_PER_PREFIX. After a request for a code, `count` is the number of codes sent to the phone number's
+        /// prefix. In an overview, which is not about one phone number, `count` belongs to the most used prefix.
         case prefix
     }
 
@@ -108,13 +108,13 @@ package struct CodeSendUse: Hashable, Sendable {
         self.max = max
     }
 
-    /// Whether at most a fifth of the limit is left. If so, an alarm is raised.
+    /// Whether at most a fifth of the limit is left. In that case, an alarm is raised.
     package var isNearLimit: Bool { max > 0 && count * 5 >= max * 4 }
 }
 
 package protocol SignInSessionStore: Sendable {
-    /// Spends the token with that digest and stores its successor `new` in the same session. Returns `renewed` for a
-    /// repeat too; the successor is then stored already. A reuse ends the session.
+    /// Spends the token with that digest and stores its successor `new` in the same session. Returns `renewed` also for
+    /// a repeat. In that case, the successor is stored already. The reuse of a spent token ends the session.
     func rotate(
         _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
@@ -148,18 +148,19 @@ package enum RenewalOutcome: Hashable, Sendable {
 package protocol AccountRecordStore: ErasureCompletion {
     func user(_ driver: DriverID) async throws(AccountFailure) -> User?
 
-    /// Changes the profile. Creates the account if there is none: the driver of another service's token may have none.
+    /// Changes the profile. Creates the account if the driver has none, because a driver with a token of another
+    /// service may have no account.
     func change(
         _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> User
 
-    /// Begins the deletion of a driver. When this returns, the driver can no longer be reached by any request;
+    /// Begins the deletion of a driver. When this method returns, no request can reach the driver's data any more.
     /// `completeErasures` removes the remaining rows.
     func erase(
         _ driver: DriverID, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure)
 
-    /// Audits the export, then returns the first piece.
+    /// Writes an audit entry for the export, and then returns the first piece.
     func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece
 
     /// Processes a notification. Returns the driver that it deleted, if any.
@@ -170,8 +171,8 @@ package protocol AccountRecordStore: ErasureCompletion {
 
 /// The completion of deletions that take more than one transaction.
 package protocol ErasureCompletion: Sendable {
-    /// Completes the unfinished deletions of this driver, or of all drivers if nil, in many short transactions between
-    /// other work. Returns how many deletions were unfinished, once all of them are complete.
+    /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil, in many short
+    /// transactions between other work. Returns when all of these deletions are complete. The result is their number.
     func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int
 }
 

@@ -8,14 +8,14 @@ import Synchronization
 package final class AppStoreToken: Sendable {
     /// Lifetime of a token. Apple allows an hour.
     static let timeToLiveSeconds: Int64 = 1200
-    /// Remaining lifetime of a token below which a new one is made.
+    /// A new token is made when the last token has less than this time left.
     static let renewalSeconds: Int64 = 300
     static let audience = "appstoreconnect-v1"
 
     private let keys: JWTKeyCollection
     private let header: JWTHeader
     private let issuerID: String
-    /// The last token of each bundle id. There are few bundle ids, so the dictionary needs no limit.
+    /// The last token made for each bundle id. There are few bundle ids, so the dictionary needs no limit.
     private let made = Mutex<[String: (text: Secret<String>, until: Int64)]>([:])
 
     package init(issuerID: String, keyID: String, key: SigningKey) async {
@@ -26,8 +26,8 @@ package final class AppStoreToken: Sendable {
 
     package func text(for bundleID: String, atSecondsSince1970 now: Int64) async throws -> Secret<String> {
         let known = made.withLock { $0[bundleID] }
-        // If the clock was set back since the token was made, its `iat` may lie in the future, and Apple would reject
-        // it. The second comparison therefore discards a token whose `iat` is more than a minute ahead.
+        // If the clock was set back after the token was made, the token's `iat` may lie in the future, and Apple would
+        // reject the token. The second comparison therefore discards a token whose `iat` is more than a minute ahead.
         if let known, now < known.until - Self.renewalSeconds, now > known.until - Self.timeToLiveSeconds - 60 {
             return known.text
         }
@@ -46,7 +46,7 @@ package final class AppStoreToken: Sendable {
         var aud: String
         var bid: String
 
-        /// Does nothing: these claims are only signed here, never verified.
+        /// Does nothing, because these claims are only signed here, never verified.
         func verify(using algorithm: some JWTAlgorithm) {}
     }
 }

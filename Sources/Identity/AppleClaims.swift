@@ -58,7 +58,7 @@ struct AppleClaims {
             nonceDigest: plainDigest(nonce), tokenDigest: tokenDigest, expiresAtSeconds: Int64(expiry.rounded(.up)))
     }
 
-    /// Returns a server notification. Its `events` is a string that contains the JSON of one event.
+    /// Returns a server notification. The claim `events` is a string that contains the JSON of one event.
     func notice() throws(AppleTokenRefusal) -> AppleServerNotification {
         let jti = try usable("jti", of: json, lengthMax: Self.identifierLengthMax)
         guard let text = json["events"]?.text, let event = try? JSONValue.parse(Array(text.utf8)),

@@ -36,7 +36,7 @@ package struct AppleClientSecret: Sendable {
         var iat: Int64
         var exp: Int64
 
-        /// Does nothing: these claims are only signed here, never verified.
+        /// Does nothing, because these claims are only signed here, never verified.
         func verify(using algorithm: some JWTAlgorithm) {}
     }
 }

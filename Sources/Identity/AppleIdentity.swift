@@ -54,7 +54,7 @@ package struct AppleServerNotification: Hashable, Sendable {
     package var subject: String
     /// The notification's id. A notification is ignored if one with the same id was processed before.
     package var jti: String
-    /// When the event happened, by Apple's clock; nil when absent.
+    /// When the event happened, by Apple's clock, in seconds since 1970. Nil if the notification has no time.
     package var happenedAtSeconds: Int64?
 
     package init(kind: Kind, subject: String, jti: String, happenedAtSeconds: Int64?) {

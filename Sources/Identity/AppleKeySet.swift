@@ -22,7 +22,8 @@ package struct FetchedKeySet: Sendable {
 }
 
 package actor AppleKeySet {
-    /// The accepted range of Apple's max-age; values are clamped to it.
+    /// The accepted range of Apple's `max-age`, in seconds. A value outside the range is replaced by the nearest value
+    /// in the range.
     static let freshSeconds = 300...86_400
     static let freshSecondsDefault = 3600
     /// How long stale keys are used while Apple is unreachable. The time is limited, because a leaked key that Apple
@@ -67,8 +68,8 @@ package actor AppleKeySet {
         if flight == nil, let seconds = secondsToWait(hasKeys: hadKeys, at: now) {
             throw refusal(hasKeys: hadKeys, retryAfterSeconds: seconds)
         }
-        // Set before the wait, because another caller may arrive after the fetch has ended but before this caller has
-        // resumed. That caller must not fetch again.
+        // Set `lastSearch` before the wait, because another caller may arrive after the fetch has ended but before this
+        // caller has resumed. The other caller must not fetch again.
         if hadKeys { lastSearch = now }
         await fetchOnce()
         let after = clock()
@@ -89,8 +90,8 @@ package actor AppleKeySet {
         return now < freshUntil.advanced(bySeconds: Self.staleSecondsMax)
     }
 
-    /// Returns the seconds until a fetch for a missing key id is allowed; nil when allowed now. A last fetch in the
-    /// future is ignored, because a clock that was set back must not extend the interval.
+    /// Returns the seconds until a fetch for a missing key id is allowed; nil when allowed now. If the time of the last
+    /// fetch lies in the future, it is ignored, because a clock that was set back must not extend the interval.
     private func secondsToWait(hasKeys: Bool, at now: Moment) -> Int64? {
         let since: Moment?
         let pause: Int64
@@ -129,7 +130,7 @@ package actor AppleKeySet {
         await flight?.value
     }
 
-    /// Starts the fetch as an unstructured task, because all waiting callers share it: cancelling one caller must not
+    /// Starts the fetch as an unstructured task. All waiting callers share this task, so cancelling one caller must not
     /// cancel the fetch.
     private func startFetch() {
         flight = Task { await self.fetch() }

@@ -9,7 +9,8 @@ import JourneyModel
 /// A public RSA key of at least 2048 bits.
 struct RSAVerificationKey: Sendable {
     static let bitsMin = 2048
-    /// Limited, because the time to verify a signature grows with the square of the key size.
+    /// The maximum key size in bits. It is limited, because the time to verify a signature grows with the square of the
+    /// key size.
     static let bitsMax = 8192
 
     private let key: _RSA.Signing.PublicKey

@@ -11,7 +11,7 @@ package struct AppleTokenSigner: Sendable {
     private let keyID: String
     private let clientID: String
 
-    /// Lifetime of a token, the same as Apple's.
+    /// Lifetime of a token in seconds, the same as that of Apple's identity tokens.
     private static let secondsToUse: Int64 = 600
 
     /// - Parameter pem: an RSA private key.

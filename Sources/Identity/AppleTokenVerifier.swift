@@ -20,8 +20,8 @@ package struct AppleTokenVerifier: AppleTokenVerifying {
             .identity(rawNonce: rawNonce, tokenDigest: plainDigest(token))
     }
 
-    /// Verifies a notification. Apple documents no `exp` for notifications, so it may be missing; if present, it is
-    /// checked.
+    /// Verifies a notification. Apple documents no `exp` for notifications, so a notification may lack `exp`. If `exp`
+    /// is present, it is checked.
     package func notice(
         of token: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleServerNotification {

@@ -18,7 +18,7 @@ package protocol AppleTokenVerifying: Sendable {
 package enum AppleTokenRefusal: Error, Hashable, Sendable {
     /// 401, with the same response for all reasons. The raw value of the reason is written to the audit.
     case refused(Reason)
-    /// 503 with `Retry-After`: Apple's key set cannot be read, so the token cannot be checked. It may be valid.
+    /// 503 with `Retry-After`: Apple's key set cannot be read, so the token cannot be checked. The token may be valid.
     case keysUnavailable(retryAfterSeconds: Int64)
 
     package enum Reason: String, CaseIterable, Hashable, Sendable {

@@ -18,7 +18,7 @@ package enum Base64URL {
 
     /// Decodes a text. Returns nil for a length that no encoding has, and for a character outside the alphabet. The
     /// last character may have unused bits. If `isCanonical` is true, these bits must be zero, so that different texts
-    /// always decode to different bytes. Otherwise they are ignored.
+    /// always decode to different bytes. Otherwise the unused bits are ignored.
     package static func bytes(of text: some StringProtocol, isCanonical: Bool = false) -> [UInt8]? {
         let decode = { (text: UnsafeBufferPointer<UInt8>) in bytes(of: text, isCanonical: isCanonical) }
         return text.utf8.withContiguousStorageIfAvailable(decode) ?? Array(text.utf8).withUnsafeBufferPointer(decode)
@@ -32,7 +32,8 @@ package enum Base64URL {
             var isValid = true
             let count = text.count / 4 * 3 + max(rest - 1, 0)
             let bytes = [UInt8](unsafeUninitializedCapacity: count) { bytes, initializedCount in
-                // A byte outside the alphabet sets the upper two bits. They are checked once, at the end.
+                // The bitwise OR of all six-bit values. A byte outside the alphabet sets the upper two bits. These two
+                // bits are checked once, at the end.
                 var marks: UInt8 = 0
                 var (input, output) = (0, 0)
                 func next() -> UInt32 {

@@ -23,7 +23,7 @@ package struct CompactJWS: Sendable {
         var text = text
         let parts = text.withUTF8 { text -> Parts? in
             guard let first = text.firstIndex(of: Self.dot), let last = text.lastIndex(of: Self.dot), first < last,
-                // If there is a third dot, decoding fails: a dot is outside the alphabet.
+                // If there is a third dot, decoding fails, because a dot is outside the alphabet.
                 let payload = Self.bytes(UnsafeBufferPointer(rebasing: text[(first + 1)..<last])),
                 let signature = Self.bytes(UnsafeBufferPointer(rebasing: text[(last + 1)...]))
             else { return nil }

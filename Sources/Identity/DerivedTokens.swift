@@ -1,7 +1,8 @@
-// Derives the refresh tokens that a sign-in with Apple and a refresh issue from the token that the client presented. A
-// client whose first response was lost therefore gets the same refresh token again when it repeats the request. This
-// works in every process with the signing key, also after a restart, and no token has to be stored. The stores' rules
-// (AccountRules.swift) decide when a repeat is allowed.
+// Derives refresh tokens instead of choosing them at random. A sign-in with Apple derives the refresh token from the
+// identity token, and a refresh derives it from the previous refresh token. A client whose first response was lost
+// therefore gets the same refresh token again when it repeats the request. Every process with the signing key derives
+// the same token, also after a restart, so no token has to be stored. The stores' rules (AccountRules.swift) decide
+// when a repeat is allowed.
 
 import Crypto
 import Foundation

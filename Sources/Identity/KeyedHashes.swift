@@ -15,8 +15,8 @@ package struct KeyedHashes: Sendable {
     private let logKey: SymmetricKey
     private let settingKey: SymmetricKey
 
-    /// Derives the keys from the signing key. `DATA_KEY` would not fit: the tombstone of a deleted driver, which
-    /// contains a digest of the driver's id, must last exactly as long as the tokens that it rejects, and those tokens
+    /// Derives the keys from the signing key. `DATA_KEY` would not be suitable. The tombstone of a deleted driver
+    /// contains a digest of the driver's id, and must last exactly as long as the tokens that it rejects. Those tokens
     /// become invalid when the signing key is replaced.
     package init(signingKey: SigningKey) {
         self.init(secret: signingKey.secretBytes.reveal())
@@ -45,8 +45,8 @@ package struct KeyedHashes: Sendable {
         Self.digest("\(number.e164):\(code)", codeKey)
     }
 
-    /// Returns the digest of an address. For an IPv6 address, returns the digest of its /64 network, all addresses of
-    /// which usually belong to one client.
+    /// Returns the digest of an address. For an IPv6 address, returns the digest of its /64 network, because all
+    /// addresses of such a network usually belong to one client.
     package func address(_ address: String) -> [UInt8] { network(AddressGroup.name(of: address)) }
 
     /// Returns the digest of a name in `AddressNetworks`.
@@ -56,8 +56,8 @@ package struct KeyedHashes: Sendable {
     package func prefix(of number: PhoneNumber) -> [UInt8] { Self.digest(number.prefix + "...", phoneKey) }
 
     /// Returns the name of a driver in log lines: 16 hexadecimal digits, which change only if the signing key changes.
-    /// Computing the name needs both the signing key and the driver's id. No table maps the name to the driver, and it
-    /// differs from every other digest of the driver.
+    /// Computing the name needs both the signing key and the driver's id. No table maps the name to the driver, and the
+    /// name differs from every other digest of the driver.
     package func logName(_ driverID: String) -> String {
         Self.hexadecimal(Self.digest(driverID, logKey).prefix(8))
     }

@@ -1,8 +1,8 @@
 // The key that a server generates on its first start and stores next to its database. For development only: with
-// APP_ENV=production, the configuration rejects it.
+// APP_ENV=production, the configuration rejects this key.
 //
-// The file holds 256 random bits as 64 hexadecimal digits. This text is the secret, so JWT_SECRET_FILE may name the
-// file.
+// The file holds 256 random bits as 64 hexadecimal digits. This text is the secret itself, so JWT_SECRET_FILE may name
+// the file.
 
 import Crypto
 import Foundation
@@ -59,8 +59,8 @@ package struct LocalKeyFile: Sendable {
     }
 
     /// Writes the key into a file with another name first, so that no process reads an incomplete key, and then links
-    /// that file to `path`. link(2) fails if `path` exists: of two processes that start at the same time, one creates
-    /// the file, and the other uses its key.
+    /// that file to `path`. link(2) fails if `path` exists. Of two processes that start at the same time, one therefore
+    /// creates the file, and the other uses the key in that file.
     private func create() throws(SigningKeyError) {
         try createFolder()
         let draft = path + ".\(getpid()).\(UInt64.random(in: 0 ... .max))"
@@ -90,7 +90,7 @@ package struct LocalKeyFile: Sendable {
         .file(path: path, reason: String(cString: strerror(errno)))
     }
 
-    /// Maximum length of the file. It is longer than a generated key, because an operator may have put a longer secret
-    /// there.
+    /// Maximum length of the file in bytes. A generated key is shorter, but an operator may have put a longer secret
+    /// into the file.
     private static let fileBytesMax = 1024
 }

@@ -11,9 +11,10 @@ package protocol OperatorAccountStore: ErasureCompletion {
     /// Begins the deletion of a driver; `completeErasures` removes the remaining rows. Returns false, without a change,
     /// for an unknown driver.
     func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool
-    /// Returns the deletions in the list that this database lacks.
+    /// Returns those of `erasures` that this database lacks.
     func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures
-    /// Stores that the tokens of these deleted drivers, who have no stored data, must be rejected.
+    /// Stores a tombstone for each of these deleted drivers, so that the driver's tokens are rejected. None of these
+    /// drivers has stored data.
     func addTombstones(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure)
     /// Waits, at most for `timeout`, until deleted bytes are gone from the WAL. Returns false if a read transaction
     /// still needs the old state of the database. A running server removes the bytes when that transaction ends.
@@ -26,7 +27,7 @@ package struct OperatorAccounts: Sendable {
     private let forget: @Sendable (DriverID) async -> Void
 
     /// - Parameters:
-    ///   - revoked: called after every revocation; returns once this process rejects the revoked tokens.
+    ///   - revoked: called after every revocation. Returns when this process rejects the revoked tokens.
     ///   - forget: as in `Accounts`.
     package init(
         store: any OperatorAccountStore, revoked: @escaping @Sendable () async -> Void = {},
@@ -54,14 +55,14 @@ package struct OperatorAccounts: Sendable {
         return receipt
     }
 
-    /// Returns the deletions in the list that this database lacks.
+    /// Returns those of `erasures` that this database lacks.
     package func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures {
         try await store.missing(erasures)
     }
 
-    /// Repeats the deletions of drivers that a restore brought back, with the old receipts, one after the other. A
-    /// deletion that this database already has is not repeated, but it is completed if it is unfinished. Returns the
-    /// deletions that were missing.
+    /// Repeats, one after the other, the deletions of drivers whose data a restore brought back. Each deletion keeps
+    /// its old receipt. A deletion that this database already has is not repeated, but it is completed if it is
+    /// unfinished. Returns the deletions that were missing.
     package func repeatErasures(
         _ erasures: [RecordedErasure], at now: Moment
     ) async throws(AccountFailure) -> MissingErasures {

@@ -46,8 +46,8 @@ private struct PublicPoint {
         ]
     }
 
-    /// The thumbprint of RFC 7638. Equal keys have equal thumbprints in every process, and different keys have
-    /// different ones.
+    /// The thumbprint of RFC 7638. Equal keys have equal thumbprints in every process. Different keys have different
+    /// thumbprints.
     var thumbprint: String {
         var json = JSONWriter()
         json.beginObject()

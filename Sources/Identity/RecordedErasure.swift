@@ -38,7 +38,7 @@ package struct RecordedErasure: Hashable, Sendable {
 
 /// The deletions that another database or a list has, but this database lacks.
 package struct MissingErasures: Sendable {
-    /// Deleted drivers that a restore brought back, the oldest deletion first.
+    /// Deleted drivers whose data a restore brought back, the oldest deletion first.
     package var drivers: [(driver: DriverID, erasure: RecordedErasure)] = []
     /// Deletions of drivers without stored data. For these drivers, nothing needs to be deleted, but their tokens must
     /// be rejected.

@@ -1,8 +1,8 @@
-// A cache of the status of sign-in sessions, read for every request (contract, section 6: a revoked session or a
-// deleted driver is rejected at once). The status of a session is read from the store once and kept until the store's
-// feed of revocations reports a change. This process applies its own revocations before it sends the response, and
-// revocations by other processes at the next poll. The number of entries is limited. The cache does not know why a
-// session ended.
+// A cache of the status of sign-in sessions. It is read for every request, because a revoked session or a deleted
+// driver must be rejected at once (contract, section 6). The status of a session is read from the store once and kept
+// until the store's feed of revocations reports a change. This process applies its own revocations before it sends the
+// response, and revocations by other processes at the next poll. The number of entries is limited. The cache does not
+// know why a session ended.
 
 import Caching
 package import JourneyModel
@@ -114,7 +114,7 @@ package final class SessionStatusCache: SignInSessions {
         if let refusal = Self.refusal(status, issuedAt: issuedAt) { throw refusal }
     }
 
-    /// The epoch, which is incremented whenever entries are removed.
+    /// The epoch. It is incremented whenever entries are removed.
     package var revocationEpoch: Int? { epoch.load(ordering: .acquiring) }
 
     private static func refusal(_ status: SessionStatus, issuedAt: Double) -> TokenRefusal? {
@@ -126,8 +126,8 @@ package final class SessionStatusCache: SignInSessions {
     }
 
     /// Applies all revocations so far, by all processes. Called by the poll, and after every revocation by this process
-    /// before the response is sent. Clears the cache if the feed cannot be read: while the store fails, a request then
-    /// gets `undecided` rather than an outdated status.
+    /// before the response is sent. Clears the cache if the feed cannot be read. While the store fails, a request
+    /// therefore gets `undecided` and never an outdated status.
     package func catchUp() async {
         let last = state.withLock { $0.lastRevocation }
         do throws(AccountFailure) {

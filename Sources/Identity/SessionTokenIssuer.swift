@@ -37,8 +37,8 @@ package struct TokenLifetimes: Hashable, Sendable {
 package enum PairClient: Hashable, Sendable {
     /// An app that can renew its pair whenever needed.
     case current
-    /// A shipped v1 app. Its web view signs in and renews; its native half posts events with the last access token it
-    /// got from the web view, even while the web view is suspended.
+    /// A shipped v1 app. The web view of the app signs in and renews the tokens. The native part of the app posts
+    /// events with the last access token that the web view gave it, even while the web view is suspended.
     case v1
 }
 

@@ -15,7 +15,7 @@ package struct SignIns: SignInService {
 
     /// - Parameters:
     ///   - exchange: nil if authorization codes are not exchanged.
-    ///   - alarm: called after each requested code, once for every limit on codes that is nearly used up.
+    ///   - alarm: called after each request for a code, once for every limit on sent codes that is nearly used up.
     package init(
         store: any SignInStore, tokens: SessionTokenIssuer, digests: KeyedHashes, sendLimits: CodeSendLimits,
         delivery: any CodeDelivery, exchange: (any AppleCodeExchange)?,
@@ -64,12 +64,12 @@ package struct SignIns: SignInService {
     }
 
     /// Exchanges the authorization code. The person is signed in already, so a failure is only audited. A failure to
-    /// write the audit entry is ignored: the store has failed, and the next request reports that.
+    /// write the audit entry is ignored, because the next request reports that the store fails.
     private func exchange(
         _ authorizationCode: Secret<String>, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async {
         guard let exchange else { return }
-        // Runs as an unstructured task, so that the outcome is stored even if the phone disconnects: the code can be
+        // Runs as an unstructured task, so that the outcome is stored even if the phone disconnects. The code can be
         // exchanged only once.
         await Task { [store] in
             let outcome = await exchange.exchange(authorizationCode, of: identity)
@@ -148,7 +148,8 @@ enum OneTimeCode {
 }
 
 extension FirstProfile {
-    /// The profile without the values that PATCH /auth/me would reject: an unusable name must not prevent a sign-in.
+    /// The profile without the values that PATCH /auth/me would reject, because an unusable name must not prevent a
+    /// sign-in.
     var usable: FirstProfile {
         FirstProfile(
             name: name.flatMap { AccountRules.acceptsName($0) ? $0 : nil },

@@ -16,7 +16,7 @@ package struct SigningKey: Sendable {
 
     enum Material: Sendable {
         case hmac(Secret<SymmetricKey>)
-        /// The same key twice: as a type of JWTKit and as a type of swift-crypto.
+        /// The same key twice: in JWTKit's type and in swift-crypto's type.
         case ecdsa(Secret<ES256PrivateKey>, Secret<P256.Signing.PrivateKey>)
     }
 

@@ -3,7 +3,7 @@
 import JourneyModel
 
 extension ErasureCompletion {
-    /// Completes a deletion that has begun. Throws `unknown` where the store throws `unavailable`, because
+    /// Completes a deletion that has begun. If the store throws `unavailable`, throws `unknown` instead, because
     /// `unavailable` would mean that nothing was changed.
     func completeErasure(of driver: DriverID) async throws(AccountFailure) {
         do throws(AccountFailure) {
@@ -25,7 +25,7 @@ package struct UnfinishedErasures: Sendable {
     private let completed: @Sendable (Int) -> Void
     private let failed: @Sendable (AccountFailure) -> Void
 
-    /// `completed` is called after each pass that completed deletions, with their number.
+    /// `completed` is called with the number of completed deletions, after each pass that completed at least one.
     package init(
         store: any ErasureCompletion, completed: @escaping @Sendable (Int) -> Void,
         failed: @escaping @Sendable (AccountFailure) -> Void

@@ -1,5 +1,5 @@
 // A cache of verified tokens, which maps a token's digest to its claims. TwoGenerationCache limits the number of
-// tokens: it keeps tokens in use and drops others. The cache has no clock; the caller checks the expiry.
+// tokens. Tokens in use are kept, and the others are dropped. The cache has no clock; the caller checks the expiry.
 
 import Caching
 import Crypto
@@ -40,19 +40,19 @@ struct VerifiedToken: Sendable {
     var expiry: Double
 }
 
-/// A cached token. A class, so that a lookup costs one retain.
+/// A cached token. This is a class, so that a look-up costs one retain.
 final class RememberedToken: Sendable {
     let token: VerifiedToken
-    /// The `SignInSessions.revocationEpoch` at which the token was last admitted, read before that check; -1 if the
-    /// token was never admitted.
+    /// The `SignInSessions.revocationEpoch` at which the token was last admitted. It was read before the check that
+    /// admitted the token. -1 if the token was never admitted.
     private let admittedAt = Atomic<Int>(-1)
 
     init(_ token: VerifiedToken) {
         self.token = token
     }
 
-    /// Returns whether the token was admitted at this epoch. If so, its session has not been revoked since then, and
-    /// its driver has not been deleted.
+    /// Returns whether the token was admitted at this epoch. If `revocationEpoch` is the present epoch, true also means
+    /// that since then the token's session was not revoked and its driver was not deleted.
     func wasAdmitted(at revocationEpoch: Int) -> Bool {
         admittedAt.load(ordering: .relaxed) == revocationEpoch
     }
@@ -66,7 +66,8 @@ final class RememberedToken: Sendable {
 final class VerifiedTokenCache: Sendable {
     private let tokens: Mutex<TwoGenerationCache<TokenDigest, RememberedToken>>
 
-    /// Holds the most recently used tokens, between half of `countMax` and `countMax` of them.
+    /// Creates a cache that keeps at most `countMax` tokens, and always at least the `countMax / 2` most recently used
+    /// ones.
     init(countMax: Int) {
         tokens = Mutex(TwoGenerationCache(generationCountMax: countMax / 2))
     }

@@ -1,5 +1,5 @@
-// Corrects a phone's clock against the server's (contract, section 3, "Clocks"). A pure function of the times of one
-// event and the driver's `ClockMemory`. The store keeps the `ClockMemory` between events.
+// Corrects a phone's clock by comparing it with the server's clock (contract, section 3, "Clocks"). A pure function of
+// the times of one event and the driver's `ClockMemory`. The store keeps the `ClockMemory` between events.
 
 /// The rule by which an event's time on the server's clock was determined.
 public enum ClockRule: String, Hashable, Sendable, CaseIterable {
@@ -7,17 +7,17 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     case noSendTime = "no_send_time"
     /// The send time and the receive time differ by at most five minutes.
     case rightClock = "right_clock"
-    /// `X-Sent-At`, which the phone sets anew for each attempt, shows how far the clock is off.
+    /// `X-Sent-At` shows how far the clock is off. The phone sets this header anew for each attempt.
     case sentAt = "sent_at"
     /// The skew differs from the driver's last correction by at most a minute.
     case knownCorrection = "known_correction"
-    /// `timestamp` shows how far the clock is off. It is more than a minute later than `occurred_at`, so it was set
-    /// when the event was sent. No clock of the driver was known before this event.
+    /// `timestamp` shows how far the clock is off. The `timestamp` is more than a minute later than `occurred_at`, so
+    /// it was set when the event was sent. No clock of the driver was known before this event.
     case firstEvents = "first_events"
     /// `timestamp` shows how far the clock is off, and recent events of the driver have the same skew.
     case recentEventsAgree = "recent_events_agree"
-    /// Only the `timestamp` of this event suggests that the clock is off. It is assumed to be the `timestamp` of an
-    /// earlier attempt, which a retry repeated.
+    /// Only the `timestamp` of this event suggests that the clock is off. This `timestamp` is assumed to come from an
+    /// earlier attempt, because a retry repeats the body of the first attempt.
     case loneTimestamp = "lone_timestamp"
     /// The corrected time would be more than five minutes after the receive time. The event gets the receive time
     /// instead.
@@ -26,10 +26,10 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
 
 /// The correction of one event's `occurred_at`, computed from the times sent with the event.
 public struct ClockCorrection: Hashable, Sendable {
-    /// `occurred_at` on the server's clock; the time by which events are ordered.
+    /// `occurred_at` converted to the server's clock. Events are ordered by this time.
     public var corrected: Moment
-    /// Receive time minus send time, which includes the network delay. Negative for a clock that is ahead. 0 when the
-    /// event has no send time.
+    /// Receive time minus send time. The network delay is part of the skew. Negative for a clock that is ahead. 0 if
+    /// the event has no send time.
     public var skewMilliseconds: Int64
     /// Milliseconds added to `occurred_at`: 0, the skew of this event, or a correction known from earlier events.
     public var correctionMilliseconds: Int64
@@ -37,17 +37,17 @@ public struct ClockCorrection: Hashable, Sendable {
     /// The memory after this event, to be stored for the driver's next event.
     public var memory: ClockMemory
 
-    /// A phone's clock that differs from the server's clock by at most this is not corrected.
+    /// A phone's clock that differs from the server's clock by at most this time is not corrected.
     public static let toleranceMilliseconds: Int64 = 5 * 60 * 1000
-    /// Two skews that differ by at most this are assumed to come from the same clock, and the difference to be network
-    /// delay.
+    /// Two skews that differ by at most this time are assumed to come from the same clock. Their difference is assumed
+    /// to be network delay.
     public static let reuseMilliseconds: Int64 = 60 * 1000
 
     /// - Parameters:
     ///   - sentAt: `X-Sent-At`, measured by the same clock as `occurredAt`.
     ///   - timestamp: `timestamp` of the body; used only if `sentAt` is nil. If both are nil, the clock is not
     ///     corrected.
-    ///   - memory: the `memory` that resulted from the driver's previous event, in order of arrival.
+    ///   - memory: the `memory` after the driver's event that arrived just before this one.
     public init(
         occurredAt: Moment, sentAt: Moment?, timestamp: Moment? = nil, receivedAt: Moment, memory: ClockMemory
     ) {

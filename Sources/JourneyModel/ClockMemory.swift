@@ -1,7 +1,7 @@
-// What is remembered about a driver's clocks between events, and the correction that follows from it (contract, section
-// 3, "Clocks"). Pure functions. The memory is small, because it is stored in the driver's row.
+// Remembers what a driver's events have shown about the phone's clock, and computes the correction of the next event
+// (contract, section 3, "Clocks"). Pure functions. The memory is small, because it is stored in the driver's row.
 
-/// The clocks that a driver's events have shown so far, in the order of their arrival.
+/// What a driver's events have shown so far about the phone's clock. Events are taken in order of arrival.
 public struct ClockMemory: Hashable, Sendable {
     /// A skew that was measured with a `timestamp` only and that no other event has confirmed.
     public struct LoneSkew: Hashable, Sendable {
@@ -36,13 +36,13 @@ public struct ClockMemory: Hashable, Sendable {
         self.loneSkews = loneSkews
     }
 
-    /// A lone skew older than this is not used.
+    /// A lone skew that was received longer ago than this is not used.
     static let recentMilliseconds: Int64 = 60 * 60 * 1000
     /// The largest difference between two skews of one clock whose times are in whole seconds. It allows for a short
     /// network delay.
     static let sameSkewMilliseconds: Int64 = 2 * 1000
 
-    /// Returns the correction for an event with this skew and the rule that gave it, and updates the memory.
+    /// Returns the correction for an event with this skew, and the rule that gave the correction. Updates the memory.
     ///
     /// - Parameters:
     ///   - isOfThisAttempt: true if the send time is `X-Sent-At`; false if it is `timestamp`, which a retry may
@@ -51,8 +51,8 @@ public struct ClockMemory: Hashable, Sendable {
     mutating func correction(
         forSkew skew: Int64, isOfThisAttempt: Bool, sentAfterMilliseconds: Int64, receivedAt: Moment
     ) -> (milliseconds: Int64, rule: ClockRule) {
-        // Checked before the tolerance. Otherwise a clock that is off by about five minutes would be corrected for one
-        // delivery and not for the next, and the events would get a wrong order.
+        // The last correction is checked before the tolerance. Otherwise a clock that is off by about five minutes
+        // would be corrected for one delivery and not for the next, and the events would get a wrong order.
         if let last = lastCorrectionMilliseconds, last != 0,
             Self.distance(skew, last) <= ClockCorrection.reuseMilliseconds
         {
@@ -87,12 +87,12 @@ public struct ClockMemory: Hashable, Sendable {
     /// Two skews agree if they show that the phone's clock and the server's clock advanced by the same time between the
     /// two events.
     ///
-    /// The skews of two events received more than a minute apart agree if they differ by at most a minute: if the skews
-    /// were only delays, both events would have had to be delayed by the same time, which is unlikely.
+    /// The skews of two events received more than a minute apart agree if they differ by at most a minute. If the clock
+    /// were right and the skews were only network delays, both delays would have to be equal, which is unlikely.
     ///
     /// The skews of events received within a minute agree only if they differ by at most 2 s, only from the third such
     /// event on, and only while no clock of the driver is known. Two events are not enough, because two events of the
-    /// same second that waited together also have equal skews.
+    /// same second that waited together for a connection also have equal skews.
     private func agreed(_ skew: Int64, receivedAt: Moment) -> Int64? {
         for lone in loneSkews where Self.isRecent(lone, at: receivedAt) {
             let difference = Self.distance(skew, lone.skewMilliseconds)
@@ -122,7 +122,7 @@ public struct ClockMemory: Hashable, Sendable {
     }
 
     /// Returns the largest known correction that is not above `skew`, or 0 if there is none. A network delay only makes
-    /// a skew larger, so this choice assumes the shortest delay.
+    /// a skew larger, so this choice assumes the shortest possible delay.
     private func lastClock(before skew: Int64) -> Int64 {
         let known = [sawRightClock ? 0 : nil, lastCorrectionMilliseconds].compactMap(\.self)
         return known.filter { $0 <= skew }.max() ?? 0

@@ -21,7 +21,8 @@ public enum EventName: Hashable, Sendable {
     case hardTimeoutExpired
     case reset
     case sessionRestored
-    /// Any other name that matches `[A-Za-z][A-Za-z0-9_]{0,63}`: stored and forwarded, never a transition.
+    /// Any other name that matches `[A-Za-z][A-Za-z0-9_]{0,63}`. Such an event is stored and forwarded, and never
+    /// causes a transition.
     case diagnostic(String)
 }
 
@@ -81,8 +82,8 @@ extension EventName {
     /// Whether an event of this name is rejected without a `session_id`.
     public var requiresSession: Bool { row.requiresSession }
 
-    /// The rank that orders events of one millisecond with the same `sequence` or none: 0 to 14, and 15 for diagnostic
-    /// events.
+    /// The rank by which events of one millisecond are ordered if they have the same `sequence` or none. 0 to 14 for
+    /// listed names, 15 for diagnostic events.
     public var lifecycleRank: UInt8 { row.lifecycleRank }
 
     /// Returns `native_session_<canonical>` for an event with a `session_id`, otherwise

@@ -5,8 +5,8 @@ extension EventName {
     /// Reads the member `event` of a submission, which may have either spelling. Spellings are case-sensitive.
     ///
     /// - Parameter pointer: JSON Pointer to the event object, for example `/events/3`; empty for a single event.
-    /// - Throws: a `FieldError` at `/event` if `spelling` is not a name; a `FieldError` at `/session_id` if a required
-    ///   session is missing, or if `anchor_lost`, which must not have a session, has one.
+    /// - Throws: a `FieldError` at `/event` if `spelling` is not a name. A `FieldError` at `/session_id` if a required
+    ///   session is missing, or if an `anchor_lost` has a session.
     public init(spelling: String, hasSession: Bool, at pointer: String = "") throws(FieldError) {
         var spelling = spelling
         self = try spelling.withUTF8 { Self.reading($0, hasSession: hasSession, at: pointer) }.get().name
@@ -39,15 +39,15 @@ extension EventName {
         return .success((name, text))
     }
 
-    /// Reads the name of a stored event. For every name that `init(spelling:hasSession:at:)` returns, its `canonical`
-    /// and the same `hasSession` give an equal name. Nil for a text that cannot have been stored.
+    /// Reads the name of a stored event. For a name that was read by `init(spelling:hasSession:at:)`, the name's
+    /// `canonical` and the same `hasSession` give the same name again. Nil for a text that cannot have been stored.
     public init?(canonical: String, hasSession: Bool) {
         guard Self.isName(canonical) else { return nil }
         self = Self.byCanonicalName[canonical] ?? .diagnostic(canonical)
         if self == .anchorLost && hasSession { self = .departedCharger }
     }
 
-    /// `[A-Za-z][A-Za-z0-9_]{0,63}`
+    /// Returns whether the text matches `[A-Za-z][A-Za-z0-9_]{0,63}`.
     static func isName(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { isName($0) }

@@ -6,8 +6,8 @@ import Foundation
 extension OrderedEvent: Comparable {
     /// Compares, in turn: corrected time; origin, a client's event before a server's expiry; `sequence`, absent before
     /// present; precision, a time with a fraction of a second before a time without; lifecycle rank; event_id as bytes;
-    /// idempotency key as bytes. Two events for which `sharesSecond` is true are not ordered by the last three of
-    /// these, but by OrderWithinSecond.swift.
+    /// idempotency key as bytes. Two events for which `sharesSecond` is true are not ordered by the last three of these
+    /// criteria, but by OrderWithinSecond.swift.
     ///
     /// No two stored events of one driver are equal in this order, because their idempotency keys differ.
     public static func < (earlier: OrderedEvent, later: OrderedEvent) -> Bool {
@@ -37,8 +37,8 @@ extension OrderedEvent: Comparable {
     }
 
     /// Compares sequences. An absent sequence comes before every present one. If sequences were compared only when both
-    /// are present, the order would not be transitive: with A(1) < B(2), the rank of an event C without a sequence
-    /// could place C after B and before A.
+    /// are present, the order would not be transitive. For example, A has the sequence 1 and B has the sequence 2, so A
+    /// comes before B. The rank of an event C without a sequence could then place C after B and before A.
     private static func precedes(_ earlier: Int64?, _ later: Int64?) -> Bool {
         guard let later else { return false }
         guard let earlier else { return true }

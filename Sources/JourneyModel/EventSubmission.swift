@@ -29,8 +29,8 @@ public struct EventSubmission: Hashable, Sendable {
     public var previousState: JourneyState?
     /// The sent members of `EventDetail.all`, as a compact JSON object in the order of `all`; nil if none was sent.
     public var details: String?
-    /// Canonical JSON in ASCII, which the store hashes. It is equal for two submissions exactly when their parsed
-    /// members without `timestamp` are equal. For repeats that differ in `app_state` or `schema_version`, see
+    /// Canonical JSON in ASCII, which the store hashes. It is equal for two submissions exactly when all their parsed
+    /// members except `timestamp` are equal. For repeats that differ in `app_state` or `schema_version`, see
     /// `canonicalForm(appState:schemaVersion:)`.
     public var canonicalForm: [UInt8]
 

@@ -78,7 +78,7 @@ extension Journey {
 
 extension OrderedEvent {
     /// `previousState` if the table has a transition on this event from that state; otherwise nil. A state within a
-    /// session counts only if the event has a session id.
+    /// session is evidence only if the event has a session id.
     var evidence: JourneyState? {
         guard let previousState, case .to = Transition(from: previousState, on: name) else { return nil }
         return previousState.hasSessionInProgress && sessionID == nil ? nil : previousState

@@ -1,6 +1,6 @@
-// The fold: it makes a journey from events, by applying them one after another in the contract's order
-// (EventOrder.swift). The fold reads no clock and stores nothing. A deadline passes when the next event, or the `now`
-// that is passed in, is later than the deadline.
+// The fold makes a journey from events by applying them one after another in the contract's order (EventOrder.swift).
+// It reads no clock and stores nothing. A deadline passes when the next event, or the `now` that is passed in, is later
+// than the deadline.
 //
 // In the order of events, a deadline has the same position as the expiry that the server stores for it. Verdicts and
 // states therefore do not depend on whether the expiry is stored already. A stored expiry whose deadline was moved or
@@ -12,9 +12,8 @@ extension Journey {
     /// An event whose `origin` is server ends the session if its name, time and session are those of the journey's next
     /// deadline. Otherwise the event has no effect, and its verdict is `.none`.
     ///
-    /// The resulting journey and the verdict depend only on this journey and the event. A refold may therefore stop at
-    /// the first event after which the journey equals the journey that is stored after that event, because all later
-    /// results are then unchanged.
+    /// The resulting journey and the verdict depend only on this journey and the event. A refold may therefore stop
+    /// after the first event whose new journey equals its stored journey, because all later results are then unchanged.
     public mutating func apply(_ event: OrderedEvent) -> Verdict {
         while takeDeadline(before: event) != nil {}
         switch event.origin {
@@ -48,7 +47,7 @@ extension Journey {
     }
 
     /// Applies an implied step at the time of the event that proves the step. The step cannot have happened later than
-    /// that, so a deadline that starts with the step never passes too early.
+    /// that event, so a deadline that starts with the step never passes too early.
     private mutating func take(_ step: EventName, provedBy event: OrderedEvent) {
         switch step {
         case .reset: reset()
@@ -62,7 +61,7 @@ extension Journey {
         }
     }
 
-    /// Sets the members that change with the state, by destination.
+    /// Changes the state to `destination`, and sets the members that change with the state.
     private mutating func move(to destination: JourneyState, by name: EventName, on event: OrderedEvent) {
         switch (name, destination) {
         case (.reset, _):
@@ -118,7 +117,8 @@ extension Journey {
 /// Folds more than one event.
 public enum Fold {
     /// The version of the fold's rules. Incremented in a release whose rules may fold the same events to a different
-    /// journey; stored journeys are then refolded. Version 1 had neither evidence nor an order within a second.
+    /// journey. The server then refolds the stored journeys. Version 1 had neither evidence nor an order within a
+    /// second.
     public static let rulesVersion: Int64 = 2
 
     /// Returns a driver's events in the order in which the fold applies them.
@@ -151,8 +151,8 @@ public enum Fold {
         return ordered
     }
 
-    /// Returns, for each of `events`, its verdict and the journey after it. `events` must be in the order of
-    /// `inOrder`; `start` is the journey before the first of them.
+    /// Returns the verdict on each event, and the journey after that event. `events` must be in the order of `inOrder`;
+    /// `start` is the journey before the first of them.
     public static func replay(
         _ events: some Sequence<OrderedEvent>, from start: Journey = Journey()
     ) -> [(verdict: Verdict, journey: Journey)] {

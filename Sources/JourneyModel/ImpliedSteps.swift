@@ -21,7 +21,8 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
     public static let departedCharger = ImpliedSteps(rawValue: 64)
     public static let enteredMerchantZone = ImpliedSteps(rawValue: 128)
 
-    /// From IDLE to AT_MERCHANT: each state and the event that leads from it to the next.
+    /// The states from IDLE to IN_TRANSIT, each with the step that leads to the next state. The last step leads to
+    /// AT_MERCHANT.
     private static let forward: [(from: JourneyState, step: ImpliedSteps)] = [
         (.idle, .enteredChargerIntentZone), (.nearCharger, .anchorDwellComplete),
         (.anchored, .exclusiveActivatedByWeb), (.sessionActive, .departedCharger), (.inTransit, .enteredMerchantZone),
@@ -68,9 +69,9 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         insert(isDeparture ? .departedCharger : .anchorLost)
     }
 
-    /// Returns the shortest path between two states that consists of events that phones report; nil if there is none. A
-    /// path from SESSION_ENDED begins with the reset. No path leads to SESSION_ENDED, because the reason for a
-    /// session's end is never implied.
+    /// Returns the steps of the shortest path from `start` to `end`. Every step is an event that phones report. Returns
+    /// nil if there is no such path. A path from SESSION_ENDED begins with the reset. No path leads to SESSION_ENDED,
+    /// because the reason for a session's end is never implied.
     static func path(from start: JourneyState, to end: JourneyState) -> ImpliedSteps? {
         switch (start, end) {
         case (_, _) where start == end: return []

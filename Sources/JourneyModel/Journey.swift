@@ -8,7 +8,7 @@ public struct Journey: Hashable, Sendable {
         case requested
         /// Another session of the same driver began.
         case superseded
-        /// The phone started its next journey without reporting how this one ended.
+        /// The phone started its next journey without reporting how this journey ended.
         case reset
     }
 
@@ -20,15 +20,16 @@ public struct Journey: Hashable, Sendable {
     /// The charger of the next journey. Set by chargerTargeted in SESSION_ENDED; becomes `targetChargerID` at the
     /// reset.
     public var nextTargetChargerID: String?
-    /// The end of the grace period. It runs in IN_TRANSIT only.
+    /// The end of the grace period. The grace period runs in IN_TRANSIT only.
     public var graceDeadline: Moment?
-    /// The time of the hard timeout. It runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
+    /// The time of the hard timeout. The hard timeout runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
     public var hardDeadline: Moment?
-    /// The reason why the session ended; set in SESSION_ENDED only. In SESSION_ENDED it is nil if the session ended
-    /// before the server stored this member, and retention has deleted the event that ended the session. Never
-    /// `superseded` or `reset`, because a session that ends in one of these ways is not followed by SESSION_ENDED.
+    /// The reason why the session ended. Nil in every other state than SESSION_ENDED. In SESSION_ENDED, nil only if the
+    /// session ended before the server stored this member, and retention has deleted the event that ended the session.
+    /// Never `superseded` or `reset`, because a session that ends in one of these ways is not followed by
+    /// SESSION_ENDED.
     public var endedBy: Ending?
-    /// The driver's session before `sessionID`. That session is over: its events neither restart it nor change another
+    /// The driver's session before `sessionID`. That session is over. Its events neither restart it nor change another
     /// session.
     public var previousSessionID: String?
 
@@ -58,8 +59,9 @@ public struct Journey: Hashable, Sendable {
 }
 
 extension Journey {
-    /// Returns the reason why the next event closed this journey's session in progress without the state SESSION_ENDED.
-    /// `next` is the journey after that event. Returns nil if `next` has the same session, in progress or ended.
+    /// Returns the reason why the next event closed this journey's session in progress without reaching the state
+    /// SESSION_ENDED. `next` is the journey after that event. Returns nil if `next` has the same session, in progress
+    /// or ended.
     public func closing(by next: Journey) -> Ending? {
         guard state.hasSessionInProgress, !haveSameBytes(sessionID, next.sessionID) else { return nil }
         return next.sessionID == nil ? .reset : .superseded

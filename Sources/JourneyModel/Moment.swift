@@ -1,5 +1,5 @@
-/// A point in time in whole milliseconds since 1970-01-01T00:00:00Z, the resolution of the order of events
-/// (contract, section 1: "occurred_at in whole milliseconds").
+/// A point in time in whole milliseconds since 1970-01-01T00:00:00Z. Events are ordered with this resolution (contract,
+/// section 1: "occurred_at in whole milliseconds").
 public struct Moment: Hashable, Comparable, Sendable {
     public var millisecondsSinceEpoch: Int64
 

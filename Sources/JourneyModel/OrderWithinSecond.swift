@@ -5,21 +5,22 @@
 
 /// Finds the order of several events, if `sharesSecond` is true for every two of them.
 public enum OrderWithinSecond {
-    /// The largest number of events of one second that are ordered. If there are more, only the first to arrive are
-    /// ordered, and the others follow in order of arrival. A phone sends only a few such events, and the work grows
-    /// with the cube of their number.
+    /// The largest number of events of one second that are ordered. If there are more, only the first `searchedMax`
+    /// events to arrive are ordered, and the others follow in order of arrival. The number is limited, because the work
+    /// grows with the cube of the number of events. A phone sends only a few events of one second.
     public static let searchedMax = 32
 
     /// Returns the order of `events`, as indexes into it.
     ///
     /// The events are taken one after the other. The next event comes from the first of these groups that is not empty:
     ///
-    /// 1. events that move the state, and events without a transition that fit the present state. (They fit if they
-    ///    report it as their previous state, or if they report none and set the target.) Of several events, the next
-    ///    one is chosen by the first of these criteria in which they differ: the fewest other events become impossible,
-    ///    even with implied steps; the event is legal without implied steps, by the table and by its evidence; it needs
-    ///    the fewest implied steps; the fewest other events become impossible without implied steps; it does not end
-    ///    the journey, or else has the lowest lifecycle rank; it arrived first.
+    /// 1. events that move the state, and events without a transition that fit the present state. (Such an event fits
+    ///    if it reports the present state as its previous state, or if it reports no previous state and sets the
+    ///    target.) Of several events, the next one is chosen by the first of these criteria in which they differ: the
+    ///    fewest other events become impossible, even with implied steps; the event is legal without implied steps, by
+    ///    the table and by its evidence; it needs the fewest implied steps; the fewest other events become impossible
+    ///    without implied steps; it does not end the journey; of events that end the journey, it has the lowest
+    ///    lifecycle rank; it arrived first.
     /// 2. other events without a transition, by lifecycle rank and ids.
     /// 3. rejected events, by lifecycle rank and ids.
     ///
@@ -27,7 +28,7 @@ public enum OrderWithinSecond {
     ///
     /// - Parameters:
     ///   - events: in order of arrival.
-    ///   - journey: the journey before these events, with the deadlines before them applied.
+    ///   - journey: the journey before these events. All deadlines before these events must be applied to it already.
     public static func order(of events: [OrderedEvent], from journey: Journey) -> [Int] {
         guard events.count > 1 else { return Array(events.indices) }
         var journey = journey
@@ -67,7 +68,7 @@ private struct Candidate {
     let index: Int
     let event: OrderedEvent
     /// The states from which the event has a transition without implied steps, and the state to which the transition
-    /// leads. Both are empty for an event that never moves the state.
+    /// leads. Both sets are empty for an event that never moves the state.
     let sources: StateSet
     let destination: StateSet
 
@@ -140,11 +141,11 @@ private struct Fit {
 
     private let kind: Kind
     private let impliedCount: Int
-    /// The number of other events that become impossible after this event: `unreachable` of them even with implied
-    /// steps, `illegal` of them without implied steps.
+    /// The numbers of other events that become impossible after this event. `unreachable` counts the events that are
+    /// impossible even with implied steps. `illegal` counts the events that are impossible without implied steps.
     private let unreachable: Int
     private let illegal: Int
-    /// 0 for an event that does not end the journey, otherwise its lifecycle rank.
+    /// 0 for an event that does not end the journey; otherwise the event's lifecycle rank.
     private let endRank: UInt8
 
     init(_ candidate: Candidate, among left: [Candidate], in journey: Journey) {
@@ -180,8 +181,8 @@ private struct Fit {
         self.endRank = endRank
     }
 
-    /// Returns the number of other events that become impossible: none of their sources is among the states to which
-    /// the other events lead from `start`.
+    /// Returns the number of other events that become impossible. An event becomes impossible if none of its sources is
+    /// among the states that the other events can reach from `start`.
     private static func count(
         notFrom start: StateSet, after candidate: Candidate, _ left: [Candidate], implying: Bool
     ) -> Int {
@@ -198,8 +199,8 @@ private struct Fit {
 
     private var moves: Bool { kind == .legal || kind == .legalWithImpliedSteps }
 
-    /// Returns whether this event comes before the other. `isEarlierById` is the result of comparing rank and ids.
-    /// Returns false on a tie, so that the first to arrive stays first.
+    /// Returns whether this event comes before the other event. `isEarlierById` tells whether this event comes first by
+    /// rank and ids. Returns false on a tie, so that the first to arrive stays first.
     func precedes(_ other: Fit, isEarlierById: Bool) -> Bool {
         guard moves, other.moves else {
             return kind != other.kind ? kind.rawValue < other.kind.rawValue : isEarlierById

@@ -1,6 +1,7 @@
-/// The members of a stored event that the fold uses: its meaning, its position in the order, and the durations in force
-/// when it was stored. `<` is the contract's order (`EventOrder.swift`), except for events within the same second whose
-/// times have no fraction: their order depends on the journey before them (`OrderWithinSecond.swift`).
+/// The members of a stored event that the fold uses: its meaning, its position in the order, and the durations that
+/// were in force when the event was stored. `<` is the contract's order (`EventOrder.swift`), except for events of the
+/// same second whose times have no fraction. The order of such events depends on the journey before them
+/// (`OrderWithinSecond.swift`).
 public struct OrderedEvent: Hashable, Sendable {
     public enum Origin: UInt8, Hashable, Sendable {
         case client = 0
@@ -19,8 +20,8 @@ public struct OrderedEvent: Hashable, Sendable {
     public var origin: Origin
     /// The state before the event, as reported by the client; nil if not reported.
     public var previousState: JourneyState?
-    /// Whether `occurred_at` was sent without a fraction of a second. Of several such events of one time, the fold
-    /// applies next the one that is legal in the state reached so far (OrderWithinSecond.swift).
+    /// Whether `occurred_at` was sent without a fraction of a second. If several such events have the same time, the
+    /// fold next applies an event that is legal in the state reached so far (OrderWithinSecond.swift).
     public var isWholeSecond: Bool
     /// `gracePeriodSeconds` and `hardTimeoutSeconds` in the settings that were in force when this event was stored.
     public var gracePeriodSeconds: Int

@@ -38,8 +38,9 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     /// A short name for people, the same for every occurrence (RFC 9457, section 3.1.3).
     public var title: String { meaning.title }
 
-    /// Whether the same request can succeed later. After 429 or 503, retry once `Retry-After` has passed; after 408, at
-    /// any time. After 500, retry with the same idempotency key; the response then shows whether the event was stored.
+    /// Whether the same request can succeed later. After 429 or 503, retry after the time in `Retry-After`. After 408,
+    /// retry at any time. After 500, retry with the same idempotency key. The response to that retry shows whether the
+    /// event was stored before.
     public var isRetryable: Bool {
         switch status {
         case 408, 429, 500, 503: true

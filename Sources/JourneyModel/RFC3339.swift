@@ -8,14 +8,15 @@ public enum RFC3339 {
     static let earliest = Moment(millisecondsSinceEpoch: -62_167_219_200_000)
     static let latest = Moment(millisecondsSinceEpoch: 253_402_300_799_999)
 
-    /// Parses a `date-time`. Its fraction, of any number of digits, is truncated to milliseconds.
+    /// Parses a `date-time`. The fraction of the second may have any number of digits, and is truncated to
+    /// milliseconds.
     ///
     /// The parser is strict: the offset is required (`Z`, `z` or `±hh:mm`, also `-00:00`), the separator is `T` or `t`,
     /// and every field has all its digits and a valid value. Returns nil for any other text, and for a time that in UTC
     /// lies outside the years 0000 to 9999.
     ///
-    /// A leap second (`:60`, only where UTC has 23:59 on the last day of a month) becomes the last millisecond of its
-    /// minute. Moment cannot represent a leap second, and this value is the last one before the following midnight.
+    /// A leap second, written as `:60`, is accepted only at 23:59 UTC on the last day of a month. Moment cannot
+    /// represent a leap second. The result is therefore the last millisecond before the following midnight.
     public static func moment(from utf8: UnsafeBufferPointer<UInt8>) -> Moment? {
         var scanner = RFC3339Scanner(utf8)
         guard let date = scanner.date(), scanner.take("T", or: "t"), let time = scanner.time(),

@@ -1,5 +1,5 @@
 /// The eight parameters of the session engine on the phone (contract, section 2). The values must be in the ranges that
-/// `Settings.Declaration` has.
+/// `Settings.declarations` lists.
 public struct Settings: Hashable, Sendable {
     public var chargerIntentRadiusMeters: Double
     public var chargerAnchorRadiusMeters: Double

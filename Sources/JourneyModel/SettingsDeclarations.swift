@@ -18,7 +18,8 @@ extension Settings {
         public let value: Value
         /// The largest allowed value. Every value must also be greater than 0.
         public let valueMax: Double
-        /// The variable of a setting that this one must not exceed, for example `NATIVE_CHARGER_INTENT_RADIUS_M`.
+        /// The variable of another setting whose value this setting must not exceed, for example
+        /// `NATIVE_CHARGER_INTENT_RADIUS_M`.
         public let alsoAtMost: String?
 
         /// The range as text: `0 < x <= 100, and <= NATIVE_CHARGER_INTENT_RADIUS_M`, with `n` instead of `x` for a

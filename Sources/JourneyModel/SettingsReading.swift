@@ -4,12 +4,12 @@
 /// old settings stay in force.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
-    /// The value of the variable. If the variable is not set, the default, which exceeds the limit given by another
-    /// setting.
+    /// The value of the variable. If the variable is not set, the setting's default value, which is invalid if it
+    /// exceeds the limit that another setting gives.
     public var value: String
     public var allowed: String
 
-    /// One line; control characters in the value are escaped, and the value is shortened.
+    /// One line. Control characters in the value are escaped, and only the first 64 characters of the value are shown.
     public var description: String {
         let shown = value.unicodeScalars.prefix(64).map { $0.isControl ? $0.escaped(asASCII: true) : String($0) }
         return "\(variable)=\(shown.joined()) is not allowed; allowed is \(allowed)"
@@ -22,7 +22,8 @@ extension Settings {
         public var errors: [SettingsError]
     }
 
-    /// Reads the eight settings. A setting for whose variable `text` returns nil has its default value.
+    /// Reads the eight settings. `text` returns the value of a variable, or nil if the variable is not set. In that
+    /// case, the setting has its default value.
     ///
     /// A number consists of digits and, for a decimal setting, optionally a fraction. It has no sign, exponent, white
     /// space or unit. Throws `Invalid` with an error for each variable that is not a number or is out of range, and for

@@ -1,6 +1,6 @@
-// The contract's table of transitions (section 1), in the same form. The table gives the state to which an event leads
-// if it belongs to the session in progress. Evidence.swift handles events of other sessions and a phone's evidence.
-// Fold.swift handles deadlines and targets.
+// The table of transitions, in the same form as in the contract (section 1). The table gives the state to which an
+// event leads if it belongs to the session in progress. Evidence.swift handles events of other sessions and a phone's
+// evidence. Fold.swift handles deadlines and targets.
 
 /// The table's entry for one event in one state.
 enum Transition: Hashable {

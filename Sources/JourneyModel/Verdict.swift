@@ -5,7 +5,7 @@ public struct Verdict: Hashable, Sendable {
     public enum Transition: String, Hashable, Sendable, CaseIterable {
         /// The event moved the state.
         case applied
-        /// The event has no transition, which is not an error: for example a diagnostic event, or a stale expiry.
+        /// The event has no transition. This is not an error. Examples are a diagnostic event and a stale expiry.
         case none
         /// The table has no transition on the event from this state. The event is stored; the state is unchanged.
         case rejected

@@ -1,7 +1,7 @@
 package import JourneyModel
 
-/// The port that decides whether the rate limits permit an event or a request now. It never throws: when Redis cannot
-/// be reached, the limiter in this process decides instead (contract, section 4).
+/// The port that decides whether the rate limits permit an event or a request now. The port never throws. If Redis
+/// cannot be reached, the limiter in this process decides instead (contract, section 4).
 package protocol Admission: Sendable {
     /// Charges the claim to the driver's window, unless the window is full or the claim's idempotency key is known.
     /// While the key is in the window, further calls with the same key return `.known` and charge nothing.
@@ -21,9 +21,9 @@ package protocol Admission: Sendable {
     /// - Parameter isRepeat: whether the event was on disk before this claim.
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool)
 
-    /// Charges an event whose claim was `.known` although the event was new. It is on disk, so it is charged even
-    /// beyond the limit. Its claim was `.known` because another request with the same key was charged, and that charge
-    /// may still be refunded. Does not wait.
+    /// Charges an event whose claim was `.known` although the event was new. The event is on disk, so it is charged
+    /// even beyond the limit. The claim was `.known` because another request with the same key was charged. That other
+    /// charge may still be refunded. Does not wait.
     func forceCharge(_ claim: AdmissionClaim)
 
     /// Refunds the charge of an `.admitted` event that was refused later or was a repeat. Does not wait.
@@ -32,8 +32,8 @@ package protocol Admission: Sendable {
     /// Removes the data that is stored outside this process under the id of a deleted driver.
     func forget(_ driver: DriverID) async
 
-    /// Adds `times` charges to the claim's window, even beyond the limit, but at most `RateLimits.overdraftMax` beyond
-    /// it. Charges beyond the limit expire one by one, at the rate that the limit permits. Does not wait.
+    /// Adds `times` charges to the claim's window, even beyond the limit, but at most `RateLimits.overdraftMax` charges
+    /// beyond the limit. Charges beyond the limit expire one by one, at the rate that the limit permits. Does not wait.
     func charge(_ claim: AdmissionClaim, times: Int)
 
     /// Returns whether the window has more charges than its limit, as counted in this process. Does not call Redis.
@@ -41,8 +41,8 @@ package protocol Admission: Sendable {
 }
 
 extension Admission {
-    /// Does nothing. What this process itself holds about a driver expires: windows, which are stored under the
-    /// driver's id, and idempotency keys, which are stored as hashes.
+    /// Does nothing, because the data that this process itself holds about a driver expires. This data consists of
+    /// windows, which are stored under the driver's id, and idempotency keys, which are stored as hashes.
     package func forget(_ driver: DriverID) async {}
 
     package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
@@ -78,8 +78,8 @@ package struct AdmissionClaim: Hashable, Sendable {
             driver: driver, limitClass: hasSession ? .sessionEvents : .preSessionEvents, idempotencyKey: idempotencyKey)
     }
 
-    /// Returns the claim for one of several charges of this claim. `number` distinguishes the charges. The key cannot
-    /// equal a client's key, because clients cannot send NUL.
+    /// Returns a claim that charges the window of this claim once more. `number` distinguishes the additional charges.
+    /// The key cannot equal a client's key, because clients cannot send NUL.
     package func repeated(_ number: Int) -> AdmissionClaim {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0\(number)\0" + idempotencyKey)
     }
@@ -94,11 +94,11 @@ package struct AdmissionClaim: Hashable, Sendable {
 
 package struct AdmissionDecision: Hashable, Sendable {
     package enum Verdict: Hashable, Sendable {
-        /// The claim was charged now. Only `.admitted` claims may be refunded: a repeat whose claim was `.known` must
-        /// not refund the charge of the first request.
+        /// The claim was charged now. Only `.admitted` claims may be refunded, because a repeat whose claim was
+        /// `.known` must not refund the charge of the first request.
         case admitted
         /// Nothing was charged, because the key is recorded as the key of a stored event, or was already charged within
-        /// the window. The store finally decides whether the event is a repeat.
+        /// the window. In the end, the store decides whether the event is a repeat.
         case known
         /// Nothing was charged, because the window is full.
         case refused

@@ -19,8 +19,8 @@ struct HashedText: Equatable, Sendable {
 }
 
 /// The hash of a text without the text, as the key of a table that may confuse two texts with a probability of 2^-64.
-/// It takes 8 bytes; the text would take 36 bytes and an object. The hash key is random per process (`Hasher`), so that
-/// clients cannot search for collisions.
+/// The hash takes 8 bytes. The text would take 36 bytes and an object. The hash key is random per process (`Hasher`),
+/// so that clients cannot search for collisions.
 package struct TextHash: Hashable, Sendable {
     let bits: Int
 

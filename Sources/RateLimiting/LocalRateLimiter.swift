@@ -1,6 +1,6 @@
-// The rate limiter of one process: the algorithm of contract, section 4, in memory. Without Redis it makes all
-// decisions. With Redis it mirrors the charges of the windows in Redis, so that its own windows are up to date when
-// Redis fails. This file does not depend on Redis; callers pass in the results of events.
+// The rate limiter of one process: the algorithm of contract, section 4, in memory. Without Redis, this limiter makes
+// all decisions. With Redis, this limiter mirrors the charges of the windows in Redis, so that its own windows are up
+// to date when Redis fails. This file does not depend on Redis. Callers report which events were stored.
 
 package import JourneyModel
 
@@ -19,7 +19,8 @@ package final class LocalRateLimiter: Admission {
         /// The maximum number of idempotency keys of stored events in one generation of the cache. A phone's retry
         /// queue repeats an event within minutes.
         package var knownKeysMax = 65_536
-        /// How long these idempotency keys are kept: long enough for a phone that is offline for half a day.
+        /// How long these idempotency keys are kept. The time is long enough for a phone that is offline for half a
+        /// day.
         package var knownKeyAgeMilliseconds: Int64 = 12 * 3_600_000
 
         package init() {}
@@ -130,8 +131,8 @@ package final class LocalRateLimiter: Admission {
 /// A decision of another limiter, corrected by this process.
 package struct ReconciledCount: Hashable, Sendable {
     package var decision: AdmissionDecision
-    /// Whether the other limiter keeps its charge. If it charged the claim and this is false, it must refund the
-    /// charge.
+    /// Whether the other limiter keeps its charge. If the other limiter charged the claim and `keepsCharge` is false,
+    /// the other limiter must refund the charge.
     package var keepsCharge: Bool
 
     package init(decision: AdmissionDecision, keepsCharge: Bool) {

@@ -4,8 +4,8 @@ package struct Quota: Hashable, Sendable {
     package var limit: Int
     package var windowSeconds: Int
     package var remaining: Int
-    /// Milliseconds until a charge leaves the window and one more charge fits. This is the oldest charge, unless the
-    /// window holds more charges than its limit. 0 for an empty window.
+    /// Milliseconds until a charge leaves the window and one more charge fits. The charge that leaves is the oldest
+    /// one, unless the window holds more charges than its limit. 0 for an empty window.
     package var resetMilliseconds: Int64
 
     package init(limit: Int, windowSeconds: Int, remaining: Int, resetMilliseconds: Int64) {
@@ -15,7 +15,7 @@ package struct Quota: Hashable, Sendable {
         self.resetMilliseconds = resetMilliseconds
     }
 
-    /// Returns the quota after `count` charges were refunded. For a limit that is off, returns it unchanged.
+    /// Returns the quota after `count` charges were refunded. If the limit is off, returns this quota unchanged.
     package func refunding(_ count: Int) -> Quota {
         var quota = self
         quota.remaining = min(remaining + count, limit)

@@ -1,6 +1,6 @@
 // The rate limits: their classes, their values, and the arithmetic shared by the windows in the process and the windows
 // in Redis. A window holds the charges of one driver in one class. A charge is one unit that a class counts, such as an
-// event or a request. It counts towards the limit for `windowSeconds`.
+// event or a request. A charge counts towards the limit for `windowSeconds`.
 
 /// The classes of rate limits (contract, section 4). Each class counts a driver's requests to the routes that name it
 /// (API/Routes.swift), unless its comment says something else. `sessionEvents` counts events with a session_id and
@@ -42,8 +42,8 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
 /// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_PINGS`, `RATE_LIMIT_PURCHASES`,
 /// `RATE_LIMIT_NOTIFICATIONS`, `RATE_LIMIT_OPERATOR`, `RATE_LIMIT_WINDOW_SECONDS`. A value of 0 turns a limit off.
 package struct RateLimits: Hashable, Sendable {
-    /// The maximum number of charges that a window may hold beyond its limit. It bounds the window's memory and the
-    /// time until a new charge fits.
+    /// The maximum number of charges that a window may hold beyond its limit. This maximum bounds the window's memory
+    /// and the time until a new charge fits.
     package static let overdraftMax = 10_000
 
     package var sessionEvents: Int
@@ -91,8 +91,8 @@ package struct RateLimits: Hashable, Sendable {
         case .purchases: purchases
         case .notifications: notifications
         case .operatorGuesses: operatorGuesses
-        // Ten times the limit of session events, but at least 600, so that one batch of 500 refused events fits. Off
-        // when `sessionEvents` is off.
+        // Ten times the limit of session events, but at least 600, so that one batch of 500 refused events fits. The
+        // limit of refusals is off if the limit of session events is off.
         case .refusals: sessionEvents > 0 ? max(600, 10 * sessionEvents) : 0
         }
     }
@@ -113,8 +113,8 @@ extension RateLimits {
             quota: Quota(limit: 0, windowSeconds: windowSeconds, remaining: 0, resetMilliseconds: 0))
     }
 
-    /// Returns the quota of a class with `count` charges in its window. `oldestTime`: the time of the charge after
-    /// whose expiry one more charge fits; nil if the window is empty.
+    /// Returns the quota of a class with `count` charges in its window. `oldestTime` is the time of the charge that
+    /// must expire before one more charge fits; nil if the window is empty.
     package func quota(
         of limitClass: RateLimitClass, count: Int, oldestTime: Int64?, at now: Int64
     ) -> Quota {

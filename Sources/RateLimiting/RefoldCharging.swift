@@ -22,8 +22,8 @@ package struct RefoldCharges: RefoldCharging {
     /// the writer's time, and an ordinary late event of a phone refolds fewer than ten.
     package static let rowsPerCharge = 200
     /// The maximum number of events of one driver with the same corrected time in milliseconds. It applies unless the
-    /// rate limit is off. To find the position of one more event in the driver's order, SQLite sorts all of them, which
-    /// takes 2 ms for 1000 events. A phone sends only a few events with the same time.
+    /// rate limit is off. To find the position of one more event in the driver's order, SQLite sorts all events with
+    /// the same time, which takes 2 ms for 1000 events. A phone sends only a few events with the same time.
     package static let sharingTimeMax = 1_000
 
     private let admission: any Admission

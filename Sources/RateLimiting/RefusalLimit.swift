@@ -1,6 +1,6 @@
 // The limit on refused events, unreadable bodies and excess bytes. An event is refused if it is invalid or if its
-// driver has reached a rate limit. Accepted events are charged to the two classes of events. Without this limit refused
-// events would cost a client nothing, and a body of one kilobyte can contain five hundred of them.
+// driver has reached a rate limit. Accepted events are charged to the two classes of events. Without this limit,
+// refused events would cost a client nothing, although a body of one kilobyte can contain five hundred refused events.
 
 package import JourneyModel
 
@@ -10,7 +10,7 @@ package struct RefusalLimit: Sendable {
     static let bytesPerEvent = 10 * 1024
 
     /// The number of repeats in one body that are charged as one refused event. The two classes of events do not charge
-    /// repeats, and a body can contain five hundred of them. A single repeat costs the server no more work than a
+    /// repeats, and a body can contain five hundred repeats. A single repeat costs the server no more work than a
     /// refused event.
     static let repeatsPerCharge = 10
 

@@ -3,8 +3,8 @@
 // two idempotency keys have the same hash, only one of their events is charged. This file does not handle drivers, the
 // clock or the results of events.
 
-/// A sliding window log. Callers pass times in milliseconds of one clock. A time earlier than that of a previous call
-/// is allowed. It affects only the charge that is made at that time.
+/// A sliding window log. Callers pass times in milliseconds of one clock. A call may pass an earlier time than a
+/// previous call. The earlier time affects only the charge that is made at that time.
 package struct SlidingWindowLog: Sendable {
     /// The maximum number of charges that are searched linearly by their hashes. For more charges a hash table is
     /// built, which takes 7 KB or more. A driver with 60 events a minute never needs the table.

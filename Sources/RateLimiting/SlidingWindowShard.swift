@@ -1,5 +1,6 @@
-// The windows, and the idempotency keys of stored events, for a part of the drivers of a `LocalRateLimiter`, behind one
-// lock. Implements the decisions of contract, section 4. Callers pass in the time.
+// One of several shards of a `LocalRateLimiter`. A shard holds, behind one lock, the windows of a part of the drivers,
+// and the idempotency keys of their stored events. Implements the decisions of contract, section 4. Callers pass in the
+// time.
 
 import Caching
 import JourneyModel
@@ -34,7 +35,7 @@ final class SlidingWindowShard: Sendable {
         var windows: TwoGenerationCache<WindowID, SlidingWindowLog>
         var knownKeys: TwoGenerationCache<KnownKey, Bool>
         /// The latest time passed in. Threads read the clock before they hold the lock, so times may arrive out of
-        /// order. The maximum of this and a new time never goes back.
+        /// order. The maximum of this time and a new time never goes back.
         var latest = Int64.min
     }
 
@@ -65,8 +66,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Returns the quota. Does not change the window and does not count as a use of it, because the quota is read with
-    /// every event.
+    /// Returns the quota. Because the quota is read with every event, this method does not change the window, and does
+    /// not count as a use of the window.
     func quota(of driver: HashedText, in limitClass: RateLimitClass, at time: Int64) -> Quota {
         state.withLock { state in
             let now = max(state.latest, time)
@@ -188,8 +189,8 @@ final class SlidingWindowShard: Sendable {
 
     private static func isKept(_ window: SlidingWindowLog) -> Bool { window.count > 0 }
 
-    /// Removes the expired charges of the claim's window, and passes the window to the closure. The lock is held during
-    /// the call.
+    /// Removes the expired charges of the claim's window, and then passes the window to the closure. The lock is held
+    /// while the closure runs.
     private func withWindow<Answer: Sendable>(
         of claim: HashedClaim, at time: Int64, _ body: (inout SlidingWindowLog, _ isStored: Bool, Int64) -> Answer
     ) -> Answer {

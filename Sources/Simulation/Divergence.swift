@@ -2,7 +2,7 @@
 
 /// A difference between the server's response about one event and the result of the simulation's own fold.
 package struct Divergence: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The driver's seed, with which the drives of this driver can be repeated alone.
+    /// The driver's seed. With this seed, the drives of this driver can be repeated without the other drivers.
     package var seed: UInt64
     /// All scenarios of the driver. `scenario` is the one in which the difference was found.
     package var scenarios: [Scenario]

@@ -31,8 +31,8 @@ package struct ScriptedEvent: Hashable, Sendable {
         /// `timestamp` is the time of the event. Each attempt has `X-Sent-At`.
         case ofTheEvent
         /// `timestamp` is the time of an attempt, `secondsBefore` seconds before the first attempt that reaches the
-        /// server. With 0 seconds, it is the time of that attempt. No attempt has `X-Sent-At`, because shipped clients
-        /// do not send it.
+        /// server. If `secondsBefore` is 0, `timestamp` is the time of the first attempt that reaches the server. No
+        /// attempt has `X-Sent-At`, because shipped clients do not send it.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }
@@ -46,14 +46,15 @@ package struct Delivery: Hashable, Sendable {
         case batch
         /// Several concurrent requests, each with a copy of one event: one request per element of `events`.
         case together
-        /// One request with one event, whose body the app has built again.
+        /// One request with one event. The app has built the body of this request again.
         case rebuilt
-        /// One request with one event, whose body has a different time of the event. The server must reject it.
+        /// One request with one event. The body contains a different time of the event, so the server must reject the
+        /// request.
         case changed
     }
 
     package var form: Form
-    /// Indexes into the drive's events. For `.together`, all of them are equal.
+    /// Indexes into the drive's events. For `.together`, all these indexes are equal.
     package var events: [Int]
     /// How far the phone's clock is ahead of a correct clock at the time of sending.
     package var clockErrorMilliseconds: Int64
@@ -66,7 +67,8 @@ package struct Drive: Hashable, Sendable {
     /// The events, in the order in which they happen.
     package var events: [ScriptedEvent]
     package var deliveries: [Delivery]
-    /// The time from the start of the drive until every deadline that it may have started has passed.
+    /// The time from the start of this drive to the start of the next drive. By then, every deadline that this drive
+    /// may have started has passed.
     package var durationMilliseconds: Int64
 }
 

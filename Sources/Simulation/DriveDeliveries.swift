@@ -50,9 +50,10 @@ extension DriveScript {
         }
     }
 
-    /// Returns the deliveries of one of four cases: the response to the first request is lost, and the app builds the
-    /// body again; the first request arrives after the request with the rebuilt body; a body with another time of the
-    /// event is sent in between, which the server must reject; or the event is sent once.
+    /// Returns the deliveries of one of four cases, chosen at random. Case 0: the response to the first request is
+    /// lost, and the app builds the body again. Case 1: the first request arrives after the request with the rebuilt
+    /// body. Case 2: like case 0, but between the two requests, the app sends a body with another time of the event,
+    /// which the server must reject. Otherwise, the event is sent once.
     private func rebuilt(_ event: Int, _ random: inout ScriptRandom) -> [Delivery] {
         let forms: [Delivery.Form] =
             switch Int.random(in: 0..<4, using: &random) {

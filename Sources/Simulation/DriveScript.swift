@@ -64,8 +64,8 @@ struct DriveScript {
         if scenario == .forceQuit { quit() } else { visit() }
     }
 
-    /// Returns the error of a wrong clock: 10 minutes to 3 hours, ahead or behind. The server accepts a smaller error
-    /// as that of a correct clock, but not this one.
+    /// Returns the error of a wrong clock: 10 minutes to 3 hours, ahead or behind. The server treats a clock with an
+    /// error of up to five minutes as correct. This error is larger.
     private mutating func clockJump() -> Int64 {
         let milliseconds = Int64.random(in: 600_000...10_800_000, using: &random)
         return random.happens(inPercent: 50) ? milliseconds : -milliseconds
@@ -132,8 +132,8 @@ struct DriveScript {
         switch Int.random(in: 0..<3, using: &random) {
         case 0: return
         case 1:
-            // The phone reached the merchant before the deadline. The visit was verified while the app was not running,
-            // or was not verified.
+            // The phone reached the merchant before the deadline. In half of these drives, the visit was also verified
+            // while the app was not running.
             guard let deadline else { return }
             add(.enteredMerchantZone, afterPerMille: 100...900, of: deadline - now, session: sessionID)
             if random.happens(inPercent: 50) {

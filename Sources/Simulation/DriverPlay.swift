@@ -73,7 +73,7 @@ struct DriverPlay {
     }
 
     /// Sends a body with different content and an idempotency key that is already stored (contract, section 3, "A
-    /// repeat is a repeat"). Throws unless the server rejects it.
+    /// repeat is a repeat"). Throws unless the server rejects this body.
     private func deliverChanged(_ message: EventMessage, of drive: Int) async throws {
         let outcome = try await send(message, 0)
         let answer = Answer(statusCode: outcome.response.status, json: outcome.response.json)
@@ -92,8 +92,8 @@ struct DriverPlay {
         }
     }
 
-    /// Sends a batch. Sends an event again alone if it was rate-limited, if it was not stored (503), or if it was
-    /// rejected because its session is not registered.
+    /// Sends a batch. Afterwards, sends an event of the batch again, alone, if the event was rate-limited (429), was
+    /// not stored (503), or was rejected because its session is not registered.
     private mutating func deliverBatch(_ messages: [EventMessage], of drive: Int) async throws {
         let outcome = try await sender.send(events: messages.count) { requests.batch(messages, sentAt: $0) }
         guard outcome.response.status == 200,
@@ -117,8 +117,8 @@ struct DriverPlay {
         for message in left { try await deliverAlone(message, of: drive, "deferred from a batch") }
     }
 
-    /// Sends copies of one event concurrently. The server must store the copy that arrives first, and only that one
-    /// (contract, section 3).
+    /// Sends copies of one event concurrently. The server must store only the copy that arrives first (contract,
+    /// section 3).
     private mutating func deliverTogether(_ messages: [EventMessage], of drive: Int) async throws {
         guard let message = messages.first else { return }
         let wasNew = !expected.contains(message.id)

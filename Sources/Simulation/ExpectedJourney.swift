@@ -25,8 +25,8 @@ struct ExpectedJourney {
         events.append(event)
     }
 
-    /// Returns the response to that event that is expected if the server made it within `span`. Returns nil for an
-    /// event that was not added.
+    /// Returns the response that is expected for an event if the server made the response within `span`. Returns nil
+    /// for an event that was not added.
     func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedAnswer? {
         let ordered = Fold.inOrder(events, from: start)
         let folded = Fold.replay(ordered, from: start)
@@ -57,8 +57,8 @@ struct ExpectedJourney {
 
 struct ExpectedAnswer {
     var verdict: Verdict
-    /// The states at the beginning and at the end of the span. Both are correct. They differ if a deadline passes
-    /// within the span.
+    /// The states at the beginning and at the end of the span. The server may return either of the two. They differ if
+    /// a deadline passes within the span.
     var states: [JourneyState]
     /// The reason why the journey ended, for each of `states`.
     var endings: [Journey.Ending?]

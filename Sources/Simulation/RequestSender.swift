@@ -1,5 +1,5 @@
-// Sends a request until there is a final response. As a phone's queue does, it waits if the server requires it, and
-// repeats a request that may not have arrived (contract, section 5).
+// Sends a request until there is a final response. Like a phone's queue, the sender waits as long as `Retry-After`
+// says, and repeats a request that may not have arrived (contract, section 5).
 
 import JourneyClient
 import JourneyModel
@@ -9,7 +9,7 @@ struct SendOutcome {
     var response: HTTPExchange.Response
     /// The span of time, on the server's clock, within which the server made the response.
     var span: ClosedRange<Moment>
-    /// Whether the server may have stored the event at an earlier attempt. If it did, this response has the status
+    /// Whether the server may have stored the event at an earlier attempt. In that case, this response has the status
     /// `already_processed`.
     var mayBeRepeat: Bool
 }
@@ -25,11 +25,12 @@ struct RequestSender {
     /// The maximum number of attempts. The pauses between them are 1, 2, 4, 8 and then 16 s, which is about a minute in
     /// total. Within that time, a restarted server responds again.
     static let attemptsMax = 8
-    /// The maximum number of responses with status 429 to one request. Each defers the request by at most an hour
-    /// (contract, section 5). If there are more, a rate limit of the server is too small for the run.
+    /// The maximum number of responses with status 429 to one request. Each of these responses defers the request by at
+    /// most an hour (contract, section 5). If there are more of them, a rate limit of the server is too small for the
+    /// run.
     static let limitedMax = 20
-    /// Added to the span on both sides, because `clock` was corrected by the server's `Date`, which has whole seconds,
-    /// while the server's own clock has milliseconds.
+    /// The tolerance by which the span is extended on both sides. The server's clock has milliseconds, but `clock` was
+    /// corrected by the server's `Date`, which has only whole seconds.
     private static let clockToleranceMilliseconds: Int64 = 2_000
 
     /// - Parameters:
@@ -94,8 +95,9 @@ struct RequestSender {
 }
 
 extension HTTPExchange.Response {
-    /// The value of `Retry-After`. If the response has none, as the response to a batch, the longest `t` in `RateLimit`
-    /// among the limits with `r=0`. A value below 1 becomes 1, and a value above 3600 becomes 3600.
+    /// The value of `Retry-After`. The response to a batch has no `Retry-After`. Without `Retry-After`, the value is
+    /// the longest `t` of those limits in `RateLimit` that have `r=0`. A value below 1 becomes 1, and a value above
+    /// 3600 becomes 3600.
     var retryAfterSeconds: Int? {
         let asked = field("Retry-After").flatMap { Int($0) } ?? field("RateLimit").flatMap(Self.exhaustedSeconds)
         return asked.map { min(max($0, 1), 3600) }

@@ -21,9 +21,9 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// The visit is verified outside of the merchant zone: at the charger or on the way. The verification happens
     /// before the deadlines, but is often reported after the grace period.
     case verifiedAnywhere = "verified-anywhere"
-    /// The app is suspended between two attempts. The second attempt repeats the `timestamp` of the first, which is
-    /// then minutes old, and there is no `X-Sent-At`. If the server corrected the time of the event by that
-    /// `timestamp`, the event would come after a deadline.
+    /// The app is suspended between two attempts. The second attempt repeats the `timestamp` of the first attempt. This
+    /// `timestamp` is then minutes old, and there is no `X-Sent-At`. If the server corrected the time of the event by
+    /// that `timestamp`, the event would come after a deadline.
     case staleTimestamp = "stale-timestamp"
     /// The app is killed before it gets the response, and later builds the body again. The server must reject a body
     /// that has the same idempotency key but a different time of the event.
@@ -36,8 +36,8 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// The driver sets a target again during a session, and the next activation closes that session. Before the
     /// session, the phone may leave the zone while it is anchored.
     case targetSetAgain = "target-set-again"
-    /// A sign-in with Apple is sent again because its response was lost. This scenario is not a drive: it creates and
-    /// deletes accounts. It requires a signing key that the server accepts in place of Apple's key.
+    /// A sign-in with Apple is sent again because its response was lost. This scenario is not a drive, because it
+    /// creates and deletes accounts. It requires a signing key that the server accepts in place of Apple's key.
     case retriedSignIn = "retried-sign-in"
 
     /// The scenarios that are drives.

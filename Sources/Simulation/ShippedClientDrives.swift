@@ -91,8 +91,8 @@ extension DriveScript {
 
     /// Adds the events of a drive in which the arrival and the verification each happen shortly before a deadline. The
     /// time until the deadline is shorter than the delay of the attempt that reports the event. The two delays differ,
-    /// and both are shorter than every clock error of `clock-jump`, so that no skew of another event agrees with them
-    /// (`ClockMemory`).
+    /// and both are shorter than every clock error of `clock-jump`, so that no skew of another event agrees with these
+    /// delays (`ClockMemory`).
     private mutating func retryLate(from start: JourneyState) {
         anchor(from: start)
         activate(sessionID)
@@ -137,8 +137,8 @@ extension DriveScript {
         let hasDeparted = random.happens(inPercent: 40)
         if hasDeparted { say(.departedCharger, first, from: .sessionActive) }
         say(.chargerTargeted, from: hasDeparted ? .inTransit : .sessionActive)
-        // The phone reports its way to the charger again, or does not, and then the activation proves the missing
-        // events.
+        // In half of the drives, the phone reports its way to the charger again. In the other half, the activation
+        // proves the missing events.
         if random.happens(inPercent: 50) {
             say(.enteredChargerIntentZone, from: .idle)
             say(.anchorDwellComplete, from: .nearCharger)

@@ -38,11 +38,12 @@ package struct SimulatedDrivers: Sendable {
     private let localClock: @Sendable () -> Moment
     private let sleep: @Sendable (Duration) async throws -> Void
 
-    /// The maximum number of concurrent drivers. Further drivers would only wait for the rate of `--rate`.
+    /// The maximum number of concurrent drivers. With more drivers, each would only wait longer, because `--rate`
+    /// limits all drivers together.
     private static let concurrentDriversMax = 256
     private static let progressInterval = Duration.milliseconds(200)
 
-    /// Makes an identity token of Apple for that subject and raw nonce; each call returns a different token.
+    /// Makes an identity token in Apple's form for that subject and raw nonce. Each call returns a different token.
     package typealias IdentityToken = @Sendable (_ subject: String, _ nonce: String) async throws -> String
 
     /// - Parameters:
@@ -143,8 +144,8 @@ package struct SimulatedDrivers: Sendable {
         return (settings, ServerClock(local: localClock, date: response.field("Date")))
     }
 
-    /// Returns the journey before the first event, which is IDLE for new drivers. Throws if an existing driver has a
-    /// journey in progress, or opened a session in the period in which the simulated drives happen.
+    /// Returns the journey before the first event. For a new driver, this journey is in IDLE. Throws if an existing
+    /// driver has a journey in progress, or opened a session in the period in which the simulated drives happen.
     private func startingJourney(days: [DriverDay], _ sender: RequestSender) async throws -> Journey {
         guard case .one(let token) = tokens else { return Journey() }
         let requests = DriverRequests(token: token)

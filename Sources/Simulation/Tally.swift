@@ -20,12 +20,12 @@ package struct Summary: Hashable, Sendable {
     package var drives: [Scenario: Int] = [:]
     /// The number of distinct events.
     package var events = 0
-    /// The number of times that an event was sent which the server had already stored.
+    /// The number of deliveries of events that the server had already stored.
     package var duplicates = 0
     package var requests = 0
     /// The number of responses by which the server's rate limiter deferred a request, or events of a batch.
     package var limited = 0
-    /// The number of requests repeated for other reasons.
+    /// The number of requests that were repeated for another reason than the rate limiter.
     package var repeatedRequests = 0
     package var latencies = Latencies()
 

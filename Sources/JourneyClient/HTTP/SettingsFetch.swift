@@ -1,5 +1,5 @@
-// The client side of `GET /native/config`: a conditional request with the ETag of the phone's copy. The phone continues
-// to use its copy if the server confirms it.
+// The client side of `GET /native/config`: a conditional request with the ETag of the phone's copy. If the server
+// confirms that the copy is current, the phone continues to use the copy.
 
 public import JourneyModel
 
@@ -17,11 +17,11 @@ public struct SettingsCopy: Hashable, Sendable {
         self.confirmedAt = confirmedAt
     }
 
-    /// The server's max-age. Requesting the settings more often has no use.
+    /// The server's `max-age` in seconds. Requesting the settings more often has no use.
     public static let freshSeconds = 86_400
 
-    /// Returns whether the settings should be requested again. Also true if the clock was set back to a time before the
-    /// last response.
+    /// Returns whether the settings should be requested again. Also returns true if the clock was set back to a time
+    /// before `confirmedAt`.
     public func isStale(at now: Moment) -> Bool {
         now < confirmedAt || confirmedAt.advanced(bySeconds: Self.freshSeconds) <= now
     }

@@ -60,7 +60,7 @@ public struct DwellDetector: Hashable, Sendable {
         return true
     }
 
-    /// Returns the time from which on a fix inside the anchor radius completes the dwell; nil if there is no stay.
+    /// Returns the earliest time at which a fix inside the anchor radius completes the dwell. Nil if there is no stay.
     public func completesAt(by settings: Settings) -> Moment? {
         stay?.since.advanced(bySeconds: settings.chargerDwellSeconds)
     }

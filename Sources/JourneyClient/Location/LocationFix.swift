@@ -24,7 +24,7 @@ public struct LocationFix: Hashable, Sendable {
         self.at = at
     }
 
-    /// Returns whether the fix may be used: its accuracy is known and not worse than the threshold.
+    /// Returns whether the fix may be used. Its accuracy must be known and not worse than the threshold.
     public func isUsable(by settings: Settings) -> Bool {
         horizontalAccuracyMeters >= 0 && horizontalAccuracyMeters <= settings.locationAccuracyThresholdMeters
     }
@@ -34,10 +34,10 @@ public struct LocationFix: Hashable, Sendable {
         coordinate.distanceMeters(to: center) <= radiusMeters
     }
 
-    /// Returns whether the phone counts as outside of the circle: the distance of the reported position from the edge
-    /// is larger than `horizontalAccuracyMeters`. A fix outside of the edge, but within this distance of it, counts as
-    /// neither inside nor outside and has no effect. Noise at the edge of a zone therefore does not cause repeated
-    /// entries and exits.
+    /// Returns whether the phone counts as outside of the circle: the reported position is outside of the circle, and
+    /// its distance from the edge is larger than `horizontalAccuracyMeters`. A position outside of the circle, but
+    /// nearer to the edge, counts as neither inside nor outside and has no effect. Noise at the edge of a zone
+    /// therefore does not cause repeated entries and exits.
     public func isOutside(_ center: Coordinate, radiusMeters: Double) -> Bool {
         coordinate.distanceMeters(to: center) > radiusMeters + horizontalAccuracyMeters
     }

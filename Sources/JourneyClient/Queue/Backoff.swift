@@ -1,4 +1,4 @@
-// The delay after a failure. Randomness is passed in.
+// The delay before the next attempt after a failure. The random number generator is passed in.
 
 import JourneyModel
 
@@ -6,11 +6,11 @@ enum Backoff {
     /// The longest delay without `Retry-After`. The delays are 1, 2 and 4 s as in shipped clients, and are then doubled
     /// up to a minute (docs/client.md).
     static let secondsMax = 60
-    /// The longest `Retry-After` that the server sends (contract, section 5). A longer value, which only a proxy can
-    /// have sent, is reduced to this.
+    /// The longest `Retry-After` that the server sends (contract, section 5). Only a proxy can send a longer value. A
+    /// longer value is reduced to this one.
     static let retryAfterSecondsMax = 3600
-    /// The longest possible wait for the next attempt. If more time than this remains, the clock was set back after the
-    /// time of the next attempt was computed.
+    /// The longest possible wait for the next attempt. If a longer wait remains, the clock was set back after the time
+    /// of the next attempt was computed.
     static let waitMillisecondsMax = Int64(retryAfterSecondsMax + secondsMax) * 1000
 
     /// Returns the delay after `failures` consecutive failures, at least 1. The basic delay is 1 s after the first

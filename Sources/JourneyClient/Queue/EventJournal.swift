@@ -23,7 +23,8 @@ public protocol EventJournal {
     /// before the other methods.
     mutating func load() throws(JournalError) -> [QueuedEvent]
 
-    /// Stores the event. Once this method has returned, the event survives a crash; after an error it may be lost.
+    /// Stores the event. After this method has returned, the event survives a crash. After an error, the event may be
+    /// lost.
     mutating func append(_ event: QueuedEvent) throws(JournalError)
 
     /// Removes events; ignores unknown ids. After a crash or an error, `load` may still return the removed events.

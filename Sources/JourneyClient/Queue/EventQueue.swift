@@ -23,7 +23,8 @@ public struct EventQueue<Journal: EventJournal> {
         case accepted
         /// The token was rejected, and a new one was requested.
         case awaitingRefresh
-        /// A new token is available that was not used yet. If it is rejected too, requesting another one has no use.
+        /// A new token is available that was not used yet. If this token is rejected too, requesting another token has
+        /// no use.
         case refreshed
         case awaitingSignIn
     }
@@ -33,18 +34,18 @@ public struct EventQueue<Journal: EventJournal> {
     private var credential = Credential.accepted
     private var attempt: Attempt?
     private var attemptNumber = 0
-    /// Number of consecutive attempts after which events had to be sent again.
+    /// Number of consecutive attempts that failed: after each of them, events had to be sent again.
     private var failures = 0
     private var notBefore: Moment?
 
     public let driver: DriverID
     private let source: String
 
-    /// The maximum number of events in the queue. With about ten events per drive, it is enough for weeks without a
-    /// network.
+    /// The maximum number of events in the queue. A drive has about ten events, so the queue can hold the events of
+    /// weeks without a network.
     public static var eventsMax: Int { 1000 }
-    /// The maximum number of events in one batch. It is the smaller of the server's two default rate limits of events
-    /// per window (contract, section 4). Further events in the batch would get 429.
+    /// The maximum number of events in one batch. The number is the smaller of the server's two default rate limits of
+    /// events per window (contract, section 4). Further events in the batch would get 429.
     public static var batchEventsMax: Int { 30 }
     /// Number of responses with status 500 after which an event is moved to the end of the queue, so that it does not
     /// block other events.
@@ -52,7 +53,7 @@ public struct EventQueue<Journal: EventJournal> {
 
     /// - Parameters:
     ///   - driver: the driver whose events are queued.
-    ///   - journal: the journal. The events that it has stored become the first events of the queue.
+    ///   - journal: the journal. The events stored in the journal become the first events of the queue.
     ///   - source: the wire's `source`, such as `ios_native`.
     public init(driver: DriverID, journal: Journal, source: String = "ios_native") throws(JournalError) {
         var journal = journal
@@ -70,11 +71,11 @@ public struct EventQueue<Journal: EventJournal> {
 
     // MARK: Enqueueing
 
-    /// Makes the final body of the event and stores the event. Once this method has returned, the event survives a
+    /// Makes the final body of the event and stores the event. After this method has returned, the event survives a
     /// crash.
     ///
-    /// If the queue is full, drops the oldest event that moves no state; if every event moves the state, drops the
-    /// oldest event. Events that are being sent are not dropped. The outputs contain the dropped event.
+    /// If the queue is full, drops the oldest event that moves no state. If every event in the queue moves the state,
+    /// drops the oldest event. Events that are being sent are not dropped. The outputs contain the dropped event.
     ///
     /// - Parameters:
     ///   - eventID: 1 to 128 printable ASCII characters, never used before by this driver, for example a random UUID.
@@ -172,11 +173,11 @@ public struct EventQueue<Journal: EventJournal> {
     /// Handles the outcome of the last attempt. The outcome of an earlier attempt is ignored.
     ///
     /// The effect depends on the status. A 2xx response that contains the event's id removes the event from the queue.
-    /// After 401 or 403, a new token is requested; if it is rejected too, the driver must sign in again. After 408,
-    /// 429, 5xx, no response, or a 2xx response that is not from this server, the event is sent again. The delay before
-    /// that is 1, 2, 4 ... 60 s or `Retry-After`, whichever is longer, plus a random time. After any other status, the
-    /// event is dropped. The results in a batch are handled event by event. If a whole batch is rejected, its events
-    /// are sent again one by one.
+    /// After 401 or 403, a new token is requested. If the new token is rejected too, the driver must sign in again.
+    /// After 408, 429, 5xx, no response, or a 2xx response that is not from this server, the event is sent again. The
+    /// delay before that is 1, 2, 4 ... 60 s or `Retry-After`, whichever is longer, plus a random time. After any other
+    /// status, the event is dropped. The results in a batch are handled event by event. If a whole batch is rejected,
+    /// its events are sent again one by one.
     public mutating func handle(
         _ outcome: HTTPExchange.Outcome, of attempt: Attempt, at now: Moment,
         using random: inout some RandomNumberGenerator
@@ -194,7 +195,7 @@ public struct EventQueue<Journal: EventJournal> {
         return outputs
     }
 
-    /// Removes delivered and refused events, and counts the responses with status 500 to other events.
+    /// Removes delivered and refused events. For every other event, counts the responses with status 500.
     private mutating func settle(_ replies: [EventReply], of attempt: Attempt) -> [QueueOutput] {
         var outputs: [QueueOutput] = []
         var done: [String] = []
@@ -235,7 +236,7 @@ public struct EventQueue<Journal: EventJournal> {
     }
 
     /// Sets the time of the next attempt. If at least one event was delivered or refused, the count of consecutive
-    /// failures starts again, at 1 if other events must be sent again.
+    /// failures starts again at 0. If other events must be sent again, this attempt then counts as the first failure.
     private mutating func pause(
         after replies: [EventReply], _ outcome: HTTPExchange.Outcome, at now: Moment,
         using random: inout some RandomNumberGenerator

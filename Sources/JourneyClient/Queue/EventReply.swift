@@ -6,7 +6,7 @@ import JourneyModel
 /// The reason why the server will never accept an event.
 public struct Refusal: Hashable, Sendable {
     public var status: Int
-    /// The code of the problem, which a newer server may have and `ProblemCode` may lack. Nil if the response is not a
+    /// The code of the problem. A newer server may send a code that `ProblemCode` lacks. Nil if the response is not a
     /// problem from this server.
     public var code: String?
     public var detail: String?
@@ -43,8 +43,8 @@ enum EventReply: Hashable {
         }
     }
 
-    /// Returns the reply to each event of an attempt, in the order of the events. Nil if a batch was rejected as a
-    /// whole: the response does not show which events are invalid, so each event must be sent alone.
+    /// Returns the reply to each event of an attempt, in the order of the events. Returns nil if a batch was rejected
+    /// as a whole. The response then does not show which events are invalid, so each event must be sent alone.
     static func all(in outcome: HTTPExchange.Outcome, to eventIDs: [String]) -> [EventReply]? {
         guard case .response(let response) = outcome else { return eventIDs.map { _ in .again } }
         let body = try? JSONValue.parse(response.body)
@@ -116,9 +116,9 @@ extension HTTPExchange.Outcome {
 
 extension HTTPExchange.Response {
     /// The number of seconds to wait before the next request: the value of `Retry-After`. The response to a batch in
-    /// which single events were rate-limited has no `Retry-After`; the value is then the longest `t` in `RateLimit`
-    /// among the limits that are used up. Nil if the response has neither. An HTTP-date in `Retry-After`, which this
-    /// server never sends, is ignored.
+    /// which single events were rate-limited has no `Retry-After`. The value is then the longest `t` of those limits in
+    /// `RateLimit` that are used up. Nil if the response has neither field. An HTTP-date in `Retry-After` is ignored,
+    /// because this server never sends one.
     var retryAfterSeconds: Int? {
         if let seconds = field("Retry-After").flatMap({ Int($0) }) { return seconds }
         return field("RateLimit").flatMap(Self.exhaustedLimitSeconds)

@@ -1,26 +1,27 @@
-// A journal in an append-only file. Two rules make it safe in a crash: a line is valid once its line feed is written,
-// and nothing is ever written after invalid bytes.
+// A journal in an append-only file. Because of two rules, a crash does not damage the journal. A line is valid only if
+// its line feed was written, and nothing is ever written after invalid bytes.
 
 import Foundation
 
 /// One driver's unsent events in one file. Nothing else may write this file.
 ///
 /// Every append and removal is on disk (`fsync`) when the call returns. If a crash left an incomplete last line, the
-/// next write removes it. A damaged line before the last one is skipped and counted. The file is compacted when it
-/// consists mostly of removed events.
+/// next write removes that line. A damaged line before the last one is skipped and counted. The file is compacted when
+/// it consists mostly of removed events.
 ///
-/// The file must be readable while the phone is locked, because an app that a geofence wakes must read it then. The
-/// folder of the file must exist.
+/// The file must be readable while the phone is locked. A geofence may wake the app at such a time, and the app must
+/// then read the file. The folder of the file must exist.
 public struct FileEventJournal: EventJournal, Sendable {
     private let path: String
     private var events: [QueuedEvent] = []
-    /// Length of the valid part of the file, in bytes; nil before it is read.
+    /// Length of the valid part of the file, in bytes. Nil before the file is read.
     private var goodBytes: UInt64?
     private var lines = 0
-    /// Number of unreadable lines that were found when the file was loaded, without an incomplete last line.
+    /// Number of unreadable lines that were found when the file was loaded. An incomplete last line is not counted.
     public private(set) var damagedLines = 0
 
-    /// A file with fewer lines than this is not compacted. With events of the usual size, it has at most about 100 KiB.
+    /// A file with fewer lines than this is not compacted. With events of the usual size, such a file has at most about
+    /// 100 KiB.
     private static let sweepLinesMin = 256
 
     public init(path: String) {
@@ -79,7 +80,8 @@ extension FileEventJournal {
         }
     }
 
-    /// Writes a line after the last valid byte. Bytes that an earlier failure left there are removed first.
+    /// Writes a line after the last valid byte. Before that, removes all bytes after the last valid byte, which an
+    /// earlier failure may have left.
     private mutating func write(_ line: JournalLine) throws(JournalError) {
         let bytes = line.encoded
         let offset = goodBytes ?? 0
@@ -100,8 +102,8 @@ extension FileEventJournal {
         lines += 1
     }
 
-    /// Compacts the file if that saves enough: writes the queued events into a new file, which atomically replaces the
-    /// old one.
+    /// Compacts the file if that saves enough space. Writes the queued events into a new file, which atomically
+    /// replaces the old file.
     private mutating func sweepIfWorthwhile() throws(JournalError) {
         guard lines >= Self.sweepLinesMin, lines > 4 * events.count else { return }
         let bytes = events.flatMap { JournalLine.add($0).encoded }

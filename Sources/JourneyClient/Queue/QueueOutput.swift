@@ -33,8 +33,8 @@ public enum QueueOutput: Hashable, Sendable {
 public enum DropReason: Hashable, Sendable {
     /// The server refused the event, and a retry can never succeed.
     case refused(Refusal)
-    /// The queue was full, and this was its oldest event that moves no state, or, if every event moved the state, its
-    /// oldest event.
+    /// The queue was full. Of the events that move no state, the dropped event was the oldest. If every event in the
+    /// queue moved the state, the dropped event was the oldest of all.
     case overflow
 }
 

@@ -13,7 +13,8 @@ public enum EngineInput: Hashable, Sendable {
     case timerFired(EngineTimer)
     /// The web opened the session at that merchant.
     case activated(sessionID: Identifier, merchant: Place)
-    /// The web refused to open a session. `reason` is the web's text, of which the engine uses at most 128 characters.
+    /// The web refused to open a session. `reason` is the web's text. The engine uses at most 128 characters of this
+    /// text.
     case activationRejected(reason: String)
     case visitVerified(sessionID: Identifier)
     case endRequested(sessionID: Identifier)
@@ -32,10 +33,10 @@ public enum EngineOutput: Hashable, Sendable {
     case transition(Transition)
     /// The table of transitions rejects a command in this state. The state does not change.
     case refused(EventName, Verdict.Reason)
-    /// Set a timer that reports `timerFired` at this time. It replaces an earlier timer of the same name.
+    /// Set a timer that reports `timerFired` at this time. The new timer replaces an earlier timer of the same name.
     case setTimer(EngineTimer, at: Moment)
     case cancelTimer(EngineTimer)
-    /// Monitor exactly these geofences, of which there are at most two, instead of all previous ones.
+    /// Monitor exactly these geofences instead of all previous geofences. There are at most two.
     case monitor([Geofence])
     /// Request one fix, as accurate as possible, from the location receiver, and report it.
     case requestFix
@@ -56,7 +57,7 @@ public enum EngineOutput: Hashable, Sendable {
 }
 
 /// The engine's timers. A suspended app may miss timers. The engine then processes the missed deadline at the next
-/// input; the event has the time of the deadline.
+/// input. The event that reports the deadline has the time of the deadline.
 public enum EngineTimer: String, Hashable, Sendable, CaseIterable {
     /// Fires when the dwell is due. A fix is needed to complete the dwell.
     case dwell

@@ -8,7 +8,7 @@ public struct EventDraft: Hashable, Sendable {
     public var sessionID: String?
     public var chargerID: String?
     public var merchantID: String?
-    /// The time on the phone's clock. It is never before that of the previous draft.
+    /// The time on the phone's clock. It is never earlier than the time of the previous draft.
     public var occurredAt: Moment
     /// A number that is one higher for each draft. It orders drafts of the same millisecond.
     public var sequence: Int64
@@ -35,8 +35,8 @@ public struct EventDraft: Hashable, Sendable {
     /// Returns this event in the form that the fold takes, with the durations of `settings`. In the order of events,
     /// the drafts of one engine have the order in which they were made.
     ///
-    /// - Parameter eventID: determines the order of events that are equal in everything else. Drafts of one engine
-    ///   never are.
+    /// - Parameter eventID: determines the order of events that are equal in everything else. Two drafts of one engine
+    ///   are never equal in everything else.
     public func placed(by settings: Settings, eventID: String = "") -> OrderedEvent {
         OrderedEvent(
             name: name, sessionID: sessionID, chargerID: chargerID, occurredAt: occurredAt, sequence: sequence,

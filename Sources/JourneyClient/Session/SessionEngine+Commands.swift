@@ -21,9 +21,9 @@ extension SessionEngine {
     }
 
     /// Activates a session, if the state is ANCHORED or another session is in progress. In any other state the
-    /// activation is rejected, and only `activationRejected`, which needs no session, is reported to the server: from a
-    /// reported activation, the server would open a session that this phone does not have. A repeated activation of the
-    /// session in progress is ignored.
+    /// activation is rejected. The rejected activation is not reported to the server, because the server might then
+    /// open a session that this phone does not have. Instead, `activationRejected` is reported, which needs no session.
+    /// A repeated activation of the session in progress is ignored.
     mutating func activate(_ sessionID: Identifier, _ merchant: Place, at occurredAt: Moment) {
         if self.sessionID == sessionID.text { return }
         if let reason = refusal(of: .exclusiveActivatedByWeb, sessionID, at: occurredAt) {

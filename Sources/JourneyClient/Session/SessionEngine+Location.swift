@@ -1,5 +1,5 @@
 // The effects of positions and geofence crossings in each state. LocationFix decides whether a position is inside or
-// outside of a circle, and DwellDetector whether the dwell is complete.
+// outside of a circle. DwellDetector decides whether the dwell is complete.
 
 import JourneyModel
 
@@ -15,8 +15,8 @@ extension SessionEngine {
         let previous = lastFix
         lastFix = fix
         if let previous { noticeTeleport(from: previous, to: fix, at: occurredAt) }
-        // A fix can cause several transitions: a distant fix leads from ANCHORED through NEAR_CHARGER to IDLE. No fix
-        // causes more than that.
+        // A fix can cause several transitions. For example, a distant fix leads from ANCHORED through NEAR_CHARGER to
+        // IDLE. No fix causes more transitions than that.
         for _ in 0..<3 where !follow(fix, at: occurredAt) { return }
     }
 
@@ -27,7 +27,7 @@ extension SessionEngine {
 
     /// Returns the fix if it may be used. A fix from the future counts as taken at `now`. A fix is rejected if it is
     /// older than the last fix, or more than `fixAgeSecondsMax` older than the last event. If the last fix or the last
-    /// event lies in the future, the clock was set back. The fix is then used nevertheless; if the last fix lies in the
+    /// event lies in the future, the clock was set back. The fix is then used nevertheless. If the last fix lies in the
     /// future, the dwell also begins again.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
@@ -108,10 +108,11 @@ extension SessionEngine {
 
     // MARK: Teleport
 
-    /// Reports a jump that is too far for a drive, during a journey, as the diagnostic event `teleport_detected`. A
-    /// session in progress is then ended by webRequestedEnd. This is the only event that leads to SESSION_ENDED from
-    /// SESSION_ACTIVE, from IN_TRANSIT and from AT_MERCHANT and does not claim that a deadline passed. If there is no
-    /// session, nothing needs to be ended, because the fix lies outside of all zones and leads back to IDLE.
+    /// If the phone jumps too far for a drive during a journey, reports the jump as the diagnostic event
+    /// `teleport_detected`. A session in progress is then ended by webRequestedEnd. This event leads to SESSION_ENDED
+    /// from SESSION_ACTIVE, from IN_TRANSIT and from AT_MERCHANT. It is the only such event that claims neither that a
+    /// deadline passed nor that the visit was verified. If there is no session, nothing needs to be ended, because the
+    /// fix lies outside of all zones and leads back to IDLE.
     private mutating func noticeTeleport(from previous: LocationFix, to fix: LocationFix, at occurredAt: Moment) {
         let distanceMeters = previous.coordinate.distanceMeters(to: fix.coordinate)
         guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded else { return }

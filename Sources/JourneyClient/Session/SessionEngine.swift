@@ -12,14 +12,14 @@ public import JourneyModel
 /// One driver's journey on one phone.
 ///
 /// The engine is a value, so copies of it are independent. After each `handle`, first put the `send` outputs into the
-/// queue, and then store the snapshot. In this order, a crash between the two may repeat an event, which the server's
-/// fold then rejects, but never loses an event.
+/// queue, and then store the snapshot. With this order, a crash between the two steps may repeat an event, which the
+/// server's fold then rejects. The crash never loses an event.
 public struct SessionEngine: Sendable {
     /// The journey that the server's fold makes from the events so far.
     public internal(set) var journey = Journey()
     public internal(set) var settings: Settings
-    /// The monitored charger: the charger of this journey, or, once this journey has ended, the charger of the next
-    /// one.
+    /// The monitored charger: the charger of this journey, or, after this journey has ended, the charger of the next
+    /// journey.
     public internal(set) var charger: Place?
     /// The session's merchant; nil before a session is activated.
     public internal(set) var merchant: Place?
@@ -28,7 +28,7 @@ public struct SessionEngine: Sendable {
     var lastFix: LocationFix?
     var lastEventAt: Moment?
     var nextSequence: Int64 = 0
-    /// The id of the session that ended, which the reset event needs. The session may be one that was never activated.
+    /// The id of the session that ended. The reset event needs this id. The session may never have been activated.
     var endedSessionID: String?
     /// Whether the driver begins a new journey by entering the charger's zone in SESSION_ENDED. A driver who is still
     /// in the zone when the session ends must first leave the zone, or choose a charger again.
@@ -39,8 +39,8 @@ public struct SessionEngine: Sendable {
     private var geofences: [Geofence] = []
     private var outputs: [EngineOutput] = []
 
-    /// A jump of more than this between two usable fixes ends the session (issue "Session truth", item 6). No drive to
-    /// a merchant is that long, but the distance to a faked position usually is.
+    /// A jump of more than this distance between two usable fixes ends the session (issue "Session truth", item 6). No
+    /// drive to a merchant is that long, but the distance to a faked position usually is.
     public static let teleportMeters = 50_000.0
 
     public init(settings: Settings) {
@@ -115,14 +115,14 @@ extension SessionEngine {
         return verdict
     }
 
-    /// Returns whether the event belongs to this engine's journey. An event of a session on another phone does not, and
-    /// must not be sent with this engine's state.
+    /// Returns whether the event belongs to this engine's journey. An event of a session on another phone does not
+    /// belong to this journey, and must not be sent with this engine's state.
     private func isOfThisJourney(_ name: EventName, _ eventSessionID: String?) -> Bool {
         eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
             || name == .exclusiveActivatedByWeb
     }
 
-    /// Updates the members of the engine outside of the journey after a transition.
+    /// Updates, after a transition, the members of the engine that are not part of the journey.
     private mutating func moved(from: JourneyState, by draft: EventDraft) {
         dwell.reset()
         if from == .sessionEnded { endedSessionID = nil }
@@ -145,7 +145,7 @@ extension SessionEngine {
         if !outputs.contains(output) { outputs.append(output) }
     }
 
-    /// Applies every deadline before `moment`, with an event that reports it.
+    /// Applies every deadline before `moment`, by making the event that reports the deadline.
     mutating func expireDeadlines(before moment: Moment) {
         while let deadline = journey.nextDeadline, deadline.at < moment { expire(deadline) }
     }

@@ -5,8 +5,8 @@ public import JourneyModel
 
 /// The engine's complete state.
 ///
-/// Contains the coordinates of the last position, the charger and the merchant. Keep it where the app keeps its private
-/// data.
+/// Contains the coordinates of the last position, the charger and the merchant. Keep the snapshot where the app keeps
+/// its private data.
 public struct Snapshot: Sendable {
     var engine: SessionEngine
 
@@ -14,8 +14,8 @@ public struct Snapshot: Sendable {
     static let version = "1"
 }
 
-/// The reason why stored bytes are not a snapshot. The app then starts with a new engine. The server corrects its
-/// journey when the phone next arrives at a charger.
+/// The reason why stored bytes are not a snapshot. The app then starts with a new engine. The journey on the server is
+/// corrected when the phone next arrives at a charger.
 public enum SnapshotError: Error, Hashable, Sendable {
     /// The bytes are not a JSON object, or are a snapshot of a version unknown to this library.
     case unreadable
@@ -34,7 +34,7 @@ extension SessionEngine {
     /// Second, if a session is still in progress, it is reported with `sessionRestored`. Third, `fix`, the present
     /// position, is handled like any other fix: it may cause a lost anchor, a departure, an exit from the zone, or a
     /// jump that ends the session. A fix that was taken before a deadline is handled before that deadline. If there is
-    /// no usable fix, a fix is requested, and the present position has an effect only once that fix arrives.
+    /// no usable fix, a fix is requested, and the present position has an effect only when that fix arrives.
     public static func restored(
         from snapshot: Snapshot, at now: Moment, fix: LocationFix? = nil
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {

@@ -15,7 +15,7 @@ extension Snapshot {
     }
 }
 
-/// Reads the members one after the other and records the name of the first invalid one.
+/// Reads the members one after the other and records the name of the first invalid member.
 private struct SnapshotReader {
     let json: JSONValue
     var malformed: String?
@@ -55,8 +55,8 @@ private struct SnapshotReader {
 }
 
 extension SessionEngine {
-    /// Whether the engine has exactly the deadlines and sessions, and at least the charger and merchant, that its state
-    /// requires.
+    /// Whether the engine's members fit its state. The engine must have exactly the deadlines and the session that the
+    /// state requires, and at least the charger and the merchant that the state requires.
     fileprivate var isConsistent: Bool {
         let runsGrace = journey.graceDeadline != nil
         let runsHard = journey.hardDeadline != nil

@@ -56,10 +56,10 @@ extension JSONWriter {
 /// A JSON number split into sign, digits and exponent; the digits are not copied.
 struct DecimalNumber {
     private(set) var isNegative = false
-    /// Range of the text from the first nonzero digit to the last, possibly with the point between them; nil for
-    /// zero.
+    /// The range of the text from the first nonzero digit to the last nonzero digit. The range may contain the decimal
+    /// point. Nil if the number is zero.
     private(set) var digits: ClosedRange<Int>?
-    /// Power of ten of the last of `digits`.
+    /// The power of ten of the last digit in `digits`.
     private(set) var exponent = 0
 
     /// Splits a JSON number. Nil if the exponent in the text has more than 10 characters, its sign included.

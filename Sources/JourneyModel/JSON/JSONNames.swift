@@ -1,11 +1,12 @@
 /// The names seen in one object, to detect duplicates. Two names are equal if their bytes are equal (RFC 8259, section
 /// 8.3). Swift's String equality cannot be used, because it compares by canonical equivalence.
 ///
-/// Up to 16 names are compared one by one; for more, a hash set keeps the time linear in the number of members.
+/// Up to 16 names are compared one by one. If there are more, a hash set keeps the time linear in the number of
+/// members.
 struct JSONNames {
     private static let linearSearchMax = 16
 
-    /// The names seen, or empty while there are at most `linearSearchMax` of them.
+    /// The names seen. Empty while there are at most `linearSearchMax` names.
     private var many: Set<Name> = []
 
     private struct Name: Hashable {

@@ -1,18 +1,20 @@
-// A strict RFC 8259 parser: takes bytes, and returns a JSONValue or throws an error with its offset. The time is linear
-// in the length of the text, and `depthMax` limits the recursion. Does not use Foundation, and does not know what the
-// members mean.
+// A strict RFC 8259 parser. It takes bytes, and returns a JSONValue or throws an error that contains the offset of the
+// error. The time is linear in the length of the text, and `depthMax` limits the recursion. Does not use Foundation,
+// and does not know what the members mean.
 //
-// The parser distinguishes two kinds of bad text. Text that is not JSON ends the parse by throwing. Text that is JSON
-// by its grammar but is ambiguous or unreadable (a duplicate name, bytes that are not UTF-8, half a surrogate pair,
-// nesting beyond the limit, a number of a thousand digits) is recorded in `refusal`, and parsing continues, because the
-// parser can still find the end of the value. In a batch, only the event that contains such text fails.
+// The parser distinguishes two kinds of bad text. For text that is not JSON, the parser throws at once. Text that is
+// JSON by its grammar may still be ambiguous or unreadable: a duplicate name, bytes that are not UTF-8, half a
+// surrogate pair, nesting beyond the limit, a number longer than the limit. The parser then records the error in
+// `refusal` and continues, because it can still find the end of the value. In a batch, only the event that contains
+// such text fails.
 
 struct JSONParser {
     /// Maximum nesting of arrays and objects. Request bodies need 4 levels and metadata a few more. The nesting is
     /// limited, because each level uses stack memory.
     static let depthMax = 64
     /// Maximum bytes of one number, including sign, fraction and exponent. The longest double written in practice has
-    /// 25 bytes, and an Int64 has 20. Because of this limit, code that reads a number may take more than linear time.
+    /// 25 bytes, and an Int64 has 20. Because numbers are so short, code that reads a number may take more than linear
+    /// time.
     static let numberBytesMax = 64
 
     /// The text. The buffer is valid only inside the closure that provides it, so a parser must be created and used
@@ -21,15 +23,15 @@ struct JSONParser {
     var offset = 0
     /// The first reason to reject the text although it is JSON by its grammar.
     var refusal: JSONError?
-    /// False once white space or an escape was read. A caller sets it to true before reading a value. If it is still
-    /// true after the value was read, the source bytes of the value are compact JSON already.
+    /// Becomes false when white space or an escape is read. A caller sets this flag to true before it reads a value. If
+    /// the flag is still true after the value was read, the source bytes of the value are compact JSON already.
     var isCompact = true
 
     init(_ bytes: UnsafeBufferPointer<UInt8>) {
         self.bytes = bytes
     }
 
-    /// The byte at `offset`; nil at the end. Code that may be past the end of the text must read with this property.
+    /// The byte at `offset`; nil at the end of the text. Use this property wherever `offset` may have reached the end.
     var current: UInt8? {
         offset < bytes.count ? bytes[offset] : nil
     }
@@ -139,8 +141,8 @@ struct JSONParser {
         offset += 1
     }
 
-    /// Returns whether one more level is within the limit. If it is not, records the refusal and skips the array or
-    /// object that begins here.
+    /// Returns whether one more level of nesting is within the limit. If it is not, records the refusal and skips the
+    /// array or object that begins here.
     private mutating func mayOpen(depth: Int) throws(JSONError) -> Bool {
         if depth < Self.depthMax { return true }
         refuse(.tooDeep, at: offset)

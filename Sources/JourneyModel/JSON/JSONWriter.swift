@@ -140,7 +140,7 @@ public struct JSONWriter: Sendable {
         appendEscaping(text, after: PlainText(of: text))
     }
 
-    /// `plain` describes the beginning of `text`.
+    /// Writes text with escapes. `plain` is the run of bytes at the beginning of `text` that need no escape.
     private mutating func appendEscaping(_ text: UnsafeBufferPointer<UInt8>, after plain: PlainText) {
         var (start, end) = (0, plain.end)
         while true {

@@ -1,7 +1,7 @@
-// Finds the end of the leading part of a JSON string that needs no unescaping, eight bytes at a time.
+// Finds out how many bytes at the beginning of a JSON string need no unescaping. Examines eight bytes at a time.
 
-/// The leading part of a text, up to the first stop byte. A stop byte is a quote, which ends the string, a backslash,
-/// which begins an escape, or a control character, which must be escaped (RFC 8259, section 7).
+/// The leading part of a text, up to the first stop byte. There are three kinds of stop bytes: a quote ends the string,
+/// a backslash begins an escape, and a control character must be escaped (RFC 8259, section 7).
 struct PlainText {
     /// Offset of the first stop byte; the end of the text when there is none.
     var end: Int
@@ -47,7 +47,8 @@ private struct EightBytes {
         self.bytes = bytes
     }
 
-    /// The stop bytes. The marks are exact up to the first stop byte; above it, a borrow may have marked other bytes.
+    /// The stop bytes. The marks are exact up to the first stop byte. Above the first stop byte, a borrow of the
+    /// subtraction may have marked other bytes.
     var stops: UInt64 {
         let control = (bytes &- 0x20 &* Self.ones) & ~bytes
         return (control | Self.zeros(in: bytes ^ 0x22 &* Self.ones) | Self.zeros(in: bytes ^ 0x5C &* Self.ones))

@@ -3,7 +3,7 @@
 // represent odd numbers above 2^53.
 
 enum WholeNumber {
-    /// The digits of the largest Int64.
+    /// The number of digits of the largest Int64.
     private static let digitsMax = 19
 
     /// Returns the integer; nil when the number has a fraction, does not fit an Int64, or is longer than the parser
@@ -14,8 +14,8 @@ enum WholeNumber {
     }
 
     static func read(_ text: UnsafeBufferPointer<UInt8>) -> Int64? {
-        // The limit of the parser is checked here too, because the code below takes more time the more digits there
-        // are.
+        // The limit of the parser is checked here too, because the time of the code below grows with the number of
+        // digits.
         guard text.count <= JSONParser.numberBytesMax else { return nil }
         let mantissa = text.prefix { $0 | 0x20 != UInt8(ascii: "e") }
         // A number without a nonzero digit is zero, whatever its exponent.

@@ -1,5 +1,5 @@
 // The envelope of a batch, `{"events":[...]}` (contract, section 3). An invalid event does not affect the other events.
-// Its errors, which may be duplicate member names, are the result of that event only.
+// Its errors, including duplicate member names, appear only in its own result.
 
 public enum EventBatch {
     /// The maximum number of events in one batch (contract, section 3). It limits the work for one request and the size

@@ -3,14 +3,14 @@
 
 extension EventSubmission {
     /// Returns canonical JSON that depends on the event's meaning and not on its notation. The form is the same for
-    /// both spellings of an event, two notations of one millisecond, a default and its absence, `null` and absence,
-    /// `1.0` and `1`, and any order of members. It leaves out unknown members, and `timestamp` and `X-Sent-At`, which
-    /// may differ between attempts. The two events with the name exitedChargerAnchorZone have different forms, because
-    /// only one of them has a `session_id`.
+    /// both spellings of an event's name, for two notations of one millisecond, for a default value and an absent
+    /// member, for `null` and an absent member, for `1.0` and `1`, and for any order of members. It leaves out unknown
+    /// members, and `timestamp` and `X-Sent-At`, which may differ between attempts. The two events with the name
+    /// exitedChargerAnchorZone have different forms, because only one of them has a `session_id`.
     ///
     /// `app_state` and `schema_version` are included although a repeat may differ in them, because digests of this form
-    /// are stored and the form must therefore not change. `canonicalForm(appState:schemaVersion:)` compares without
-    /// them.
+    /// are stored and the form must therefore not change. `canonicalForm(appState:schemaVersion:)` serves to compare
+    /// two events without these two members.
     func canonicalForm(metadata: JSONValue?) -> [UInt8] {
         canonicalForm(metadata: metadata, appState: appState, schemaVersion: schemaVersion)
     }
@@ -21,7 +21,7 @@ extension EventSubmission {
     /// forms of the two events as sent differ.
     ///
     /// - Parameter hasDetails: false leaves out the details, for comparison with an event that was stored without
-    ///   details. A release without details may have stored it.
+    ///   details, for example by a release that did not support details.
     /// - Returns: nil if `metadata` is not JSON, which is never the case in a decoded submission.
     package func canonicalForm(appState: String?, schemaVersion: String, hasDetails: Bool = true) -> [UInt8]? {
         var event = self

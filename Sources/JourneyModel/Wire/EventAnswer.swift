@@ -5,13 +5,13 @@ public struct EventAnswer: Hashable, Sendable {
     /// Raw values are the spelling on the wire.
     public enum Status: String, Hashable, Sendable, CaseIterable {
         case ok
-        /// The event was already stored; the verdict is the current one.
+        /// The event was already stored. `verdict` is the present verdict on that event.
         case alreadyProcessed = "already_processed"
     }
 
     public var status: Status
     public var eventID: String
-    /// The driver's present state, after the deadlines that have passed.
+    /// The driver's present state. All deadlines that have passed are applied.
     public var state: JourneyState
     /// The reason why the session ended; nil except in SESSION_ENDED.
     public var endedBy: Journey.Ending?

@@ -1,8 +1,9 @@
-// The optional members of an event that only describe it. Each is declared once, in `all`, and decoded by its form. The
-// comparison of repeats, the stored row, every response that contains an event, the export, the feed to analytics,
-// `dwell explain` and deletion handle all details together as one value.
+// The optional members of an event that only describe it. Each detail is declared once, in `all`, and decoded by its
+// form. The comparison of repeats, the stored row, every response that contains an event, the export, the feed to
+// analytics, `dwell explain` and deletion handle all details together as one value.
 
-/// One optional member of an event that the server itself does not use. `EventMemberName` has the members that it uses.
+/// One optional member of an event that the server itself does not use. The members that the server uses are in
+/// `EventMemberName`.
 public struct EventDetail: Hashable, Sendable {
     /// The values that are accepted.
     public enum Form: Hashable, Sendable {
@@ -13,8 +14,8 @@ public struct EventDetail: Hashable, Sendable {
         case truth
     }
 
-    /// The name on the wire. It must be neither a name in `EventMemberName` nor another member of a response that
-    /// contains events.
+    /// The name on the wire. It must be neither a name in `EventMemberName` nor the name of another member in a
+    /// response that contains events.
     public var name: String
     public var form: Form
 

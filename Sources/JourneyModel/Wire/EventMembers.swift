@@ -8,7 +8,7 @@ enum EventMemberName: Int, CaseIterable {
         source, appState, sequence, metadata
 
     init?(_ utf8: UnsafeBufferPointer<UInt8>) {
-        // Few names share their length, and those that do rarely share their first letter.
+        // Few names have the same length, and few names of the same length begin with the same letter.
         let candidate: EventMemberName
         switch (utf8.count, utf8.first) {
         case (14, _): candidate = .schemaVersion
@@ -33,7 +33,7 @@ enum EventMemberName: Int, CaseIterable {
         self = candidate
     }
 
-    /// The JSON Pointer to the member, which begins at the event.
+    /// The JSON Pointer from the event to the member.
     var pointer: String {
         "/\(text)"
     }
@@ -73,7 +73,8 @@ enum EventMember {
 
 /// The members of the event that have a known name. Other members are skipped.
 struct EventMembers {
-    /// The declared details. `detailValues` has their values at the same indexes; it is empty when the event has none.
+    /// The declared details. `detailValues` has their values at the same indexes. It is empty if the event has no
+    /// details.
     let details: [EventDetail]
     private(set) var detailValues: [EventMember] = []
     /// False when the event is not an object.
@@ -82,7 +83,7 @@ struct EventMembers {
     /// One bit for each name that was read already, to detect duplicates.
     private var seen: UInt16 = 0
 
-    /// Reads the event that begins here to its end. The event lies inside `depth` arrays and objects.
+    /// Reads the whole event that begins at the parser's offset. The event lies inside `depth` arrays and objects.
     init(_ parser: inout JSONParser, depth: Int, details: [EventDetail]) throws(JSONError) {
         self.details = details
         values = []

@@ -63,8 +63,8 @@ struct EventReader {
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let eventID = key(.eventID)
         let inBody = key(.idempotencyKey)
-        // Quotes around the header's value may be the notation of the header or a part of the key. They are a part of
-        // the key if the key in the body has them too.
+        // Quotes around the header's value may belong to the notation of the header or to the key itself. They belong
+        // to the key if the key in the body has them too.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -92,8 +92,8 @@ struct EventReader {
         (1...128).contains(text.utf8.count) && text.utf8.allSatisfy(\.isPrintableASCII)
     }
 
-    /// Returns the key without the surrounding quotes that clients which follow
-    /// draft-ietf-httpapi-idempotency-key-header send.
+    /// Returns the key without surrounding quotes. Clients that follow draft-ietf-httpapi-idempotency-key-header send
+    /// the key in quotes.
     private static func unquoted(_ header: String) -> String {
         let isQuoted = header.utf8.count > 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
         return isQuoted ? String(header.dropFirst().dropLast()) : header
@@ -141,8 +141,8 @@ struct EventReader {
         return nil
     }
 
-    /// Reads the send times. A client sets the header anew for each attempt; `timestamp` is the time at which the
-    /// client first put the event into a request.
+    /// Reads the send times. A client sets the header `X-Sent-At` anew for each attempt. `timestamp` is the time at
+    /// which the client first put the event into a request.
     private mutating func sendTimes() -> (sentAt: Moment?, timestamp: Moment?) {
         if route.requiresTimestamp { require(.timestamp) }
         let timestamp = moment(.timestamp)
@@ -242,7 +242,8 @@ extension EventReader {
         return text(name, rule(), where: isValid)
     }
 
-    /// Reads an optional string that `isValid` accepts; otherwise records an error with the text `rule`.
+    /// Reads an optional string. If the value is not a string that `isValid` accepts, records an error with the text
+    /// `rule`.
     private mutating func text(
         _ name: EventMemberName, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {

@@ -36,7 +36,8 @@ public struct MemberReader: Sendable {
         "must be a string of 1 to \(charactersMax) characters without control characters"
     }
 
-    /// Reads an optional string that `isValid` accepts; otherwise records an error with the text `rule`.
+    /// Reads an optional string. If the value is not a string that `isValid` accepts, records an error with the text
+    /// `rule`.
     public mutating func text(
         _ name: String, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {
@@ -56,8 +57,8 @@ public struct MemberReader: Sendable {
         note(FieldError(pointer: "\(pointer)/\(name)", detail: detail()))
     }
 
-    /// Records an error, unless there already is an error with the same pointer: only the first error of a member is
-    /// reported.
+    /// Records an error, unless there already is an error with the same pointer, because only the first error of a
+    /// member is reported.
     public mutating func note(_ error: FieldError) {
         errors.note(error)
     }

@@ -4,12 +4,12 @@ public struct Problem: Error, Hashable, Sendable {
 
     public var code: ProblemCode
     /// A sentence for the client about this occurrence of the problem. It is also sent as `error`, which shipped
-    /// clients decode. Contains no path, SQL, stack trace or other driver's data.
+    /// clients decode. Contains no path, SQL, stack trace or data of another driver.
     public var detail: String
     public var requestID: String?
     /// The errors of single members. Empty unless the code is `validation_failed`; an empty list is not sent.
     public var errors: [FieldError]
-    /// Number of errors that the response to a batch leaves out, because it lists at most 100.
+    /// Number of errors that the response to a batch leaves out, because the response lists at most 100 errors.
     public var errorsOmitted = 0
     /// The seconds of `Retry-After`. Set only for a result inside a batch, because such a result has no header fields.
     public var retryAfterSeconds: Int?

@@ -1,7 +1,7 @@
 // The members of an event that responses contain as the client sent them.
 
-/// The members of a stored event that describe it, except its name, ids of event and session, idempotency key and
-/// times.
+/// The members of a stored event that describe the event. The event's name, its ids, its idempotency key and its times
+/// are not among them.
 public struct SentMembers: Hashable, Sendable {
     public var source: String
     public var appState: String?

@@ -14,14 +14,15 @@ enum AdmissionScript {
     /// A charge made at t leaves the window at t + window. If the clock has gone back by more than a window (a failover
     /// to a machine with a slower clock), the charges are in the future. They are deleted, because otherwise a client
     /// would have to wait until they expire. After the limit was lowered, or after `charge`, there may be more charges
-    /// than the limit; a new charge then fits once the surplus has left.
+    /// than the limit. A new charge then fits only when the surplus charges have left the window.
     ///
     /// Every call from Lua costs Redis about a microsecond. If the oldest charge is still in the window, no charge has
     /// left it. The script then skips the calls that count and remove charges by their times. The ZADD that makes the
     /// charge reports whether the key was already in the set.
     ///
-    /// The first write is the charge: Redis rejects a write for lack of memory only if it is the first write of a
-    /// script, and a full Redis should report an error. Nothing is written unless a claim is charged.
+    /// The charge must be the first write of the script. For lack of memory, Redis rejects a write only if it is the
+    /// first write of a script. A full Redis therefore reports an error instead of making the charge. Nothing is
+    /// written unless a claim is charged.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')
@@ -72,7 +73,7 @@ enum AdmissionScript {
 
     /// Adds the script's arguments for a claim to the current command.
     ///
-    /// - Parameter number: the call's number, below 2^53, so that a Lua number is exact.
+    /// - Parameter number: the call's number, below 2^53, so that Lua represents it exactly.
     static func addArguments(
         for claim: AdmissionClaim, number: Int64, limits: RateLimits, to commands: inout RedisCommands
     ) {
@@ -117,8 +118,8 @@ enum AdmissionScript {
     }
 
     /// Returns the command that adds `times` charges, even beyond the limit, but at most `RateLimits.overdraftMax`
-    /// beyond it. Charges beyond the limit get times in the future. The times are spaced so that the charges expire at
-    /// the rate that the limit permits.
+    /// charges beyond the limit. Charges beyond the limit get times in the future. The times are spaced so that the
+    /// charges expire at the rate that the limit permits.
     static func charge(_ claim: AdmissionClaim, times: Int, _ limits: RateLimits) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -149,7 +150,8 @@ enum AdmissionScript {
         var decidedAt: Int64
     }
 
-    /// Parses a reply of the script. Returns nil if the script cannot have returned it to the call with that number.
+    /// Parses a reply of the script. Returns nil if the script cannot have returned this reply to the call with that
+    /// number.
     static func answer(
         _ reply: RedisReply, to number: Int64, _ limitClass: RateLimitClass, _ limits: RateLimits
     ) -> Answer? {

@@ -7,13 +7,14 @@
 
 package struct CircuitBreaker: Sendable {
     package struct Limits: Hashable, Sendable {
-        /// The number of consecutive failures that opens the breaker. A single late response is no outage.
+        /// The number of consecutive failures that opens the breaker. One failure is not enough, because a single late
+        /// response is no outage.
         package var failuresMax = 3
         /// The delay before the first probe. The time actually waited is random, from half of the delay to the whole
         /// delay, so that processes do not probe at the same time.
         package var delayMilliseconds: Int64 = 100
-        /// The maximum of the delay, which is doubled after each failed probe. It bounds the time until a recovery is
-        /// noticed.
+        /// The maximum of the delay. The delay is doubled after each failed probe, up to this maximum. The maximum
+        /// bounds the time until a recovery is noticed.
         package var delayMillisecondsMax: Int64 = 2000
 
         package init() {}

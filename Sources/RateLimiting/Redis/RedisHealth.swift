@@ -4,9 +4,9 @@
 internal import Logging
 internal import Synchronization
 
-/// The circuit breaker behind a lock, with counts and a log line for each change of state. When the breaker opens,
-/// every active pipeline is ended. From then on no request waits for Redis. The breaker closes when the probe of a new
-/// connection succeeds.
+/// The circuit breaker behind a lock, with counts. Logs one line when Redis becomes unavailable and one when it is
+/// available again. When the breaker opens, every active pipeline is ended. From then on no request waits for Redis.
+/// The breaker closes when the probe of a new connection succeeds.
 final class RedisHealth: Sendable {
     private let breaker = Mutex(CircuitBreaker())
     private let pipelines = Mutex<[ObjectIdentifier: RedisPipeline]>([:])
@@ -28,8 +28,8 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// Records that a request got a valid reply. Does nothing unless the breaker is closed: only probes close it, and a
-    /// late reply must not.
+    /// Records that a request got a valid reply. Does nothing unless the breaker is closed. Only a probe may close an
+    /// open breaker, and a late reply must not close it.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
@@ -81,13 +81,14 @@ final class RedisHealth: Sendable {
         case wait(milliseconds: Int64)
     }
 
-    /// Returns the time at which a lost connection may reconnect. While the breaker is not closed, only one caller gets
-    /// `.now`. That caller's connection is the probe: the caller must record its result.
+    /// Returns whether a lost connection may reconnect now, or for how long to wait before asking again. While the
+    /// breaker is not closed, only one caller gets `.now`. That caller's connection is the probe, so the caller must
+    /// record the result of the probe.
     func claimReconnect() -> Reconnect {
         let time = now()
         return breaker.withLock { breaker in
             if breaker.permitsRequests || breaker.startProbe(at: time) { return .now }
-            // The probe is not due, or another connection is probing: check again later.
+            // The probe is not due, or another connection is the probe. The caller has to ask again later.
             return .wait(milliseconds: max(breaker.probeDelayMilliseconds(at: time) ?? 0, 20))
         }
     }

@@ -1,5 +1,5 @@
-// The connection of one event loop to Redis. A link reconnects when the connection is lost, and provides it to callers
-// while it works.
+// The connection of one event loop to Redis. A link reconnects when the connection is lost, and provides a working
+// connection to callers.
 
 internal import Sockets
 internal import Synchronization
@@ -17,8 +17,8 @@ final class RedisLink: Sendable {
     private let health: RedisHealth
     private let current = Mutex<Serving?>(nil)
 
-    /// The delay between two attempts to connect while the breaker is closed, which is the case while another loop's
-    /// connection works. It is doubled with each failed attempt, up to `delayMillisecondsMax`.
+    /// The delay between two attempts to connect while the breaker is closed. The breaker stays closed while another
+    /// loop's connection works. The delay is doubled with each failed attempt, up to `delayMillisecondsMax`.
     private static let delayMilliseconds: Int64 = 50
     private static let delayMillisecondsMax: Int64 = 2000
     /// If a connection lasted at least this long, the next attempt to connect is made immediately.

@@ -2,8 +2,8 @@
 // commands, a writer task takes their bytes, and a reader task adds the replies. The pipeline uses no socket and does
 // not interpret the bytes.
 //
-// Each connection has its own pipeline. It ends with the connection, so that a late reply of an old connection reaches
-// no caller.
+// Each connection has its own pipeline. The pipeline ends with its connection, so that a late reply of an old
+// connection reaches no caller.
 
 internal import Sockets
 internal import Synchronization
@@ -35,14 +35,15 @@ final class RedisPipeline: Sendable {
 
     /// The result of delivering some replies.
     struct Delivery: Sendable {
-        /// The number of replies for which there is no call. If it is above 0, replies and calls no longer correspond.
+        /// The number of replies for which there is no call. If this number is above 0, replies and calls no longer
+        /// correspond.
         var unasked = 0
         /// The first error reply to a call without a waiting caller.
         var error: String?
     }
 
-    /// The maximum number of commands that wait for a reply. A call that would exceed it is rejected. A batch of 500
-    /// events takes 500 commands.
+    /// The maximum number of commands that wait for a reply. A call that would exceed this maximum is rejected. A batch
+    /// of 500 events takes 500 commands.
     static let commandsWaitingMax = 4096
 
     private let state = Mutex(State())
@@ -77,7 +78,7 @@ final class RedisPipeline: Sendable {
         caller?.resume(returning: nil)
     }
 
-    /// Adds the commands without waiting. Returns false when they were rejected.
+    /// Adds the commands without waiting. Returns false if the commands were rejected.
     @discardableResult
     func post(_ commands: RedisCommands, until deadline: Deadline) -> Bool {
         commands.count == 0 || put(commands, until: deadline, nil, 0)
@@ -90,8 +91,8 @@ final class RedisPipeline: Sendable {
             guard !state.hasEnded, state.commandsWaiting + commands.count <= Self.commandsWaitingMax else {
                 return (false, nil)
             }
-            // Check for a cancellation under the lock: an earlier cancellation is seen here, and a later one finds the
-            // call in `calls`.
+            // Check for a cancellation under the lock. An earlier cancellation is seen here. A later cancellation finds
+            // the call in `calls`.
             if caller != nil && Task.isCancelled { return (false, nil) }
             state.calls.append(Call(deadline: deadline, expected: commands.count, caller: caller, number: number))
             state.commandsWaiting += commands.count
@@ -106,7 +107,7 @@ final class RedisPipeline: Sendable {
     // MARK: - The connection
 
     /// Waits for bytes to write and returns all of them; nil after the pipeline has ended. Only one task at a time may
-    /// call it.
+    /// call this method.
     func nextBytes() async -> [UInt8]? {
         while true {
             let (bytes, hasEnded) = state.withLock { state in
@@ -162,8 +163,8 @@ final class RedisPipeline: Sendable {
         return delivery
     }
 
-    /// Ends the pipeline, because its connection is unusable: every call returns the replies received so far. Returns
-    /// whether any call was waiting. Ending it again has no effect.
+    /// Ends the pipeline when its connection has become unusable. Every waiting call returns the replies received so
+    /// far. Returns whether any call was waiting. Further calls of this method have no effect.
     @discardableResult
     func end() -> Bool {
         let (calls, writer) = state.withLock { state in

@@ -1,6 +1,6 @@
 // The port `Admission` over Redis. All processes share the windows in Redis; one script decides in one round trip
-// (contract, section 4). A window in this process mirrors the charges of each window in Redis. It decides whenever
-// Redis does not.
+// (contract, section 4). For each window in Redis, a window in this process mirrors the charges. The window in this
+// process decides whenever Redis does not.
 //
 // If there is no connection, the breaker is open, or too many calls are waiting, this process decides at once. If the
 // connection is lost during a call, or the reply is late, an error or unexpected, this process decides when that
@@ -28,7 +28,7 @@ package final class RedisRateLimiter: Admission {
     private static let storedSeconds = 3600
 
     /// The maximum number of deleted drivers whose keys wait to be deleted until Redis replies. Keys of further drivers
-    /// expire after `storedSeconds`. So do the keys of all waiting drivers if this process restarts.
+    /// expire after `storedSeconds`. If this process restarts, the keys of all waiting drivers expire in the same way.
     private static let forgottenMax = 10_000
     private let forgotten = Mutex<Set<DriverID>>([])
 
@@ -87,9 +87,9 @@ package final class RedisRateLimiter: Admission {
 
     /// Records the idempotency key in this process, and in Redis only if the event is a repeat. The key of a new event
     /// is in Redis as part of its charge, for the length of the window. After that time a repeat is recognized by this
-    /// process or, if not, by the store. Recording every key in Redis would double the number of commands, and repeats
-    /// are rare. A key that was repeated once is likely to be repeated again, by the queue of a phone that does not
-    /// receive the responses.
+    /// process or, if not, by the store. Recording every key in Redis would double the number of commands, although
+    /// repeats are rare. A key that was repeated once is likely to be repeated again, by the queue of a phone that does
+    /// not receive the responses.
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
@@ -186,8 +186,9 @@ package final class RedisRateLimiter: Admission {
 
     // MARK: - Asking
 
-    /// Returns the answers of Redis to the claims, in their order. An element is nil if Redis replied with an error. If
-    /// Redis gave no valid answers, or only the first ones, the array is empty or shorter than `claims`.
+    /// Returns the answers of Redis to the claims, in the order of the claims. An element is nil if Redis replied with
+    /// an error. If Redis gave no valid answers, the array is empty. If Redis gave only the first answers, the array is
+    /// shorter than `claims`.
     private nonisolated(nonsending) func ask(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
         guard !claims.isEmpty, health.permitsRequests, let serving = serving() else { return [] }
         let deadline = Deadline.inMilliseconds(timeoutMilliseconds)
@@ -226,8 +227,8 @@ package final class RedisRateLimiter: Admission {
         func number(_ index: Int) -> Int64 { first + Int64(index) }
     }
 
-    /// Repeats the calls that failed because Redis did not have the script, and sends the script with them. Redis does
-    /// not have it after a flush of its scripts, or after a restart behind a proxy.
+    /// Repeats the calls that failed because Redis did not have the script, and sends the script with them. Redis lacks
+    /// the script after a flush of its scripts, or after a restart behind a proxy.
     private nonisolated(nonsending) func repeatWithScript(
         _ calls: Calls, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {
@@ -266,8 +267,8 @@ package final class RedisRateLimiter: Admission {
         return counted.decision
     }
 
-    /// Sends commands without waiting. Drops them when there is no connection or too many commands are waiting: these
-    /// commands are an optimisation, and Redis is not the source of truth.
+    /// Sends commands without waiting. Drops the commands if there is no connection or too many commands are waiting.
+    /// They may be dropped, because they are an optimisation, and Redis is not the source of truth.
     private func post(_ commands: RedisCommands) {
         guard health.permitsRequests, let serving = serving() else { return }
         serving.pipeline.post(commands, until: .inMilliseconds(timeoutMilliseconds))
@@ -303,7 +304,7 @@ package struct RedisStatus: Hashable, Sendable {
     package var decisionsInProcess: Int
     /// The decisions by Redis that this process corrected.
     package var decisionsCorrected: Int
-    /// Connections closed because a call or a probe got no reply in time.
+    /// Connections that were closed, or could not be opened, because Redis did not reply in time.
     package var timeouts: Int
     package var errorReplies: Int
 

@@ -1,4 +1,4 @@
-// hiredis's reply reader for Swift: parses bytes into replies. The only file of this module that calls C; it depends on
+// hiredis's reply reader for Swift: parses bytes into replies. Only this file of the module calls C. It depends on
 // neither sockets nor commands.
 //
 // hiredis builds a reply by calling back functions in this file, which create `Node`s. The root is retained for
@@ -74,8 +74,9 @@ private final class Node {
         return .array(elements)
     }
 
-    /// Returns the pointer that hiredis holds. hiredis owns the root; its parent owns a nested array. Other elements
-    /// are stored in their array. For them hiredis needs an address that is not null, and does not use it.
+    /// Returns the pointer that hiredis holds. hiredis owns the root. A nested array is owned by its parent. Other
+    /// elements are stored in their array. For such an element, hiredis needs an address that is not null, but does not
+    /// use the address.
     static func make(
         _ reply: RedisReply, elementCount: Int = 0, _ task: UnsafePointer<redisReadTask>?
     ) -> UnsafeMutableRawPointer? {
@@ -93,7 +94,8 @@ private final class Node {
 }
 
 private enum ReplyFunctions {
-    /// The callbacks. Safe to share between threads: written once, before it is shared, and only read from then on.
+    /// The callbacks. Safe to share between threads, because the memory is written once, before it is shared, and only
+    /// read from then on.
     nonisolated(unsafe) static let pointer: UnsafeMutablePointer<redisReplyObjectFunctions> = {
         let pointer = UnsafeMutablePointer<redisReplyObjectFunctions>.allocate(capacity: 1)
         pointer.initialize(
