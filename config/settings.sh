@@ -5,7 +5,7 @@
 #   . /etc/dwell/settings.sh
 
 export ENV_FILE=/etc/dwell/production.env
-# The file jwt_secret becomes JWT_SECRET_FILE, and so on.
+# For the file jwt_secret, the variable JWT_SECRET_FILE is set to its path, and so on.
 for secret in /etc/dwell/secrets/*; do
     export "$(basename "$secret" | tr '[:lower:]' '[:upper:]')_FILE=$secret"
 done

@@ -52,7 +52,8 @@ class Bench:
         options.data.mkdir(parents=True, exist_ok=True)
         self.tokens.write_text("".join(token(f"driver-{number:05}") + "\n" for number in range(DRIVERS)))
         self.token = self.tokens.read_text().split("\n", 1)[0]
-        # The rate that the load of single events reached, by contestant. Has no entry until it was measured.
+        # The rate that each contestant reached under the load of single events. A contestant has no entry before its
+        # rate was measured.
         self.maximum = {}
 
     # --- a load on a service ----------------------------------------------------------------------------------------

@@ -69,8 +69,8 @@ static uint64_t now_ns(void) {
 
 // --- latencies ----------------------------------------------------------------------------------------------------
 
-// Each power of two is divided into 64 buckets. A reported value therefore differs from the measured one by at most 1.6
-// %.
+// Each power of two is divided into 64 buckets. A reported latency therefore differs from the measured latency by at
+// most 1.6 %.
 enum { BUCKETS = 64 * 40 };
 
 static unsigned bucket(uint64_t nanoseconds) {
@@ -226,7 +226,7 @@ static void prepare(struct share *share, struct connection *connection) {
         length = write_event(body, driver, number, 0, connection->id);
     } else {
         // A phone that was offline sends the hundred events in its queue. The events are 10 ms apart, so that none of
-        // them is older than an event of the driver's previous batch: phones send their queues in order.
+        // them is older than an event of the driver's previous batch, because phones send their queues in order.
         path = "POST /native/events/batch";
         length = sprintf(body, "{\"events\":[");
         for (int place = 0; place < BATCH; place++) {
@@ -340,7 +340,7 @@ static void broke(struct share *share, struct connection *connection, const char
     if (connection->busy) share->in_flight--;
     connection->busy = false;
     close_connection(share, connection);
-    // The connection is not used again: a service that breaks connections has failed in any case.
+    // The connection is not used again, because a service that breaks connections has failed the benchmark in any case.
 }
 
 static void open_connection(struct share *share, struct connection *connection) {

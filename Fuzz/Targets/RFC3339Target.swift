@@ -86,7 +86,7 @@ private struct ReferenceTime {
             - (3 * ((year + 4900 + shift) / 100)) / 4 + day - 32075
     }
 
-    /// Returns whether that minute of UTC is the last of its month.
+    /// Returns whether this minute of UTC, counted from 1970, is the last minute of a month.
     private static func endsMonth(_ minutes: Int) -> Bool {
         guard minutes % 1440 == 1439 || minutes % 1440 == -1 else { return false }
         let tomorrow = (minutes + 1) / 1440 + dayNumber(1970, 1, 1)

@@ -21,7 +21,8 @@ struct ChunkedReference {
     private mutating func read(_ bytes: [UInt8], extensionBytesMax: Int, contentBytesMax: Int) -> End {
         var (index, announced, extensions) = (0, 0, 0)
         while true {
-            // Read chunk-size [ chunk-ext ] CRLF. It is no longer than the longest size with the longest extensions.
+            // Read chunk-size [ chunk-ext ] CRLF. This line is no longer than the longest size with the longest
+            // extensions.
             let window = bytes[index...].prefix(16 + extensionBytesMax + 2)
             guard let lineFeed = window.firstIndex(of: 0x0A) else {
                 return window.count == 16 + extensionBytesMax + 2 ? .refused(400) : .incomplete

@@ -6,7 +6,7 @@ import HTTP1
 struct Plan {
     enum Answer {
         case whole
-        /// A whole response, with which the server asks for close.
+        /// A whole response after which the server closes the connection.
         case last
         case streamed
         /// A response that is sent at once, before the content has arrived.

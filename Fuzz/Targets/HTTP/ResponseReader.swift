@@ -3,7 +3,7 @@
 
 import HTTP1
 
-/// The response of a handler. The one made by `init(echoing:)` contains whatever the client sent, as a careless
+/// The response of a handler. A response made by `init(echoing:)` contains whatever the client sent, as a careless
 /// handler's response would.
 struct ServerAnswer {
     var status = Status.ok

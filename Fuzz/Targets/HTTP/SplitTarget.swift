@@ -1,6 +1,6 @@
 // Checks a promise of ServerConnection: the events do not depend on how the bytes were split. A stream in one piece and
 // the same stream in small pieces must have the same events and the same bytes of responses. A completed request must
-// leave no state: the bytes after the first one have the same result on a new connection.
+// leave no state: the bytes after the first request must have the same result on a new connection.
 //
 // Input: one byte for the Plan, four for the lengths of the pieces, used in turn, then the client's bytes.
 

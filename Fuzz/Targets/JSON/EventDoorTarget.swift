@@ -70,8 +70,8 @@ private func checkBatch(_ body: [UInt8], sentAt: String?) throws(Finding) {
 
 private let neighbour = #"{"event":"chargerTargeted","event_id":"n","occurred_at":"2026-11-05T07:00:00Z"}"#
 
-/// Checks that "one bad event never sinks its neighbours" (contract, section 3), and that the event has the same result
-/// in a batch as alone.
+/// Checks that an invalid event never affects the other events of a batch (contract, section 3), and that the event has
+/// the same result in a batch as alone.
 private func checkAmongNeighbours(_ body: [UInt8], _ alone: Decoded) throws(Finding) {
     let text = Array(#"{"events":[\#(neighbour),"#.utf8) + body + Array(",\(neighbour)]}".utf8)
     let results = try? EventBatch.decode(text)

@@ -1,5 +1,6 @@
-// Arbitrary bytes as Apple's signed data about purchases. The data is parsed and applied in two orders, and the
-// entitlements at several times are computed. The signature is not checked here but in the target StoreToken.
+// Arbitrary bytes as Apple's signed data about purchases. The parsed transactions and renewals are applied in two
+// orders. Both orders must lead to the same facts, and to the same entitlements at several times. The signature is not
+// checked here but in the target StoreToken.
 //
 // Input: lines. The first character of a line is the kind of a payload (T transaction, R renewal, N notification). The
 // rest of the line is the payload's JSON.
