@@ -11,12 +11,13 @@ extension SQLiteEventStore: OperatorListReader {
     /// Maximum number of events examined for one page.
     static let eventRowsMax: Int64 = 50_000
 
-    /// The columns of StoredSessions.summary, then the driver. The places of the registration come first. A session without
-    /// any charger gets the charger of one of its events.
+    /// The columns of StoredSessions.summary, then the driver. The places of the registration come first. A session
+    /// without any charger gets the charger of one of its events.
     static let sessionColumnsSQL = """
         SELECT session.id, session_id, opened_at_ms, registered_at_ms,
             coalesce(registered_charger, (SELECT place_id FROM place WHERE place.id = coalesce(session.charger, (
-                SELECT event.charger FROM event WHERE event.session = session.id AND event.charger IS NOT NULL LIMIT 1)))),
+                SELECT event.charger FROM event
+                WHERE event.session = session.id AND event.charger IS NOT NULL LIMIT 1)))),
             coalesce(registered_merchant, (SELECT place_id FROM place WHERE place.id = session.merchant)), driver_id
         """
 
@@ -62,8 +63,8 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Selects sessions. The last column tells whether the registration, the session or one of its events names the wanted
-    /// charger. ?7 is the charger's id. ?6 is its row number in `place`, or NULL if it has no row there.
+    /// Selects sessions. The last column tells whether the registration, the session or one of its events names the
+    /// wanted charger. ?7 is the charger's id. ?6 is its row number in `place`, or NULL if it has no row there.
     static let sessionsSQL = """
         \(sessionColumnsSQL), (?7 IS NULL OR registered_charger IS ?7 OR session.charger = ?6 OR EXISTS (
             SELECT 1 FROM event WHERE event.session = session.id AND event.charger = ?6)) IS TRUE
