@@ -1,6 +1,6 @@
 // Authorization of routes, decided in one place before any handler runs. The middleware `Credentials` makes the checks
-// below when the head of a request is complete and before its content is read. So a body without a valid credential
-// uses no memory, and a client that waits for 100 (Continue) gets the refusal instead.
+// below when the head of a request is complete and before its content is read. Therefore a body without a valid
+// credential uses no memory, and a client that waits for 100 (Continue) gets the refusal instead.
 
 import HTTP1
 import HTTPServer
@@ -11,8 +11,8 @@ import Secrets
 /// A handler that requires a token and receives the caller whom the token identifies.
 typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) async throws(ProblemAnswer) -> Response
 
-/// A handler that Access calls without authorization. If its route requires a credential, the service behind the
-/// handler verifies it.
+/// A handler that Access calls without authorization. If the route requires a credential, the service behind the
+/// handler verifies the credential.
 typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemAnswer) -> Response
 
 /// A function that handles the request of a known caller. It returns a response, or the work that makes the response.
@@ -27,10 +27,9 @@ struct Access: Sendable {
     var refused = RefusedRequests()
 
     /// Returns a handler without authorization. It is for routes that must respond without a credential, such as
-    /// `/healthz`, and for routes whose credential is verified by the service behind the handler.
+    /// `/healthz`, and for routes whose credential the service behind the handler verifies.
     ///
-    /// - Parameter route: the route's template, under which refusals are recorded. If it is nil, refusals are not
-    ///   recorded.
+    /// - Parameter route: the route's template. Refusals are recorded under it. If nil, refusals are not recorded.
     func anyone(_ handler: @escaping OpenHandler, route: String? = nil, form: ProblemForm = .plain)
         -> RequestHandler
     {
@@ -43,8 +42,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the check for any signed-in driver. The check starts a task only if the responder returns work or the
-    /// token needs a look-up.
+    /// Returns the check that admits any signed-in driver. The check starts a task only if the responder returns work,
+    /// or if the token needs a look-up.
     ///
     /// - Parameter contentRefusal: returns a problem if the driver's content must not be read, otherwise nil.
     func driver(
@@ -60,8 +59,8 @@ struct Access: Sendable {
                     case .response(let response):
                         return .response(noted(response, of: caller, route, request.id, request.receivedAt))
                     case .work(let work):
-                        // The closure captures two values instead of the request, because a closure copies what it
-                        // captures.
+                        // The closure captures two values instead of the whole request, because a closure copies what
+                        // it captures.
                         return .work { [id = request.id, receivedAt = request.receivedAt] in
                             noted(await work(), of: caller, route, id, receivedAt)
                         }
@@ -82,8 +81,8 @@ struct Access: Sendable {
             })
     }
 
-    /// Returns a judge that checks the driver's credential before the content is read. The memory for the accepted
-    /// content counts towards the driver's share of the memory.
+    /// Returns a judge that checks the driver's credential before the content is read. The memory for accepted content
+    /// counts towards the driver's share of the BufferBudget.
     private func driverJudge(
         _ route: String, _ form: ProblemForm, _ contentRefusal: @escaping @Sendable (DriverID) -> ProblemAnswer?
     ) -> RequestJudge {
@@ -123,7 +122,7 @@ struct Access: Sendable {
         refused.note(status, driver, route: route, requestID: requestID, at: receivedAt)
     }
 
-    /// Returns the check for operators. They present `OPS_TOKEN` or an access token of the role `ops`.
+    /// Returns the check that admits operators. An operator presents `OPS_TOKEN` or an access token of the role `ops`.
     func operatorOnly(_ handler: @escaping OpenHandler) -> CredentialCheck {
         let check = operatorHandler { _ in Response(status: .ok) }
         return CredentialCheck(
@@ -146,8 +145,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns whether the request's operator credential is still valid. A stream repeats this check, because it lasts
-    /// long after the request was authorized.
+    /// Returns whether the request's operator credential is still valid. A stream calls this function repeatedly,
+    /// because it continues long after its request was authorized.
     func isStillOperator(_ request: Request, at now: Moment) async -> Bool {
         if hasOperatorToken(request) { return true }
         return await tokens.callerStill(of: request, at: now)?.role == TokenRole.ops.rawValue
@@ -155,18 +154,18 @@ struct Access: Sendable {
 
     private func hasOperatorToken(_ request: Request) -> Bool { operatorToken?.isShown(by: request) ?? false }
 
-    /// The result of checking a token as far as possible without waiting.
+    /// The result of checking a token without waiting.
     enum CallerVerdict {
         case known(Caller)
         case refused(ProblemAnswer)
         case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
     }
 
-    /// Checks the request's token without waiting. Every refusal is a 401: shipped clients take 401 and 403 as "sign in
-    /// again" (contract, section 3). The response does not say why the token was refused.
+    /// Checks the request's token without waiting. Every refusal is a 401, because shipped clients take both 401 and
+    /// 403 as "sign in again" (contract, section 3). The response does not say why the token was refused.
     private func judge(_ request: Request) -> CallerVerdict {
         let now = request.receivedAtMilliseconds / 1000
-        // A token is found in the cache only if all of its bytes match, so its form needs no check.
+        // The cache contains only valid tokens, and compares all bytes. The form of the token therefore needs no check.
         if let value = request.fields.only("Authorization") {
             let verdict = value.withUnsafeBufferPointer { value -> TokenVerdict? in
                 BearerToken.candidate(in: UnsafeRawBufferPointer(value)).map {
@@ -214,7 +213,7 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the problem for a refused token. The reason is only in the access log.
+    /// Returns the problem for a refused token. Only the access log contains the reason.
     private func refused(_ refusal: TokenRefusal) -> ProblemAnswer {
         if refusal == .undecided {
             metrics.count(.undecided)
@@ -234,8 +233,8 @@ struct Access: Sendable {
 }
 
 extension TokenVerifier {
-    /// Returns the caller, or nil if the request's token is no longer valid. While a stream lasts, its token may expire
-    /// or its sign-in may be revoked.
+    /// Returns the caller, or nil if the request's token is no longer valid. During a stream, the token may expire or
+    /// its sign-in may be revoked.
     func callerStill(of request: Request, at now: Moment) async -> Caller? {
         guard let token = BearerToken.read(from: request.fields) else { return nil }
         return try? await verify(token, atSecondsSince1970: now.millisecondsSinceEpoch / 1000)

@@ -1,5 +1,5 @@
-// The responses of the sign-in routes (contract, section 6), written directly as bytes. A member without a known value
-// is null and never omitted, because shipped clients decode it.
+// The responses of the sign-in routes (contract, section 6), written directly as bytes. A member without a value is
+// null and never omitted, because shipped clients expect every member.
 
 import HTTP1
 import HTTPServer
@@ -35,7 +35,7 @@ enum AccountAnswers {
         writer.bool(true)
     }
 
-    /// - Parameter current: the id of the session that made this request.
+    /// - Parameter current: the id of the sign-in session that made this request.
     static func sessions(_ sessions: [SignInSession], current: String?) -> Response {
         json { writer in
             writer.name("sessions")
@@ -127,7 +127,7 @@ enum AccountAnswers {
         writer.nullableMember("deleted_at", RFC3339.text(of: receipt.deletedAt))
     }
 
-    /// Returns a response whose content is one JSON object. No cache may store it.
+    /// Returns a response that contains one JSON object. No cache may store the response.
     private static func json(_ status: Status = .ok, _ write: (inout JSONWriter) -> Void) -> Response {
         var writer = JSONWriter(reservingBytes: 1024)
         writer.beginObject()
@@ -138,7 +138,7 @@ enum AccountAnswers {
 }
 
 extension JSONWriter {
-    /// Writes a member, or null if it has no value: these responses contain every member.
+    /// Writes a member, or null if the member has no value, because these responses contain every member.
     fileprivate mutating func nullableMember(_ name: String, _ text: String?) {
         self.name(name)
         if let text { string(text) } else { null() }

@@ -1,5 +1,5 @@
-// The bodies of the sign-in routes (contract, section 6). The form of every member is checked, and all errors are
-// reported at once. Tokens are not parsed here; a malformed token is refused later with 401.
+// The bodies of the sign-in routes (contract, section 6). The form of every member is checked, and all errors of a body
+// are reported together. Tokens are not parsed here: a malformed token gets 401 later.
 
 import HTTPServer
 import Identity
@@ -7,10 +7,10 @@ import JourneyModel
 import Secrets
 
 enum AccountBody {
-    /// The maximum length of a body in bytes. The longest tokens need less.
+    /// The maximum length of a body in bytes. A body with the longest tokens is shorter.
     static let bytesMax = 16 * 1024
 
-    /// Reads the members of a JSON body. Throws all errors that `read` recorded.
+    /// Reads the members of a JSON body with `read`. Throws all errors that `read` recorded.
     static func decode<Body>(
         _ request: Request, bytesMax: Int = bytesMax, _ read: (inout MemberReader) -> Body?
     ) throws(ProblemAnswer) -> Body {
@@ -38,17 +38,17 @@ extension MemberReader {
         return text(name, "must be a string that is not empty") { !$0.isEmpty }.map { Secret($0) }
     }
 
-    /// Reads an optional string with any content. Unusable values are accepted here and dropped later.
+    /// Reads an optional string with any content. Unusable values are accepted here and ignored later.
     fileprivate mutating func anyText(_ name: String) -> String? {
         text(name, "must be a string") { _ in true }
     }
 }
 
-/// The body of POST /auth/apple and POST /api/auth/apple. The member `userIdentifier` of the latter is not read,
-/// because it proves no identity.
+/// The body of POST /auth/apple and POST /api/auth/apple. The member `userIdentifier` of POST /api/auth/apple is not
+/// read, because it proves no identity.
 struct AppleSignInBody {
     var identityToken: Secret<String>
-    /// The raw nonce that the app made. The identity token contains its digest.
+    /// The nonce that the app made. The identity token contains only the digest of this nonce.
     var nonce: Secret<String>
     var authorizationCode: Secret<String>?
     var profile: FirstProfile
@@ -119,8 +119,8 @@ extension MemberReader {
         }
     }
 
-    /// Reads the phone number from the member `phoneNumber` or, if that is absent, from `phone`. The responses of
-    /// /api/auth use the name `phoneNumber`.
+    /// Reads the phone number from the member `phoneNumber`, or from `phone` if `phoneNumber` is absent. The responses
+    /// of /api/auth use the name `phoneNumber`.
     fileprivate mutating func legacyPhone() -> String? {
         phone(value("phoneNumber") == nil ? "phone" : "phoneNumber")
     }
@@ -132,8 +132,7 @@ struct RefreshBody {
 
     static func decode(_ request: Request) throws(ProblemAnswer) -> RefreshBody {
         try AccountBody.decode(request) { members in
-            // An empty token is treated as an invalid token and not as a malformed body, so that the app signs in
-            // again.
+            // An empty token is treated as an invalid token, not as a malformed body, so that the app signs in again.
             members.require("refresh_token")
             return members.anyText("refresh_token").map { RefreshBody(refreshToken: Secret($0)) }
         }
@@ -165,15 +164,15 @@ struct SignOutBody {
     }
 }
 
-/// A change of name and email. The value null removes a member.
+/// A change of name and email. A member with the value null is removed from the profile.
 enum ProfileBody {
     /// Decodes the body of PATCH /auth/me and PUT /api/drivers/profile. An absent member stays unchanged.
     static func decodeChange(_ request: Request) throws(ProblemAnswer) -> ProfileChange {
         try decode(request, absent: .keep)
     }
 
-    /// Decodes the body of PUT /auth/me. An absent member is removed, because the body is the whole new profile (RFC
-    /// 9110 section 9.3.4).
+    /// Decodes the body of PUT /auth/me. The body is the whole new profile (RFC 9110 section 9.3.4), so a member that
+    /// is absent from the body is removed from the profile.
     static func decodeReplacement(_ request: Request) throws(ProblemAnswer) -> ProfileChange {
         try decode(request, absent: .set(nil))
     }
@@ -235,8 +234,8 @@ enum DeviceBody {
         }
     }
 
-    /// Decodes the body of POST /api/push/register-token, which contains the token. If `environment` is absent, it is
-    /// `production`. `platform` may have the spelling of the apps, for example `iOS`.
+    /// Decodes the body of POST /api/push/register-token, which contains the device's token. If `environment` is
+    /// absent, it is `production`. `platform` may be spelled as the apps spell it, for example `iOS`.
     static func decodeLegacy(_ request: Request) throws(ProblemAnswer) -> Device {
         try AccountBody.decode(request) { members in
             members.require("token")
@@ -266,7 +265,7 @@ enum DeviceBody {
     }
 }
 
-/// The token in the last segment of the path: APNs's device token, or FCM's registration token.
+/// The token in the last segment of the path: a device token of APNs, or a registration token of FCM.
 enum PushToken {
     static let bytesMax = 512
 

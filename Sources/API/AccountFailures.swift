@@ -13,7 +13,7 @@ struct AccountFailures: Sendable {
         return ProblemAnswer(failure)
     }
 
-    /// Logs the failure of a read-only request and returns its problem.
+    /// Logs the failure of a request that only reads, and returns the problem for its response.
     func problem(reading failure: AccountFailure, _ request: Request) -> ProblemAnswer {
         log(failure, request)
         switch failure {

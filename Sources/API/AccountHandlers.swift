@@ -1,5 +1,5 @@
-// A driver's own account: GET, PATCH, PUT and DELETE /auth/me, the export, and the equivalent routes of shipped
-// clients.
+// A driver's own account: GET, PATCH, PUT and DELETE /auth/me, the export of the driver's data, and the equivalent
+// routes of shipped clients.
 
 import Engine
 import HTTP1
@@ -16,7 +16,7 @@ struct AccountHandlers: Sendable {
     let failures: AccountFailures
     let limit: DriverLimit
 
-    /// The number of bytes of an export that count as one read towards the driver's limit of reads.
+    /// The number of exported bytes that count as one read towards the driver's limit of reads.
     private static let exportBytesPerRead = 64 << 10
 
     var show: CallerHandler {
@@ -51,9 +51,9 @@ struct AccountHandlers: Sendable {
 
     var export: CallerHandler {
         { request, caller throws(ProblemAnswer) in
-            // HEAD is a safe method (RFC 9110, sections 9.2.1 and 9.3.2). So it exports nothing, writes no audit entry
-            // and takes no slot of the exports. Its response has no length, because the length is known only when an
-            // export is complete.
+            // HEAD is a safe method (RFC 9110, sections 9.2.1 and 9.3.2). Therefore it exports nothing, writes no audit
+            // entry, and does not count as a running export. Its response has no length, because the length is known
+            // only when an export is complete.
             if request.method == .head {
                 return exported(Response.noStore([]), body: .stream { _ in })
             }
@@ -74,8 +74,8 @@ struct AccountHandlers: Sendable {
         return response
     }
 
-    /// Writes the export. Each piece is read after the previous one was written. The status is already sent by then, so
-    /// an error ends the document early.
+    /// Writes the export. Each piece is read only after the previous piece was written. If reading fails, the document
+    /// ends early, because the status has already been sent.
     private func write(
         _ first: ExportPiece, to writer: any ResponseBodyWriter, _ driver: DriverID, _ request: Request
     ) async throws {
@@ -99,7 +99,7 @@ struct AccountHandlers: Sendable {
         { request, caller throws(ProblemAnswer) in AccountAnswers.legacyUser(try await user(of: caller, request)) }
     }
 
-    /// Changes name and email. Other members of the app's profile, such as a car or a picture, are accepted and not
+    /// Changes name and email. Other members of the app's profile, such as a car or a picture, are accepted but not
     /// stored.
     var legacyChange: CallerHandler {
         { request, caller throws(ProblemAnswer) in
@@ -107,7 +107,7 @@ struct AccountHandlers: Sendable {
         }
     }
 
-    /// Deletes the account without a confirmation in the body: shipped clients send no body, and ask the user on the
+    /// Deletes the account without a confirmation in the body. Shipped clients send no body, and ask the user on the
     /// screen.
     var legacyErase: CallerHandler {
         { request, caller throws(ProblemAnswer) in AccountAnswers.legacyReceipt(try await erase(caller, request)) }
@@ -135,7 +135,7 @@ struct AccountHandlers: Sendable {
 }
 
 extension Request {
-    /// The origin of the request, for the audit, the limits and the list of sessions.
+    /// The origin of the request: for the audit, the limits and the list of sign-in sessions.
     var origin: RequestOrigin {
         RequestOrigin(
             address: remoteAddress, requestID: id, userAgent: fields.first("User-Agent"), at: receivedAt)

@@ -1,7 +1,7 @@
 // The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). It uses the same rate
-// limiter as events, so that several servers share one count. It is checked before the handler runs. On routes that
-// require an access token, a request with content has its token checked before its content is read, and so before this
-// limit. The store enforces further limits: per phone number, per token and in total.
+// limiter as events, so that several servers share one count. The limit is checked before the handler runs. On routes
+// that require an access token, the token of a request with content is checked before the content is read, and
+// therefore before this limit. The store enforces further limits: per phone number, per token and in total.
 
 import HTTP1
 import HTTPServer
@@ -12,8 +12,8 @@ import RateLimiting
 struct AddressLimit: Sendable {
     let admission: any Admission
 
-    /// Returns the handler with the limit checked before it. Responses carry the quota of the address and
-    /// `Cache-Control: no-store`.
+    /// Returns a handler that checks the limit and then calls `handler`. Its responses carry the quota of the address
+    /// and `Cache-Control: no-store`.
     func limited(_ form: ProblemForm, _ handler: @escaping RequestHandler) -> RequestHandler {
         { request in
             let decision = await admission.admit(.ofOneRequest(.auth, fromAddressOf: request))
@@ -29,15 +29,15 @@ struct AddressLimit: Sendable {
         }
     }
 
-    /// Returns the check with the limit applied before its responder. The check of the credential before the content is
-    /// read is not limited.
+    /// Returns the check with the limit applied before its responder. The judge, which checks the credential before the
+    /// content is read, is not limited.
     func limited(_ form: ProblemForm, _ check: CredentialCheck) -> CredentialCheck {
         CredentialCheck(judge: check.judge, handler: limited(form) { await check.responder($0).response() })
     }
 }
 
 extension AdmissionClaim {
-    /// Returns the claim that counts one request from the request's client address. The address takes the place of a
+    /// Returns the claim that counts one request of a client address. In the claim, the address takes the place of a
     /// driver.
     static func ofOneRequest(_ limitClass: RateLimitClass, fromAddressOf request: Request) -> AdmissionClaim {
         .ofOneRequest(limitClass, by: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)))

@@ -38,7 +38,7 @@ struct AppleHandlers: Sendable {
         }
     }
 
-    /// Accepts a notification. Apple sends it again after any status other than 200.
+    /// Accepts a notification. After any status other than 200, Apple sends the notification again.
     var takeNotice: OpenHandler {
         { request throws(ProblemAnswer) in
             let body = try AppleNotificationBody.decode(request)
@@ -66,7 +66,8 @@ struct AppleHandlers: Sendable {
         }
     }
 
-    /// Returns the same 401 for all reasons. The reason is in the access log and, for a sign-in, also in the audit.
+    /// Returns the same 401 for all reasons. The access log contains the reason. For a sign-in, the audit contains it
+    /// too.
     private func problem(_ refusal: AppleTokenRefusal) -> ProblemAnswer {
         switch refusal {
         case .refused(let reason):

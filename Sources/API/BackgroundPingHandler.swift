@@ -1,6 +1,7 @@
-// POST /v1/charging-sessions/background-ping, /native/background-ping and /v1/native/background-ping. Shipped apps call
-// one of these when they wake up inside a charger's zone, and use only the status. They also post the zone as an event,
-// so the ping is only counted. Its content, above all the coordinates, is neither read nor stored.
+// POST /v1/charging-sessions/background-ping, /native/background-ping and /v1/native/background-ping. A shipped app
+// calls one of these routes when it wakes up inside a charger's zone, and uses only the status of the response. The app
+// also sends an event for the zone, so the ping is only counted. The content of the ping includes coordinates, and is
+// neither read nor stored.
 
 import CoreMetrics
 import HTTP1

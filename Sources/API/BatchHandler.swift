@@ -1,5 +1,5 @@
-// POST /native/events/batch. Each event gets the result that it would get in a request of its own, in order. An invalid
-// event does not affect the others (contract, section 3).
+// POST /native/events/batch. The response has one result per event, in order. It is the result that the event would get
+// in a request of its own. An invalid event does not affect the other events (contract, section 3).
 
 import Engine
 import HTTP1
@@ -11,8 +11,8 @@ import RateLimiting
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"
 
-    /// The maximum number of field errors in one response, counted over the results of all events. Beyond it, only the
-    /// number of further errors is given.
+    /// The maximum number of field errors in one response, over the results of all events. Of further field errors,
+    /// only the number is given.
     private static let errorsMax = 100
 
     let events: EventHandlers
@@ -70,7 +70,7 @@ struct BatchHandler: Sendable {
         }
     }
 
-    /// Records each refused event of the batch as one refusal.
+    /// Records each refused event of the batch as one refusal for the operator page.
     private func note(_ results: [BatchResult], of driver: DriverID, _ request: Request) {
         var counts: [Int: Int] = [:]
         for case .problem(let problem) in results { counts[problem.code.status, default: 0] += 1 }

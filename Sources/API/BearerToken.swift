@@ -11,7 +11,7 @@ package enum BearerToken {
     }
 
     /// Returns everything after the Bearer scheme in a field value, without checking its form. Returns nil if the value
-    /// has another scheme. Use it only to compare all of the bytes with tokens known to be valid.
+    /// has another scheme. The result may only be compared, with all of its bytes, with tokens known to be valid.
     static func candidate(in value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount
@@ -23,8 +23,8 @@ package enum BearerToken {
         return isBearer ? UnsafeRawBufferPointer(rebasing: value[length...]) : nil
     }
 
-    /// Parses `credentials = auth-scheme 1*SP token68`. It works on bytes for speed, because every request of a phone
-    /// has this field.
+    /// Parses `credentials = auth-scheme 1*SP token68`. Works on bytes for speed, because every request of a phone has
+    /// this field.
     private static func read(_ bytes: UnsafeBufferPointer<UInt8>) -> String? {
         var words = bytes.split(separator: UInt8(ascii: " ")).makeIterator()
         guard let scheme = words.next(), let token = words.next(), words.next() == nil,

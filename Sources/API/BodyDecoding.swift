@@ -1,4 +1,4 @@
-// Turns a request body into its JSON text: checks the media type and decodes the content coding.
+// Turns a request body into JSON text: checks the media type and decodes the content coding.
 
 import GzipCoding
 import HTTP1
@@ -30,11 +30,11 @@ package enum BodyDecoding {
         }
     }
 
-    /// Returns whether there is exactly one Content-Type field and it contains `application/json`, in any case and with
-    /// any parameters (RFC 9110 section 8.3.1).
+    /// Returns whether there is exactly one Content-Type field and its value is `application/json`, in any case and
+    /// with any parameters (RFC 9110 section 8.3.1).
     private static func isJSON(_ fields: Fields) -> Bool {
         guard let bytes = fields.only("Content-Type") else { return false }
-        // Shipped clients use exactly this spelling. Comparing it first avoids creating a String.
+        // Shipped clients use exactly this spelling. Comparing with it first avoids creating a String.
         if bytes.elementsEqual("application/json".utf8) { return true }
         guard let value = fields.first("Content-Type") else { return false }
         return trimmed(value.utf8.prefix { $0 != UInt8(ascii: ";") }) == "application/json"

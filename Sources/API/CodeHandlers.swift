@@ -1,5 +1,5 @@
-// POST /auth/otp/start and /auth/otp/verify: signing in with a phone number and the six digits sent to it. Shipped apps
-// use /v1/auth/otp/start and /v1/auth/otp/verify, or /api/auth/send-code and /api/auth/verify-code.
+// POST /auth/otp/start and /auth/otp/verify: signing in with a phone number and the six digits that the server sent to
+// it. Shipped apps use /v1/auth/otp/start and /v1/auth/otp/verify, or /api/auth/send-code and /api/auth/verify-code.
 
 import HTTPServer
 import Identity
@@ -11,7 +11,7 @@ struct CodeHandlers: Sendable {
     let areSent: Bool
     let failures: AccountFailures
 
-    /// Sends a code. The response is the same whether or not an account has the phone number.
+    /// Sends a code. The response does not depend on whether an account has the phone number.
     var start: OpenHandler {
         { request throws(ProblemAnswer) in
             try await send(CodeRequestBody.decode(request), request)

@@ -1,5 +1,5 @@
-// GET /native/config: the eight settings, with a strong ETag. A phone checks with one small request whether its copy is
-// current (RFC 9110 sections 8.8.3 and 13.1.2).
+// GET /native/config: the eight settings, with a strong ETag. With one small request, a phone can check whether its
+// copy of the settings is current (RFC 9110 sections 8.8.3 and 13.1.2).
 
 import Engine
 import HTTP1
@@ -11,7 +11,7 @@ import Synchronization
 struct ConfigHandler: Sendable {
     let settings: CurrentSettings
 
-    /// The responses for the settings in force. They are built once instead of for each request.
+    /// The responses for the settings in force. They are built once, not for each request.
     private struct Prepared {
         var version: String
         var etag: String
@@ -41,7 +41,7 @@ struct ConfigHandler: Sendable {
         return { request, _ in
             let inForce = settings.readWireJSON()
             return memory.prepared.withLock { prepared in
-                // The version is computed from the eight values, so equal versions mean equal settings.
+                // The version is computed from the eight values. Equal versions therefore mean equal settings.
                 if prepared.version != inForce.version { prepared = Prepared(inForce) }
                 let known = request.fields.values("If-None-Match")
                 return EntityTag.matches(known, prepared.etag) ? prepared.notModified : prepared.whole
@@ -51,8 +51,8 @@ struct ConfigHandler: Sendable {
 }
 
 package enum EntityTag {
-    /// Returns whether If-None-Match contains `etag` or "*". The comparison is weak and so ignores `W/`, as RFC 9110
-    /// section 13.1.2 requires.
+    /// Returns whether If-None-Match contains `etag` or "*". The comparison is weak, as RFC 9110 section 13.1.2
+    /// requires, so it ignores `W/`.
     package static func matches(_ fieldValues: [String], _ etag: String) -> Bool {
         var etag = etag
         return etag.withUTF8 { etag in

@@ -1,7 +1,7 @@
 // The routes that operator commands call on a running server through its control socket, a Unix socket beside the
-// database. Only the socket's owner can open it: file permissions are the credential, as for the database itself. No
-// public listener has these routes, and the contract does not contain them, because the command and the server have the
-// same version.
+// database. Only the socket's owner can open the socket, so the file permissions are the credential, as they are for
+// the database itself. No public listener has these routes. The contract does not contain them, because the command and
+// the server have the same version.
 
 import HTTP1
 package import HTTPServer
@@ -14,7 +14,7 @@ package struct ControlRoutes: Sendable {
     package static let signOutPath = "/control/sign-out"
     package static let erasePath = "/control/erase"
     package static let repeatErasuresPath = "/control/repeat-erasures"
-    /// The maximum number of deletions in one request. It keeps the request's body below about 100 KB.
+    /// The maximum number of deletions in one request. It keeps the body of a request below about 100 KB.
     package static let erasuresMax = 500
 
     private static let bodyBytesMax = 128 * 1024
@@ -25,8 +25,8 @@ package struct ControlRoutes: Sendable {
     private let clock: @Sendable () -> Moment
     private let failures: AccountFailures
 
-    /// - Parameter database: identifies the file that this server has open. The file may be replaced while the server
-    ///   is running, so a request for another file is rejected.
+    /// - Parameter database: identifies the database file that this server has open. That file may be replaced while
+    ///   the server is running. A request that names another file is rejected.
     package init(
         accounts: OperatorAccounts, version: String, database: String, clock: @escaping @Sendable () -> Moment,
         logger: Logger
@@ -96,8 +96,8 @@ package struct ControlRoutes: Sendable {
         }
     }
 
-    /// Repeats deletions. Takes `{"database", "erasures", "dry_run"}`, where `erasures` are lines of the list of
-    /// deletions. Returns `{"drivers": [{"driver_id", "erasure"}], "without_driver", "is_in_wal"}`.
+    /// Repeats earlier deletions. Takes `{"database", "erasures", "dry_run"}`, where `erasures` are lines of the list
+    /// of deletions. Returns `{"drivers": [{"driver_id", "erasure"}], "without_driver", "is_in_wal"}`.
     @Sendable private func repeatErasures(_ request: Request) async throws(ProblemAnswer) -> Response {
         let (erasures, isDryRun): ([RecordedErasure], Bool) = try decode(request) { members in
             members.require("erasures")

@@ -1,5 +1,5 @@
 // PUT and DELETE /native/devices/{token}, and POST /api/push/register-token of shipped clients. A device is a
-// destination of push messages for its driver.
+// destination for push messages to its driver.
 
 import HTTPServer
 import Identity
@@ -9,7 +9,7 @@ struct DeviceHandlers: Sendable {
     let devices: any DeviceService
     let failures: AccountFailures
 
-    /// Stores the device. Responds with 201 if the driver did not have the device before, otherwise with 200.
+    /// Stores the device. Responds with 201 if the driver did not have this device before, otherwise with 200.
     var put: CallerHandler {
         { request, caller throws(ProblemAnswer) in
             let device = try DeviceBody.decode(request)
@@ -30,8 +30,8 @@ struct DeviceHandlers: Sendable {
         }
     }
 
-    /// Deletes the driver's device. Responds with 204 even if the driver does not have the device. If another driver
-    /// has it, it is kept, and the response does not reveal that it exists.
+    /// Deletes the driver's device. Responds with 204 even if the driver does not have the device. A device of another
+    /// driver is kept, and the response does not reveal that it exists.
     var delete: CallerHandler {
         { request, caller throws(ProblemAnswer) in
             let token = try PushToken.read(request)

@@ -1,5 +1,5 @@
-// The limits of a driver's requests to the routes that take no events: one limit for each kind of change, and one for
-// reads (contract, section 4). They use the same rate limiter as events, with and without Redis.
+// The limits of a driver's requests to the routes that take no events. There is one limit for each kind of change, and
+// one for reads (contract, section 4). These limits use the same rate limiter as events, with and without Redis.
 
 import HTTP1
 import HTTPServer
@@ -11,8 +11,8 @@ struct DriverLimit: Sendable {
     let admission: any Admission
 
     /// Returns a responder that starts a task, checks the limit and calls the handler. Each request with a valid token
-    /// counts, whatever its result. Its response carries the quota. All responses of the route also carry the policy
-    /// (`API.surface`).
+    /// counts towards the limit, whatever its result. Its response carries the quota. All responses of the route also
+    /// carry the policy (`API.surface`).
     func limited(
         _ limitClass: RateLimitClass, form: ProblemForm = .plain, _ handler: @escaping CallerHandler
     ) -> CallerResponder {
@@ -32,7 +32,7 @@ struct DriverLimit: Sendable {
         }
     }
 
-    /// Counts a request as `times` additional requests, even if this exceeds the limit.
+    /// Counts `times` additional requests, even if the driver then exceeds the limit. Used for expensive requests.
     func charge(_ driver: DriverID, _ limitClass: RateLimitClass, times: Int) {
         guard times > 0 else { return }
         admission.charge(.ofOneRequest(limitClass, by: driver), times: times)

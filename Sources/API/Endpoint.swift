@@ -1,5 +1,6 @@
-// A route with the credential that it requires and the limits that its requests count towards: one row of
-// `API.surface`. Tests generate their cases from these rows, so that they cover a new route automatically.
+// A route with the credential that it requires and the limits that its requests count towards. `API.surface` contains
+// one endpoint per route. Tests generate their cases from these endpoints, so that they cover a new route
+// automatically.
 
 import HTTP1
 package import HTTPServer
@@ -31,12 +32,12 @@ package enum Credential: String, Hashable, Sendable, CaseIterable {
 package struct Endpoint: Sendable {
     package var route: Route
     package var credential: Credential
-    /// The limits that a request counts towards. A method that changes something always has a limit: the functions in
-    /// Routes.swift that make such a route require one.
+    /// The limits that a request counts towards. A method that changes something always has a limit, because the
+    /// functions in Routes.swift that make such a route require one.
     package var limits: [RateLimitClass]
 }
 
-/// A method that changes something. The functions that make read-only routes have no method parameter.
+/// A method that changes something. The functions that make routes for reading have no method parameter.
 enum WritingMethod {
     case post, put, patch, delete
 
@@ -53,6 +54,6 @@ enum WritingMethod {
 /// The JSON form of a refusal.
 enum ProblemForm: Sendable {
     case plain
-    /// A form with the member `success`, which shipped clients of /api/auth decode.
+    /// The form with the member `success`, which shipped clients of /api/auth expect.
     case legacy
 }

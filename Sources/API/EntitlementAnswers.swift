@@ -1,5 +1,5 @@
 // The response of GET /native/entitlements and POST /native/purchases (contract, section 9). Equal entitlements are
-// always encoded as equal bytes, so the response has a strong ETag.
+// always encoded as equal bytes, so the response can have a strong ETag.
 
 import Crypto
 import HTTP1
@@ -22,18 +22,19 @@ enum EntitlementAnswers {
         return .noStore(writer.bytes)
     }
 
-    /// Returns the entitlements, or 304 if the client has them: `known` are the values of If-None-Match.
+    /// Returns the entitlements, or 304 if the client has the same entitlements. `known` contains the values of
+    /// If-None-Match.
     static func answer(_ entitlements: [Entitlement], unlessKnown known: [String]) -> Response {
         let json = json(entitlements)
         let etag = etag(of: json)
-        // The content is personal data. No shared cache may store it, and every cache must revalidate it.
+        // The content is personal data. No shared cache may store it, and every other cache must revalidate it.
         var fields = Fields([("ETag", etag), ("Cache-Control", "private, no-cache")])
         if EntityTag.matches(known, etag) { return Response(status: .notModified, fields: fields) }
         fields.append("Content-Type", "application/json")
         return Response(status: .ok, fields: fields, body: .bytes(json))
     }
 
-    /// Encodes `{"entitlements":[...]}`, in the order of `PurchaseFacts.entitlements(at:)`.
+    /// Encodes `{"entitlements":[...]}`, in the order that `PurchaseFacts.entitlements(at:)` returns.
     static func json(_ entitlements: [Entitlement]) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 64 + 512 * entitlements.count)
         writer.beginObject()

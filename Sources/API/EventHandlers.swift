@@ -1,5 +1,5 @@
 // POST /native/events and the two equivalent v1 routes. Decodes the event, passes it to `Ingest`, and encodes the
-// result.
+// outcome.
 
 import Engine
 import HTTP1
@@ -9,7 +9,7 @@ import JourneyModel
 import Logging
 import RateLimiting
 
-/// The handlers of event routes. A class, so that the work of a request captures only one reference.
+/// The handlers of event routes. It is a class, so that the work of a request captures only one reference.
 final class EventHandlers: Sendable {
     let ingest: Ingest
     let refusals: RefusalLimit
@@ -21,7 +21,7 @@ final class EventHandlers: Sendable {
         self.logger = logger
     }
 
-    /// Returns the responder for a single event in the form that `route` takes.
+    /// Returns the responder for a single event in the JSON form of `route`.
     func post(_ route: EventRoute) -> CallerResponder {
         { [self] request, caller in
             respond(request, of: caller) { () throws(ProblemAnswer) in
@@ -39,7 +39,7 @@ final class EventHandlers: Sendable {
         }
     }
 
-    /// Decodes the content without waiting. Returns the work that remains, or the response if decoding fails.
+    /// Decodes the content without waiting. Returns the work that remains, or the response if decoding failed.
     func respond(
         _ request: Request, of caller: Caller, _ work: () throws(ProblemAnswer) -> RequestWork
     ) -> Reply {
@@ -50,8 +50,8 @@ final class EventHandlers: Sendable {
         }
     }
 
-    /// Adds the driver's quotas. Every response to a known driver carries them (contract, section 4). If no event of
-    /// the request counted towards a limit, adds the quotas of both limits.
+    /// Adds the driver's quotas to the response. Every response to a known driver carries quotas (contract, section 4).
+    /// If no event of the request counted towards a limit, adds the quotas of both event limits.
     func withQuotas(_ response: consuming Response, of caller: Caller) -> Response {
         if response.rateLimit == nil {
             response.rateLimit = RateLimitValues.rateLimit(ingest.quotas(of: caller.driver))
@@ -59,8 +59,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the decoded body and its decompressed length in bytes. A refused body counts against the driver's limit
-    /// of refusals, by its bytes. When that limit is used up, further bodies are refused unread.
+    /// Returns the decoded body and its decompressed length in bytes. The bytes of a refused body count towards the
+    /// driver's limit of refusals. When that limit is used up, further bodies are refused undecoded.
     func decode<Value>(
         _ request: Request, of caller: Caller, bytesMax: Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value
@@ -72,7 +72,7 @@ final class EventHandlers: Sendable {
             do throws(ProblemAnswer) {
                 body = try BodyDecoding.json(request, bytesMax: bytesMax)
             } catch {
-                // The body was decompressed until it exceeded the limit.
+                // The body was decompressed until it exceeded the limit, so `bytesMax` bytes count.
                 if error.problem.code == .contentTooLarge { bytes = bytesMax }
                 throw error
             }
@@ -103,8 +103,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the result that the client gets for one event, alone or in a batch. Logs details that the client must
-    /// not see.
+    /// Returns the result that the client gets for one event, sent alone or in a batch. Logs the details that the
+    /// client must not see.
     func eventAnswer(_ ingested: Ingested, _ request: Request) throws(ProblemAnswer) -> EventAnswer {
         switch ingested.outcome {
         case .stored(let event): return EventAnswer(event, .ok)
@@ -128,8 +128,8 @@ extension EventAnswer {
 }
 
 extension EventHeaders {
-    /// Reads the header fields that apply to an event. Throws if one of them is repeated, because it would be undefined
-    /// which of its values applies.
+    /// Reads the header fields that apply to an event. Throws if such a field is repeated, because it is then undefined
+    /// which value applies.
     init(_ fields: Fields) throws(ProblemAnswer) {
         self.init(
             idempotencyKey: try Self.single("Idempotency-Key", in: fields),

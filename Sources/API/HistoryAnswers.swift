@@ -1,5 +1,5 @@
-// The response of /ops/history: for each time step, the counts, and quantiles of the durations, which are computed from
-// the stored histogram.
+// The response of /ops/history. For each time step it contains the counts, and quantiles of the durations. The
+// quantiles are computed from the stored histogram.
 
 import Engine
 import JourneyModel
@@ -40,7 +40,8 @@ enum HistoryAnswers {
 
 /// The histogram of durations of one time step.
 struct Durations {
-    /// The buckets, sorted by upper bound. The last bucket has no upper bound, so it gets that of the bucket before it.
+    /// The buckets, sorted by upper bound. The last bucket has no upper bound, so it gets the bound of the bucket
+    /// before it.
     private let buckets: [(bound: Int64, count: Int)]
 
     init(_ step: HistoryStep) {
@@ -53,7 +54,7 @@ struct Durations {
         buckets = known + [(bound: known.last?.bound ?? 0, count: step.counts["duration.inf"] ?? 0)]
     }
 
-    /// Returns a quantile in microseconds, interpolated within its bucket. Returns nil if there are no durations.
+    /// Returns a quantile in microseconds, interpolated within its bucket. Returns nil if no durations were counted.
     func quantile(_ part: Double) -> Int64? {
         let count = buckets.reduce(0) { $0 + $1.count }
         guard count > 0 else { return nil }

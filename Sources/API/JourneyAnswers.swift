@@ -5,7 +5,7 @@ import Engine
 import JourneyModel
 
 enum JourneyAnswers {
-    /// Encodes the response of `GET /native/session`, after applying the deadlines that have passed by `now`.
+    /// Encodes the response of `GET /native/session`. Applies the deadlines that have passed by `now` before encoding.
     static func session(_ journey: Journey, settingsVersion: String, at now: Moment) -> [UInt8] {
         let journey = journey.advanced(to: now)
         var writer = JSONWriter(reservingBytes: 384)
@@ -43,8 +43,8 @@ enum JourneyAnswers {
 
     /// Encodes the response of `GET /native/sessions/{session_id}`.
     ///
-    /// - Parameter driver: the driver of the session, for an operator, who may read the sessions of all drivers. If it
-    ///   is nil, the member is omitted.
+    /// - Parameter driver: the driver of the session, written for operators, who may read the sessions of all drivers.
+    ///   If nil, the member is omitted.
     static func timeline(_ timeline: SessionTimeline, of driver: DriverID? = nil, at now: Moment) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 256 + 512 * timeline.events.count)
         writer.beginObject()
@@ -88,8 +88,8 @@ enum JourneyAnswers {
 }
 
 extension JSONWriter {
-    /// Writes `"deadlines":{"grace":{"at":"...","seconds_left":900},"hard":{...}}`. A deadline that is not running is
-    /// omitted.
+    /// Writes `"deadlines":{"grace":{"at":"...","seconds_left":900},"hard":{...}}`. Omits a deadline that is not
+    /// running.
     fileprivate mutating func deadlines(_ journey: Journey, at now: Moment) {
         name("deadlines")
         beginObject()
@@ -100,7 +100,7 @@ extension JSONWriter {
             member("at", deadline)
             self.name("seconds_left")
             let left = max(deadline.milliseconds(since: now), 0)
-            // The seconds are rounded up, so that 0 means that the deadline has passed.
+            // The seconds are rounded up, so that 0 appears only after the deadline has passed.
             integer(left / 1000 + (left % 1000 == 0 ? 0 : 1))
             endObject()
         }

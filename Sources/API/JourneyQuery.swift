@@ -1,5 +1,5 @@
-// The query parameters of a page: `limit` and `cursor`. A cursor is opaque to clients. It encodes the position of the
-// page in base64url (RFC 4648, section 5), and has no meaning for another driver.
+// The query parameters of a page: `limit` and `cursor`. A cursor is opaque to clients. It encodes where the page
+// begins, in base64url (RFC 4648, section 5), and is valid only for the driver who received it.
 
 import Identity
 import JourneyModel
@@ -15,7 +15,7 @@ package enum PageCursor: Hashable {
         }
     }
 
-    /// Decodes a cursor. Returns nil if this server cannot have made the text.
+    /// Decodes a cursor. Returns nil if the text cannot be a cursor that this server made.
     init?(_ text: String) {
         // A session_id has at most 128 characters, each of up to 4 bytes in UTF-8. Base64 encodes 3 bytes as 4.
         guard text.utf8.count <= 700, let decoded = Self.decode(text), let kind = decoded.first else { return nil }
@@ -66,8 +66,8 @@ package struct PageQuery: Hashable {
 
     static let cursorIsUnknown = FieldError(pointer: "/cursor", detail: "is not a cursor of this list")
 
-    /// Returns the value of a parameter. Values are not percent-decoded: digits and base64url need no encoding, so a
-    /// percent-encoded value is invalid.
+    /// Returns the value of a parameter. Values are not percent-decoded. Digits and base64url need no percent-encoding,
+    /// so a percent-encoded value is invalid.
     private static func single(_ name: String, in query: String, _ errors: inout [FieldError]) -> String? {
         var value: Substring.UTF8View?
         for parameter in query.utf8.split(separator: UInt8(ascii: "&")) {

@@ -124,7 +124,7 @@ extension JSONWriter {
         integer(number)
     }
 
-    /// Writes the last sixty minutes, oldest first. Minutes without events are included.
+    /// Writes the last sixty minutes, oldest first. A minute without events is included.
     fileprivate mutating func minutes(_ picture: DashboardSnapshot.Counts) {
         let last = picture.asOf.millisecondsSinceEpoch / 60_000
         var counts: [Int64: [Verdict.Transition: Int]] = [:]
@@ -144,7 +144,7 @@ extension JSONWriter {
         endArray()
     }
 
-    /// Writes the transitions of the last hour: for each one the event, the state after it, and the count.
+    /// Writes the transitions of the last hour. Each has the event, the state after it, and the count.
     fileprivate mutating func flow(_ tallies: [EventTally]) {
         counted("flow", tallies.filter { $0.verdict.transition == .applied }, by: \.state.rawValue, named: "to")
     }

@@ -1,6 +1,6 @@
-// The check of tokens presented to the operator's routes (OPS_TOKEN, METRICS_TOKEN). Tokens are compared in constant
-// time. Wrong tokens are counted per client address, and audited. When an address has reached the limit, its tokens are
-// refused without being compared.
+// The check of tokens on the operator's routes (OPS_TOKEN, METRICS_TOKEN). Tokens are compared in constant time. Wrong
+// tokens are counted per client address and audited. Once an address has reached the limit of wrong tokens, its tokens
+// are refused without being compared.
 
 import Crypto
 import HTTPServer
@@ -13,8 +13,7 @@ package struct OperatorGuesses: Sendable {
     private let admission: any Admission
     private let record: @Sendable (_ token: String, RequestOrigin) async -> Void
 
-    /// - Parameter record: writes an audit entry. It is called at most twice for each address in each window of the
-    ///   rate limit.
+    /// - Parameter record: writes an audit entry. It is called at most twice per address and window of the rate limit.
     package init(
         admission: any Admission, record: @escaping @Sendable (_ token: String, RequestOrigin) async -> Void
     ) {
@@ -22,10 +21,10 @@ package struct OperatorGuesses: Sendable {
         self.record = record
     }
 
-    /// Calls `judge` and returns its result. If `judge` throws, this counts as a wrong guess of the token called
-    /// `name`, and the error is rethrown. The guess is counted before `judge` is called, so that concurrent requests
-    /// gain no extra guesses. A correct guess is refunded. A request without a bearer token is passed to `judge`
-    /// without being counted.
+    /// Calls `judge` and returns its result. If `judge` throws, the request counts as a wrong guess of the token called
+    /// `name`, and the error is rethrown. Each guess is counted before `judge` is called, so that concurrent requests
+    /// gain no extra guesses. A correct guess is refunded. For a request without a bearer token, `judge` is called but
+    /// nothing is counted.
     nonisolated(nonsending) func judged<Outcome>(
         _ request: Request, token name: String,
         _ judge: nonisolated(nonsending) () async throws(ProblemAnswer) -> Outcome
@@ -40,7 +39,7 @@ package struct OperatorGuesses: Sendable {
             return outcome
         } catch {
             let quota = decision.quota
-            // Two wrong guesses of a window are recorded: the first one, and the one that reaches the limit.
+            // Two wrong guesses per window are recorded: the first guess, and the guess that reaches the limit.
             if quota.remaining == quota.limit - 1 || quota.remaining == 0, quota.limit > 0 {
                 await record(name, request.origin)
             }
@@ -50,8 +49,8 @@ package struct OperatorGuesses: Sendable {
 }
 
 extension Secret<String> {
-    /// Returns whether the request presents this token. The comparison uses digests, which have a fixed length, so its
-    /// duration reveals neither the bytes nor the length of the token.
+    /// Returns whether the request contains this token. Compares digests, which have a fixed length. The duration of
+    /// the comparison therefore reveals neither the bytes nor the length of the token.
     func isShown(by request: Request) -> Bool {
         guard let token = BearerToken.read(from: request.fields) else { return false }
         let digests = [reveal(), token].map { Array(SHA256.hash(data: Array($0.utf8))) }

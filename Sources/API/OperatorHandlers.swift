@@ -1,5 +1,5 @@
-// The routes of /ops, the operator page. The page itself is a public file. All data that it shows requires OPS_TOKEN or
-// a token of the role `ops`.
+// The routes of /ops, the operator page. The page itself is a public file. All data on the page requires OPS_TOKEN or a
+// token of the role `ops`.
 
 package import Engine
 import HTTP1
@@ -10,7 +10,7 @@ package import Purchases
 package import Secrets
 import Synchronization
 
-/// The dependencies of the operator's routes. The closures are called for each response of `/ops/picture` and each
+/// The dependencies of the operator's routes. The closures are called for each response of `/ops/picture` and for each
 /// message of `/ops/stream`.
 package struct OperatorParts: Sendable {
     /// The value of `OPS_TOKEN`. If it is nil, only tokens of the role `ops` are accepted.
@@ -21,20 +21,20 @@ package struct OperatorParts: Sendable {
     package var history: OperationHistory
     package var figures: RequestStatistics
     package var refused = RefusedRequests()
-    /// Where requests are counted for the rate limits: `process`, `redis`, or `redis-unreachable`.
+    /// Returns where requests are counted for the rate limits: `process`, `redis`, or `redis-unreachable`.
     package var admission: @Sendable () -> String
-    /// The free bytes on the file system of the database.
+    /// Returns the number of free bytes on the file system of the database.
     package var freeBytes: @Sendable () -> Int64?
-    /// The status of each configured delivery queue.
+    /// Returns the status of each configured delivery queue.
     package var outbox: @Sendable () async -> [OutboxStatus]
-    /// The totals of purchases; nil if purchases are not accepted, or not counted yet.
+    /// Returns the totals of purchases; nil if purchases are not accepted, or were not counted yet.
     package var purchases: @Sendable () -> PurchaseTotals?
     package var version: String
-    /// The settings of the server; nil in tests without settings.
+    /// Returns the settings of the server; nil in tests without settings.
     package var settings: @Sendable () -> ServerSettings?
-    /// The servers that use this database, including this one.
+    /// Returns the servers that use this database, including this server.
     package var instances: @Sendable () async -> [InstanceState]
-    /// The limit of wrong tokens on these routes.
+    /// The limit of wrong tokens on the operator's routes.
     package var guesses: OperatorGuesses
 
     package init(
@@ -65,8 +65,8 @@ package struct OperatorParts: Sendable {
 
 struct OperatorHandlers: Sendable {
     static let pauseMilliseconds = 2000
-    /// The maximum number of open streams. It is small because each stream reads all of the page's data, and because
-    /// there are only a few operators.
+    /// The maximum number of open streams. It is small because each stream reads all data of the operator page, and
+    /// because there are only a few operators.
     static let streamsMax = 8
     static let eventsMax = 500
     static let versionsMax = 50
@@ -99,8 +99,8 @@ struct OperatorHandlers: Sendable {
         { request throws(ProblemAnswer) in .noStore(try await encodedPicture(request)) }
     }
 
-    /// `GET /ops/stream`: sends the data of `/ops/picture` every two seconds. The stream ends when the client
-    /// disconnects, its token becomes invalid, or the server shuts down.
+    /// The handler of `GET /ops/stream`: sends the data of `/ops/picture` every two seconds. The stream ends when the
+    /// client disconnects, when the client's token becomes invalid, or when the server shuts down.
     var stream: OpenHandler {
         { request throws(ProblemAnswer) in
             let fields = Fields([
@@ -181,7 +181,7 @@ struct OperatorHandlers: Sendable {
     }
 }
 
-/// The open operator streams, counted to enforce the maximum.
+/// The number of open operator streams, which is limited.
 private final class OpenStreams: Sendable {
     private let count = Mutex(0)
 
@@ -196,7 +196,7 @@ private final class OpenStreams: Sendable {
         return isFree ? Place(streams: self) : nil
     }
 
-    /// One counted stream. It is counted out exactly once, even if its response is never streamed.
+    /// One counted stream. It is subtracted from the number exactly once, even if its response is never streamed.
     final class Place: Sendable {
         private let streams: OpenStreams
         private let isTaken = Mutex(true)

@@ -1,5 +1,5 @@
 // The responses of the operator's lists, as JSON. A member without a value is omitted. `next_cursor` is present if
-// there may be more rows. Then the page may have fewer rows than the limit, because the number of examined rows is
+// there may be more rows. Such a page may have fewer rows than the limit, because the number of examined rows is
 // limited too.
 
 import Engine

@@ -1,5 +1,6 @@
 // The entries behind the counts of /ops: lists with filters, one driver, rejected requests, search, and counts over
-// time. The number of rows in a response is limited, and so is the number of rows that the store examines for it.
+// time. The number of rows in a response is limited. The number of rows that the store examines for a response is
+// limited too.
 
 import Engine
 import HTTP1
@@ -111,7 +112,8 @@ struct OperatorListHandlers: Sendable {
         }
     }
 
-    /// `POST /ops/search`. The text is in the body, because proxies log URLs, and the text may be a phone number.
+    /// The handler of `POST /ops/search`. The text is in the body, because proxies log URLs and the text may be a phone
+    /// number.
     var search: OpenHandler {
         { request throws(ProblemAnswer) in
             let text: String = try AccountBody.decode(request) { members in

@@ -1,4 +1,5 @@
-// The monitoring routes (contract, section 7): /readyz and /metrics. The wiring decides which listener serves each.
+// The monitoring routes (contract, section 7): /readyz and /metrics. The wiring decides on which listener each route is
+// served.
 
 import HTTP1
 package import HTTPServer
@@ -9,11 +10,11 @@ package struct OperatorRoutes: Sendable {
     private let readiness: Readiness
     private let metricsMediaType: String
     private let metricsText: @Sendable () async -> String
-    /// The value of `METRICS_TOKEN`. If it is nil, every client of the listener may read the metrics.
+    /// The value of `METRICS_TOKEN`. If nil, everybody who can reach the listener may read the metrics.
     private let metricsToken: Secret<String>?
     private let guesses: OperatorGuesses
 
-    /// - Parameter metricsText: returns all metrics, in the format of `metricsMediaType`.
+    /// - Parameter metricsText: returns all metrics as text, in the format of `metricsMediaType`.
     package init(
         readiness: Readiness, metricsToken: Secret<String>?, guesses: OperatorGuesses,
         metricsMediaType: String, metricsText: @escaping @Sendable () async -> String
@@ -66,7 +67,8 @@ package struct OperatorRoutes: Sendable {
     }
 }
 
-/// GET /readyz. Responds with 200, or with 503 as a problem. Both contain the results of the checks.
+/// The handler of GET /readyz. It responds with 200, or with 503 and a problem. Both responses contain the results of
+/// the checks.
 enum ReadyHandler {
     static let retryAfterSeconds = 2
 
@@ -79,7 +81,7 @@ enum ReadyHandler {
         let detail = report.isDraining ? "The server is shutting down." : "The database cannot be written."
         var response = ProblemAnswer(.serviceUnavailable, detail, retryAfterSeconds: retryAfterSeconds)
             .response(requestID: requestID)
-        // Insert `checks` as an extension member (RFC 9457 section 3.2) before the closing brace.
+        // Insert `checks` as an extension member (RFC 9457 section 3.2) before the closing brace of the problem.
         if case .bytes(let problem) = response.body, problem.last == UInt8(ascii: "}") {
             response.body = .bytes(problem.dropLast() + Array(",\(checks(report))}".utf8))
         }

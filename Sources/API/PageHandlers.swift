@@ -1,11 +1,12 @@
-// Documents for browsers and tools: /openapi.json and the pages embedded in the binary (Pages/). A document is the same
-// for all clients. A browser fetches it once, and then checks with one small request whether its copy is current.
+// Documents for browsers and tools: /openapi.json and the pages embedded in the binary (Pages/). Each document is the
+// same for all clients. A browser fetches a document once. Later it checks with one small request whether its copy is
+// current.
 
 import Crypto
 import HTTP1
 import HTTPServer
 
-/// A file of Pages/, with the header fields with which it is served.
+/// A file of Pages/, with the header fields of its response.
 struct Page: Sendable {
     let bytes: [UInt8]
     let mediaType: String
@@ -22,7 +23,7 @@ struct Page: Sendable {
     func answer(_ request: Request) -> Response {
         var fields = Fields([
             ("ETag", etag), ("Cache-Control", "no-cache"),
-            // The page may load and run nothing from other origins, and no other site may frame it.
+            // The page must not load or run anything from other origins, and no other site may show it in a frame.
             ("Content-Security-Policy", Self.policy), ("X-Content-Type-Options", "nosniff"),
             ("Referrer-Policy", "no-referrer"),
         ])
@@ -40,8 +41,7 @@ struct Page: Sendable {
 }
 
 enum PageHandlers {
-    /// The path and the file of each page. The pages are public, because they contain nothing that is not in the
-    /// contract.
+    /// The path and the file of each page. The pages are public, because they contain only what the contract contains.
     static let pages = [
         ("/openapi.json", Page(PackageResources.openapi_json, "application/json")),
         ("/docs", Page(PackageResources.docs_html, html)),

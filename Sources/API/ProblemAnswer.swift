@@ -9,7 +9,7 @@ package struct ProblemAnswer: Error {
     var problem: Problem
     /// Additional fields of the response, such as `Retry-After` and `WWW-Authenticate`.
     var fields: Fields
-    /// The reason of the refusal. It is only in the access log.
+    /// The reason of the refusal. Only the access log contains it.
     var reason: String?
 
     init(_ problem: Problem, fields: Fields = Fields()) {
@@ -40,7 +40,7 @@ package struct ProblemAnswer: Error {
         return response
     }
 
-    /// Returns the problem to be sent in the response to the request with this id.
+    /// Returns the problem for the response to the request with this id.
     func problem(requestID: String) -> Problem {
         var problem = problem
         problem.requestID = requestID

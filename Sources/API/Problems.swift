@@ -1,5 +1,5 @@
-// Maps every error of the modules below to its problem. The switches are exhaustive, so the compiler rejects a new
-// error without a problem.
+// Maps every error of the modules below to a problem. The switches are exhaustive, so a new error without a problem
+// does not compile.
 
 import Engine
 import HTTP1
@@ -8,8 +8,8 @@ import Identity
 import JourneyModel
 import RateLimiting
 
-/// The seconds that a phone should wait when the store cannot accept events. They suffice for a restart or for a disk
-/// to recover, and are few compared with the length of a session.
+/// The seconds that a phone should wait when the store cannot accept events. They are enough for a restart or for the
+/// disk to recover, and few compared with the length of a session.
 private let storeRetryAfterSeconds = 5
 
 extension ProblemAnswer {
@@ -20,7 +20,7 @@ extension ProblemAnswer {
             retryAfterSeconds: seconds)
     }
 
-    /// Returns the problem for too many requests from one address.
+    /// Returns the problem for too many requests of one client address or of one driver.
     static func tooManyRequests(_ quota: Quota) -> ProblemAnswer {
         let seconds = RateLimitValues.retryAfterSeconds(quota)
         return ProblemAnswer(
@@ -79,8 +79,8 @@ extension ProblemAnswer {
     static let keyReused = ProblemAnswer(
         .idempotencyKeyReused, "This idempotency key was used for a different event. Use a new key.")
 
-    /// The problem for a session of another driver and for a session that does not exist. The two are not
-    /// distinguishable to a client.
+    /// The problem for a session of another driver and for a session that does not exist. A client cannot distinguish
+    /// the two cases.
     static let sessionNotFound = ProblemAnswer(
         .sessionNotFound, "Session not found.")
 
@@ -103,8 +103,8 @@ extension ProblemAnswer {
             retryAfterSeconds: storeRetryAfterSeconds)
     }
 
-    /// The problem when the status of a token cannot be read. It is not a 401: after a 401 the app would sign the
-    /// driver out, for example because the server's disk is full.
+    /// The problem for a token whose status cannot be read, for example because the server's disk is full. It is not a
+    /// 401, because the app signs the driver out after a 401.
     static let undecidedToken = ProblemAnswer(
         .storeUnavailable, "The token cannot be verified now. Try again later.",
         retryAfterSeconds: storeRetryAfterSeconds)
@@ -135,7 +135,7 @@ extension ProblemAnswer {
 }
 
 extension ProblemCode {
-    /// Returns the code of a problem that is fully described by its HTTP status.
+    /// Returns the code of a problem that the HTTP status describes completely.
     init(status: Status) {
         switch status {
         case .notFound: self = .notFound

@@ -9,7 +9,7 @@ import Purchases
 enum PurchaseBody {
     /// The `jwsRepresentation` of a StoreKit 2 transaction and, for a subscription, that of its renewal info.
     case signed(transaction: String, renewal: String?)
-    /// The ids of a purchase, from an app without StoreKit 2.
+    /// The ids of a purchase, sent by an app that does not use StoreKit 2.
     case claimed(PurchaseClaim)
 
     static func decode(_ request: Request) throws(ProblemAnswer) -> PurchaseBody {

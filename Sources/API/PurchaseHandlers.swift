@@ -1,5 +1,6 @@
 // POST /native/purchases, PUT /native/purchases/consent, GET /native/entitlements, and POST /apple/store-notifications,
-// which Apple's server calls. Only data signed by Apple is trusted, and no statement of the app.
+// which Apple's server calls. Only data that Apple signed is trusted. Nothing that the app states about a purchase is
+// trusted.
 
 import HTTP1
 import HTTPServer
@@ -10,7 +11,7 @@ import Purchases
 import RateLimiting
 
 struct PurchaseHandlers: Sendable {
-    /// The purchase service; nil if no app is configured.
+    /// The purchase service; nil if no app is configured for purchases.
     let purchases: (any PurchaseService)?
     let forgeries: ForgeryLimit
     /// Called with a driver whose entitlements may have changed.
@@ -18,9 +19,11 @@ struct PurchaseHandlers: Sendable {
     let failures: AccountFailures
     let metrics: PurchaseMetrics
 
-    /// The seconds to wait when a signature is dated in the future, because Apple's or this server's clock is wrong.
+    /// The seconds to wait when a signature is dated in the future, because Apple's clock or this server's clock is
+    /// wrong.
     private static let clockRetryAfterSeconds = 60
-    /// The time to wait when too many verifications are waiting: more than they take.
+    /// The seconds to wait when too many verifications are waiting. In this time, more than the waiting verifications
+    /// can be done.
     private static let busyRetryAfterSeconds = 2
 
     var post: CallerHandler {
@@ -87,8 +90,8 @@ struct PurchaseHandlers: Sendable {
         }
     }
 
-    /// Returns the problem of a failure. The reason is only in the access log. All notifications that Apple did not
-    /// sign for this server get the same 401. A failure that may be temporary gets 503, so that Apple sends the
+    /// Returns the problem of a failure. Only the access log contains the reason. Every notification that Apple did not
+    /// sign for this server gets the same 401. A failure that may be temporary gets 503, so that Apple sends the
     /// notification again.
     private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemAnswer {
         switch failure {
@@ -120,7 +123,7 @@ struct PurchaseHandlers: Sendable {
             return answer
         case .store(.unknown(let text)):
             failures.log(.unknown(text), request)
-            // Storing a fact twice has no second effect, so the client can safely repeat the request.
+            // Storing the same purchase data again has no effect, so the client can safely repeat the request.
             return .accountsUnreadable
         case .store(let failure): return failures.problem(failure, request)
         }
@@ -154,9 +157,9 @@ extension ProblemAnswer {
         .purchaseOwnedByAnother, "The purchase belongs to another account. Sign in to that account.")
 }
 
-/// The limit of notifications that Apple did not sign, per client address. When an address has reached it,
-/// notifications from that address are refused without being verified. Signed notifications do not count, because many
-/// of them come from Apple's few addresses.
+/// The limit of notifications that Apple did not sign, per client address. Once an address has reached the limit,
+/// notifications from that address are refused without being verified. Notifications that Apple signed do not count,
+/// because Apple sends many of them from a few addresses.
 struct ForgeryLimit: Sendable {
     let admission: any Admission
 

@@ -1,4 +1,4 @@
-// The counts of purchases sent by apps, and of App Store notifications by documented type.
+// The counts of purchases that apps sent, and of App Store notifications by their documented type.
 
 import CoreMetrics
 import MetricInstruments
@@ -35,7 +35,7 @@ struct PurchaseMetrics: Sendable {
             uniqueKeysWithValues: Purchase.allCases.map { outcome in
                 (outcome, factory.counter(.purchases, [("outcome", outcome.rawValue)]))
             })
-        // These series are created at the start, because a rate needs a sample from before the first refusal.
+        // These series are created at the start, because computing a rate needs a sample from before the first refusal.
         for outcome in ["refused", "failed"] { _ = notifications("unknown", outcome) }
     }
 

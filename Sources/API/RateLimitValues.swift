@@ -1,5 +1,5 @@
-// The values of the RateLimit and RateLimit-Policy fields (IETF draft-ietf-httpapi-ratelimit-headers). Each is a
-// structured-field list with one member per limit. A limit that is off has no member.
+// The values of the RateLimit and RateLimit-Policy fields (IETF draft-ietf-httpapi-ratelimit-headers). Each value is a
+// structured-field list with one member per limit. A limit that is turned off has no member.
 
 import Engine
 import HTTP1
@@ -17,13 +17,15 @@ enum RateLimitValues {
             })
     }
 
-    /// Returns the driver's quota after this response, for example `"session";r=59;t=60`. `t` is the number of seconds,
-    /// rounded up, until the oldest counted request leaves the window and `r` grows.
+    /// Returns the driver's quota after this response, for example `"session";r=59;t=60`. `r` is the number of requests
+    /// left. `t` is the number of seconds, rounded up, until the oldest counted request leaves the window and `r`
+    /// grows.
     static func rateLimit(_ answer: Ingested) -> String? {
         answer.quota.limit > 0 ? member(answer.limitClass, answer.quota) : nil
     }
 
-    /// Returns the driver's quotas after the events of a batch. For each limit, this is the quota after its last event.
+    /// Returns the driver's quotas after the events of a batch. The quota of each limit is the quota after the last
+    /// event that counts towards this limit.
     static func rateLimit(_ answers: [Ingested]) -> String? {
         rateLimit(
             RateLimitClass.ofEvents.compactMap { limitClass in
@@ -50,8 +52,8 @@ enum RateLimitValues {
         return text
     }
 
-    /// Returns the `Retry-After` value of a refused event, in whole seconds: rounded up, from 1 to 3600 (contract,
-    /// section 5).
+    /// Returns the `Retry-After` value of a refused event, in whole seconds. The value is rounded up and clamped to 1
+    /// to 3600 (contract, section 5).
     static func retryAfterSeconds(_ quota: Quota) -> Int {
         min(max(seconds(quota.resetMilliseconds), 1), 3600)
     }

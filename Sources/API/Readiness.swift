@@ -1,5 +1,5 @@
-// Whether the server should receive requests: the database accepts a write, and no drain has begun. There is at most
-// one test write per second, however many clients check. If the disk hangs, a client waits at most
+// Whether the server should receive requests. It should if the database accepts a write and no drain has begun. There
+// is at most one test write per second, however many clients ask. If the disk hangs, a client waits at most
 // `timeoutMilliseconds`.
 
 internal import Synchronization
@@ -12,8 +12,8 @@ package final class Readiness: Sendable {
         case silent = "no_answer"
     }
 
-    /// The state of Redis. The server is ready without Redis too. It then counts requests for the limits in its own
-    /// memory.
+    /// The state of Redis. The server is also ready without Redis, because it then counts requests for the limits in
+    /// its own memory.
     package enum Redis: String, Sendable {
         case serves = "ok"
         case lost
@@ -33,7 +33,7 @@ package final class Readiness: Sendable {
 
     private struct State {
         var isDraining = false
-        /// The last result, and the time when it was obtained.
+        /// The result of the last test write, and the time when it was obtained.
         var last: (database: Database, at: Int64)?
         /// When the test write in progress began; nil if there is none.
         var askingSince: Int64?
@@ -55,7 +55,7 @@ package final class Readiness: Sendable {
         self.clock = clock
     }
 
-    /// Makes the server report from now on that it is not ready.
+    /// Makes the server report that it is not ready, from now on.
     package func beginDrain() {
         state.withLock { $0.isDraining = true }
     }

@@ -1,13 +1,13 @@
 // The rejected requests since the start of the process, counted by driver, route and status. On the operator page, a
-// count of refusals opens the list of the drivers concerned. The rows are kept in memory, their number is limited, and
-// they change only when a request is refused.
+// count of refusals opens the list of drivers whose requests were refused. The rows are kept in memory. Their number is
+// limited, and they change only when a request is refused.
 
 import HTTP1
 import JourneyModel
 import Synchronization
 
 package final class RefusedRequests: Sendable {
-    /// The maximum number of rows. Each row beyond it replaces the row whose last refusal is the oldest.
+    /// The maximum number of rows. When there are more, a new row replaces the row whose last refusal is the oldest.
     static let rowsMax = 1000
 
     struct Key: Hashable {
@@ -21,7 +21,7 @@ package final class RefusedRequests: Sendable {
         var key: Key
         var count: Int
         var lastAt: Moment
-        /// The id of the last request that the row counts. With it, an operator finds the request's line in the log.
+        /// The id of the last request that the row counts. An operator can find that request's log line by the id.
         var requestID: String
     }
 
@@ -46,7 +46,8 @@ package final class RefusedRequests: Sendable {
         }
     }
 
-    /// Returns the rows, the most recent first. If `driver` or `status` is given, returns only the rows that match it.
+    /// Returns the rows, the most recent first. If `driver` or `status` is not nil, returns only the rows with that
+    /// value.
     func list(of driver: DriverID?, status: Int?, limit: Int) -> [Row] {
         let all = rows.withLock { Array($0.values) }
         let meant = all.filter { row in

@@ -1,4 +1,4 @@
-// The metadata of every log line about a request: the request's id and trace (W3C Trace Context).
+// The metadata of every log line about a request: the request's id and its trace (W3C Trace Context).
 
 import HTTP1
 import HTTPServer

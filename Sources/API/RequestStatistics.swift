@@ -1,6 +1,6 @@
-// The requests of the last five minutes for the operator page: counts of statuses and a histogram of durations. Each
-// ten seconds have one bucket. Clients cannot make a bucket grow, because it has 500 statuses and 64 ranges of
-// durations.
+// The requests of the last five minutes, for the operator page: counts of statuses and a histogram of durations. Each
+// bucket covers ten seconds. Clients cannot make a bucket grow, because it has room for exactly 500 statuses and 64
+// ranges of durations.
 
 import HTTP1
 package import HTTPServer
@@ -12,8 +12,8 @@ package final class RequestStatistics: RequestObserver {
     static let bucketCount = 30
 
     private struct Bucket: Sendable {
-        /// The number of the bucket's ten seconds, counted since 1970. If it is not the current number or one of the
-        /// last `bucketCount`, the bucket is outdated and counts as empty.
+        /// The number of the ten-second span that the bucket covers, counted since 1970. If this span is more than five
+        /// minutes ago, the bucket is outdated and counts as empty.
         var span: Int64 = -1
         /// The number of requests by status. The index is the status minus 100.
         var statuses = [UInt32](repeating: 0, count: 500)
@@ -30,7 +30,7 @@ package final class RequestStatistics: RequestObserver {
 
     package func answered(_ request: CompletedRequest) {
         let span = clock() / Self.bucketSeconds
-        // The duration of a stream is not counted, because it lasts as long as the client listens.
+        // The duration of a stream is not counted, because a stream lasts as long as the client listens.
         let range = request.isStream ? nil : Self.range(microseconds: request.durationNanoseconds / 1000)
         buckets.withLock { buckets in
             let index = Int(((span % Int64(Self.bucketCount)) + Int64(Self.bucketCount)) % Int64(Self.bucketCount))
@@ -41,8 +41,8 @@ package final class RequestStatistics: RequestObserver {
         }
     }
 
-    /// Returns the number of the range that contains a duration. Each power of two has two ranges, so that the longest
-    /// duration of a range is at most one and a half times the shortest.
+    /// Returns the number of the range that contains a duration. Each power of two is split into two ranges. The
+    /// longest duration of a range is therefore at most one and a half times the shortest.
     static func range(microseconds: UInt64) -> Int {
         guard microseconds > 1 else { return 0 }
         let power = 63 - microseconds.leadingZeroBitCount
@@ -66,7 +66,7 @@ package final class RequestStatistics: RequestObserver {
         var p99Microseconds: Int64?
     }
 
-    /// Returns the sums of the last five minutes.
+    /// Returns the counts of the last five minutes, added up.
     func sum() -> Sum {
         let now = clock() / Self.bucketSeconds
         let recent = buckets.withLock { $0 }.filter { $0.span > now - Int64(Self.bucketCount) && $0.span <= now }

@@ -1,5 +1,5 @@
-// The list of all routes with method, path, credential, limits and handler. /readyz and /metrics are in OperatorRoutes,
-// because they may have their own listener.
+// The list of all routes, each with method, path, credential, limits and handler. Only /readyz and /metrics are not
+// here but in OperatorRoutes, because they may have their own listener.
 
 package import CoreMetrics
 package import Engine
@@ -30,8 +30,8 @@ package struct API: Sendable {
     private let limits: RateLimits
 
     /// - Parameters:
-    ///   - clock: returns the time for data that is written long after the request arrived, such as the messages of a
-    ///     stream.
+    ///   - clock: returns the current time. It is used for data that is written long after the request arrived, such as
+    ///     the messages of a stream.
     ///   - purchases: the purchase service; nil if the server accepts no purchases.
     package init(
         ingest: Ingest, store: any EventStore, journeys: any JourneyReader, streams: JourneyStreams,
@@ -73,7 +73,7 @@ package struct API: Sendable {
     package var surface: [Endpoint] {
         endpoints.map { endpoint in
             var endpoint = endpoint
-            // Responses to a wrong operator token do not reveal how many attempts are left.
+            // Responses to a wrong operator token must not reveal how many attempts are left.
             if endpoint.credential != .operatorToken,
                 let policy = RateLimitValues.policy(limits, for: endpoint.limits)
             {
@@ -109,7 +109,7 @@ package struct API: Sendable {
             write(.post, "/v1/native/background-ping", limit: .pings, backgroundPing.post),
             write(.post, "/v1/charging-sessions/background-ping", limit: .pings, backgroundPing.post),
 
-            // Sign-in routes. Each of them is limited per client address.
+            // The sign-in routes. Each of them is limited per client address.
             signingIn("/auth/apple", wants: .identityToken, signIn.apple.signIn),
             signingIn("/auth/otp/start", wants: .none, signIn.codes.start),
             signingIn("/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .current)),
@@ -127,12 +127,12 @@ package struct API: Sendable {
             signingIn("/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
             storeNotification("/apple/store-notifications", purchases.takeNotification),
 
-            // Sign-in routes of shipped v1 clients, whose access tokens are valid for longer.
+            // The sign-in routes of shipped v1 clients. The access tokens of these clients are valid for longer.
             signingIn("/v1/auth/otp/start", wants: .none, signIn.codes.start),
             signingIn("/v1/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .v1)),
             signingIn("/v1/auth/refresh", wants: .refreshToken, signIn.sessions.refresh(for: .v1)),
 
-            // Routes of shipped clients with a single token.
+            // The routes of shipped clients that use a single token.
             signingIn("/api/auth/apple", wants: .identityToken, signIn.apple.legacySignIn, form: .legacy),
             signingIn("/api/auth/refresh", wants: .singleToken, signIn.sessions.legacyRefresh, form: .legacy),
             account(.post, "/api/auth/validate", limit: .reads, signIn.accounts.legacyShow, form: .legacy),
@@ -175,8 +175,8 @@ package struct API: Sendable {
             route: Route(.get, template, responder: { .response(handler($0)) }), credential: .none, limits: [])
     }
 
-    /// Returns a GET route for drivers whose response is in memory. The route has no limit, because a refusal would
-    /// take as much work as the response.
+    /// Returns a GET route for drivers whose response is made from memory. The route has no limit, because a refusal
+    /// would take as much work as the response.
     private func fromMemory(
         _ template: String, _ respond: @escaping @Sendable (Request, Caller) -> Response
     ) -> Endpoint {
@@ -205,8 +205,8 @@ package struct API: Sendable {
             route: Route(method, template, credential: limited), credential: .accessToken, limits: [limit])
     }
 
-    /// Returns a route for operators. None of these routes changes anything. The search is a POST only to keep its text
-    /// out of the logs of proxies.
+    /// Returns a route for operators. None of these routes changes anything. The search is a POST only because proxies
+    /// log URLs, and its text must not be in their logs.
     private func operatorOnly(
         _ template: String, method: Method = .get, _ handler: @escaping OpenHandler
     ) -> Endpoint {
@@ -216,8 +216,8 @@ package struct API: Sendable {
             credential: .operatorToken, limits: [.operatorGuesses])
     }
 
-    /// Returns a sign-in route for a signed-in driver. A request counts first towards the limit of its address, and
-    /// then towards the limit of its driver.
+    /// Returns a sign-in route for a signed-in driver. A request counts first towards the limit of its client address,
+    /// and then towards the limit of its driver.
     private func account(
         _ method: Method, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler,
         form: ProblemForm = .plain
@@ -228,8 +228,8 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: .accessToken, limits: [.auth, limit])
     }
 
-    /// Returns a sign-in route. If it requires a credential, the service behind the handler verifies it, and not
-    /// Access.
+    /// Returns a sign-in route. If the route requires a credential, the service behind the handler verifies it; Access
+    /// does not.
     private func signingIn(
         _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler, form: ProblemForm = .plain
     ) -> Endpoint {
@@ -239,15 +239,15 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: credential, limits: [.auth])
     }
 
-    /// Returns the route that Apple calls, from a few addresses. Only notifications that Apple did not sign count
-    /// towards the limit of the address.
+    /// Returns the route that Apple's server calls. Apple uses only a few addresses, so only notifications that Apple
+    /// did not sign count towards the limit of the address.
     private func storeNotification(_ template: String, _ handler: @escaping OpenHandler) -> Endpoint {
         let handler = access.anyone(handler, route: template)
         let route = Route(.post, template, bodyBytesMax: RequestLimits.storeNotificationBytesMax, handler: handler)
         return Endpoint(route: route, credential: .storeNotification, limits: [.notifications])
     }
 
-    /// Returns a route whose limits count events and not requests. If the driver has used up the limit of refusals, the
+    /// Returns a route whose limits count events, not requests. If the driver has used up the limit of refusals, the
     /// content of the request is not read.
     private func event(
         _ template: String, _ respond: @escaping CallerResponder, bodyBytesMax: Int = RequestLimits.eventBytesMax

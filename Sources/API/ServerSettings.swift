@@ -1,5 +1,5 @@
-// The response of `GET /ops/config`, and the settings in the data of the operator page: every setting of the running
-// server, and the result of the last reload.
+// The response of `GET /ops/config`, and the part of the operator page's data about settings. They contain every
+// setting of the running server, and the result of the last reload.
 
 package import Engine
 package import JourneyModel
@@ -7,7 +7,7 @@ package import JourneyModel
 package struct ServerSettings: Sendable {
     package struct Setting: Hashable, Sendable {
         package var name: String
-        /// The value in a form that may be shown. The form of a secret says only whether the secret is set.
+        /// The value in a form that may be shown. For a secret, this form says only whether the secret is set.
         package var value: String
         package var source: String
 
@@ -30,7 +30,7 @@ package struct ServerSettings: Sendable {
 
     package struct Unknown: Hashable, Sendable {
         package var name: String
-        /// The variable that was probably meant; nil if no name is similar.
+        /// The variable that the operator probably meant; nil if no name is similar.
         package var nearest: String?
 
         package init(name: String, nearest: String?) {
@@ -44,7 +44,8 @@ package struct ServerSettings: Sendable {
     package var loadedAt: Moment
     /// The last reload; nil if there was no reload since the start.
     package var reload: Reload?
-    /// The names of the settings whose value in the file differs from the value in force.
+    /// The names of the settings whose value in the file differs from the value in force. They take effect only after a
+    /// restart.
     package var needsRestart: [String]
     /// The names in the file that are not names of variables.
     package var unknown: [Unknown]
@@ -85,8 +86,8 @@ package struct ServerSettings: Sendable {
         return writer.bytes
     }
 
-    /// Writes the member `settings_reload` of `/ops/config` and `/ops/picture`. It has no `last_attempt_at` if there
-    /// was no reload since the start.
+    /// Writes the member `settings_reload` of `/ops/config` and `/ops/picture`. The member has no `last_attempt_at` if
+    /// there was no reload since the start.
     func writeReload(_ writer: inout JSONWriter) {
         writer.name("settings_reload")
         writer.beginObject()
@@ -114,7 +115,7 @@ package struct InstanceState: Sendable {
     package var instance: Instance
     package var isAlive: Bool
     package var isThisOne: Bool
-    /// The names of the settings whose value differs from that of this server.
+    /// The names of the settings whose value on this instance differs from the value on the server that responds.
     package var differences: [String]
 
     package init(instance: Instance, isAlive: Bool, isThisOne: Bool, differences: [String]) {

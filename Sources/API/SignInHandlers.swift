@@ -1,4 +1,4 @@
-// The sign-in handlers, and their dependencies.
+// The handlers for signing in, and their dependencies.
 
 import HTTP1
 import HTTPServer
@@ -41,7 +41,7 @@ struct SignInHandlers: Sendable {
     let sessions: SignInSessionHandlers
     let accounts: AccountHandlers
     let devices: DeviceHandlers
-    /// The response with the public keys. The keys do not change while the server runs.
+    /// The response with the public keys. It is built once, because the keys do not change while the server runs.
     let keySet: Response
 
     init(

@@ -1,4 +1,4 @@
-// The routes of sign-in sessions that already exist: POST /auth/refresh and /auth/logout, GET /auth/sessions, DELETE
+// The routes for existing sign-in sessions: POST /auth/refresh and /auth/logout, GET /auth/sessions, DELETE
 // /auth/sessions/{id}, and POST /api/auth/refresh of shipped clients.
 
 import HTTPServer
@@ -19,7 +19,8 @@ struct SignInSessionHandlers: Sendable {
         }
     }
 
-    /// Renews a single token. The service checks the token instead of Access, because an expired token is accepted too.
+    /// Renews a single token. Access does not check the token but the service does, because the service accepts an
+    /// expired token too.
     var legacyRefresh: OpenHandler {
         { request throws(ProblemAnswer) in
             guard let token = BearerToken.read(from: request.fields) else { throw .refusedCredential }

@@ -1,5 +1,5 @@
-// Functions shared by handlers that read the store. A failure is logged once and returned as a problem. Responses with
-// personal data are not cached.
+// Functions for handlers that read the store. They log a failure once and return it as a problem. They prevent
+// responses with personal data from being cached.
 
 import Engine
 import HTTP1
@@ -9,8 +9,8 @@ import Logging
 extension Logger {
     /// Calls `body`, which reads the store. If the read fails, logs the details and throws the problem.
     ///
-    /// - Throws: the problem for the client. It is also thrown when the read was cancelled because the client
-    ///   disconnected; the client then never receives it.
+    /// - Throws: the problem for the client. It is also thrown if the read was cancelled because the client
+    ///   disconnected. In that case no client receives it.
     func reading<Value>(
         for request: Request, _ body: () async throws(StoreFailure) -> Value
     ) async throws(ProblemAnswer) -> Value {
@@ -22,7 +22,7 @@ extension Logger {
         }
     }
 
-    /// Logs a failure. A read that was cancelled because its client disconnected is not logged.
+    /// Logs a failure. Does not log a read that was cancelled because its client disconnected.
     func storeFailed(_ failure: StoreFailure, _ request: Request) {
         if failure == .cancelled { return }
         error("store error", metadata: request.logged(["failure": "\(failure)"]))

@@ -1,7 +1,7 @@
 // GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one message
 // per change. A client that reconnects sends the id of its last message as Last-Event-ID. With `?entitlements=true` the
-// stream also contains the driver's entitlements, at the start and after each change, as `entitlements` events without
-// an id. Messages are read from committed rows. Between two reads, the stream keeps only what it sent last.
+// stream also contains the driver's entitlements: at the start and after each change of them, as `entitlements` events
+// without an id. Messages are read from committed rows. Between two reads, a stream stores only what it sent last.
 
 import Engine
 import HTTP1
@@ -13,12 +13,12 @@ import Purchases
 import Synchronization
 
 struct StreamHandler: Sendable {
-    /// The seconds between heartbeats, which also detect dead connections. Proxies close a silent connection after 60
-    /// s, so the interval is well below that.
+    /// The seconds between two heartbeats, which also detect dead connections. Proxies close a silent connection after
+    /// 60 s, so the interval is much shorter.
     static let heartbeatSeconds = 15
     /// The milliseconds that an EventSource waits before it reconnects.
     static let reconnectMilliseconds = 3000
-    /// The `Retry-After` seconds when the process has reached its limit of streams, or is shutting down.
+    /// The `Retry-After` seconds when the process has the maximum number of streams, or is shutting down.
     static let retryAfterSeconds = 5
 
     let journeys: any JourneyReader
@@ -34,13 +34,13 @@ struct StreamHandler: Sendable {
         { request, caller throws(ProblemAnswer) in
             let fields = Fields([
                 ("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"),
-                // Without this field, nginx holds messages back in a buffer.
+                // Without this field, nginx would buffer messages instead of passing them on.
                 ("X-Accel-Buffering", "no"),
             ])
-            // The response to HEAD has no body, so it takes no slot of the streams.
+            // The response to HEAD has no body, so no stream is opened for it.
             if request.method == .head { return Response(status: .ok, fields: fields, body: .stream { _ in }) }
             let stream = try open(caller.driver)
-            // Read before the status is sent, so that a failing store results in 503.
+            // Read the first changes before the status is sent, so that a failure of the store can still result in 503.
             let first = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await journeys.changes(of: caller.driver, after: lastEventID(request))
             }
@@ -60,8 +60,8 @@ struct StreamHandler: Sendable {
         }
     }
 
-    /// Returns the id of the last message that the client received. Returns nil if it is absent or invalid; the stream
-    /// then begins with the newest state.
+    /// Returns the id of the last message that the client received. Returns nil if the client sent no valid id. The
+    /// stream then begins with the newest state.
     private func lastEventID(_ request: Request) -> Int64? {
         let values = request.fields.values("Last-Event-ID")
         guard values.count == 1, let id = Int64(values[0]), id >= 0 else { return nil }
@@ -70,8 +70,8 @@ struct StreamHandler: Sendable {
 
     // MARK: The stream
 
-    /// Runs until the client disconnects, its token becomes invalid, the stream is ended, or the store fails. In each
-    /// case the client may reconnect with the id of its last message.
+    /// Runs until the client disconnects, its token becomes invalid, the server ends the stream, or the store fails. In
+    /// each case the client may reconnect with the id of its last message.
     private func run(
         _ stream: JourneyStream, _ first: JourneyChanges, after id: Int64?, of driver: DriverID, _ request: Request,
         _ writer: any ResponseBodyWriter
@@ -86,7 +86,8 @@ struct StreamHandler: Sendable {
                 }
             }
             defer { group.cancelAll() }
-            // A client that has ended its sending may also have closed its socket. Only a write shows whether it has.
+            // A client that has ended its sending direction may also have closed its socket. Only a write shows whether
+            // it has.
             writer.whenClientEndsSending {
                 due.set()
                 stream.wake()
@@ -108,7 +109,7 @@ struct StreamHandler: Sendable {
     /// The last message that was written to a stream.
     private struct LastMessage {
         var id: Int64?
-        /// The state in the last message. Nil until this connection has sent a message.
+        /// The journey in the last message; nil until this connection has sent a message.
         var journey: Journey?
     }
 
@@ -120,7 +121,8 @@ struct StreamHandler: Sendable {
             for change in changes { try await writer.write(message(change, isSnapshot: false)) }
             return changes.last.map { LastMessage(id: $0.id, journey: $0.journey) } ?? last
         case .newest(let change):
-            // After a refold, every read until the next change returns the newest state. It is written only once.
+            // After a refold, every read until the next change returns the newest state. This state is written only
+            // once.
             if change.id == last.id && change.journey == last.journey { return last }
             try await writer.write(message(change, isSnapshot: true))
             return LastMessage(id: change.id, journey: change.journey)
@@ -128,8 +130,8 @@ struct StreamHandler: Sendable {
     }
 
     /// Writes the entitlements if they differ from `last`, the JSON that was written before. A purchase in this process
-    /// wakes the stream at once. The stream notices the end of a period, or a notification to another process, at the
-    /// next heartbeat.
+    /// wakes the stream at once. Other changes are noticed at the next heartbeat: the end of a period, or a
+    /// notification that another process received.
     private func writeEntitlements(
         of driver: DriverID, after last: [UInt8]?, _ request: Request, to writer: any ResponseBodyWriter
     ) async throws -> [UInt8]? {
@@ -150,7 +152,8 @@ struct StreamHandler: Sendable {
     }
 }
 
-/// Whether a heartbeat is due. The timer sets it, and so does a client that ends its sending. The stream resets it.
+/// Whether a heartbeat is due. The timer sets it to true, and so does a client that ends its sending direction. The
+/// stream resets it to false.
 private final class HeartbeatDue: Sendable {
     private let isDue = Mutex(false)
 

@@ -1,4 +1,4 @@
-// The results of access token checks: how many tokens were valid, and why the others were not.
+// The results of access token checks: how many tokens were valid, and how many were refused for each reason.
 
 import CoreMetrics
 import MetricInstruments

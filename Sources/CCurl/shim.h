@@ -1,4 +1,4 @@
-// Swift cannot call variadic functions such as curl_easy_setopt. This header has one wrapper for each type of value.
+// Swift cannot call variadic functions such as curl_easy_setopt. This header has one wrapper for each type of argument.
 #include <curl/curl.h>
 
 static inline CURLcode curl_shim_set_long(CURL *handle, CURLoption option, long value) {

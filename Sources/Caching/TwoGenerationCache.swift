@@ -1,20 +1,21 @@
-// A cache with two generations. It needs no list of last uses to evict values. A value that is used moves to the young
-// generation. When the young generation is full or old enough, it becomes the old one. The values that are still in the
-// previous old generation were not used meanwhile and are dropped.
+// A cache with two generations, which evicts unused values without a list of last uses. A value that is used moves to
+// the young generation. When the young generation is full or old enough, it becomes the old generation, and the
+// previous old generation is dropped. The values that are still in the dropped generation were not used meanwhile.
 
-/// A dictionary that keeps the most recently used values: at most `2 * generationCountMax`, and at least the last
-/// `generationCountMax`. Every call takes constant time on average.
+/// A dictionary that keeps the most recently used values: at least the last `generationCountMax`, and at most `2 *
+/// generationCountMax`. Every call takes constant time on average.
 ///
-/// Unused values can also expire. The owner of a cache with `ageMilliseconds` must pass the time of each use to
-/// `expire(at:)`, before the use.
+/// Unused values can also expire by age. The owner of a cache with `ageMilliseconds` must call `expire(at:)` with the
+/// time of each use, before the use.
 ///
-/// It is public and inlinable, so that importing modules specialize it for their keys and values. The compiler does not
-/// specialize `package` declarations across modules. When this type was one, calls took three times as long.
+/// The type is public and inlinable, so that importing modules specialize it for their keys and values. The compiler
+/// does not specialize `package` declarations across modules. When this type was a `package` declaration, calls took
+/// three times as long.
 public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     @usableFromInline var young: [Key: Value] = [:]
     @usableFromInline var old: [Key: Value] = [:]
-    /// The time from which the age of the young generation is measured: the first `expire(at:)` at or after the last
-    /// rotation. Nil before that call.
+    /// The time from which the age of the young generation is measured. It is set by the call of `expire(at:)` that
+    /// makes a rotation, or else by the first call after a rotation. Nil until then.
     @usableFromInline var youngSince: Int64?
     @usableFromInline let generationCountMax: Int
     @usableFromInline let ageMilliseconds: Int64
@@ -48,8 +49,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         young[key] = value
     }
 
-    /// Passes the value, or `initial` if there is none, to the closure. Afterwards the value is in the young
-    /// generation, or is removed if `isKept` returns false.
+    /// Passes the stored value to the closure, or `initial` if there is no stored value. Afterwards the value is in the
+    /// young generation, or is removed if `isKept` returns false.
     @inlinable
     public mutating func withValue<Answer>(
         _ key: Key, initial: Value, isKept: (Value) -> Bool, _ body: (inout Value) -> Answer
@@ -77,9 +78,9 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         old = [:]
     }
 
-    /// Drops the values whose last use was at least `2 * ageMilliseconds` ago, and possibly some whose last use was at
-    /// least `ageMilliseconds` ago. Callers pass the time of every use, before the use. Values for which `isExempt`
-    /// returns true are not dropped because of their age.
+    /// Drops the values whose last use was at least `2 * ageMilliseconds` ago. Some values whose last use was at least
+    /// `ageMilliseconds` ago may be dropped too. Callers pass the time of every use, before the use. Values for which
+    /// `isExempt` returns true are not dropped because of their age.
     @inlinable
     public mutating func expire(at now: Int64, isExempt: (Value) -> Bool = { _ in false }) {
         guard let since = youngSince else {
@@ -87,7 +88,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
             return
         }
         guard now - since >= ageMilliseconds else { return }
-        // After `2 * ageMilliseconds` without a rotation, the young values too are older than `ageMilliseconds`.
+        // After `2 * ageMilliseconds` without a rotation, the values of the young generation too are older than
+        // `ageMilliseconds`.
         let exempt = old.filter { isExempt($0.value) }
         if now - since >= 2 * ageMilliseconds { young = young.filter { isExempt($0.value) } }
         rotate()
@@ -95,11 +97,12 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         old.merge(exempt) { newer, _ in newer }
     }
 
-    /// Makes the young generation the old one, and drops the previous old one.
+    /// Makes the young generation the old generation, and drops the previous old generation.
     @inlinable
     public mutating func rotate() {
         old = young
-        // Reserves space for as many values as before, because a growing table rehashes its content repeatedly.
+        // The new table gets space for as many values as the last one had, because a growing table rehashes its content
+        // repeatedly.
         young = Dictionary(minimumCapacity: min(old.count, generationCountMax))
         youngSince = nil
     }

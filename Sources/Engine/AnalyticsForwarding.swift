@@ -1,7 +1,7 @@
 // Forwards every stored event to an analytics service, oldest first, at least once. Forwarding reads committed rows and
-// delays no request. During an outage of the service, even of a week, the events wait in the store. The number of the
-// last forwarded event is stored in the database, so a restarted process continues where the previous one stopped. The
-// clock, the store and the service are parameters, so tests can replace them.
+// delays no request. While the service is down, even for a week, the events wait in the store. The row number of the
+// last forwarded event is stored in the database, so a restarted process continues where the previous process stopped.
+// The clock, the store and the service are parameters, so tests can replace them.
 
 package import JourneyModel
 package import Logging
@@ -15,13 +15,13 @@ extension MetricFamily {
 
 /// The port of the analytics service.
 package protocol AnalyticsCapture: Sendable {
-    /// Sends these events in one request, and gives up after a timeout.
+    /// Sends these events in one request. Gives up after a timeout.
     func capture(_ events: [FeedEvent]) async -> CaptureOutcome
 }
 
 package enum CaptureOutcome: Hashable, Sendable {
     case taken
-    /// The service will never accept this request, because one of its events is invalid or because it has too many
+    /// The service will never accept this request, because one of its events is invalid or because it contains too many
     /// events.
     case refused(reason: String)
     /// The service is down, slow or overloaded, or it rejects the key. The request may be retried after
@@ -32,7 +32,7 @@ package enum CaptureOutcome: Hashable, Sendable {
 package struct AnalyticsForwarding: Sendable {
     /// The name under which this consumer's position in the feed is stored.
     package static let consumer = "analytics"
-    /// The pause between two reads of the feed while it has no new event.
+    /// The pause after a read of the feed that found no new event.
     static let idleMilliseconds: Int64 = 1000
     static let batchMax = 200
     static let pauseMillisecondsMin: Int64 = 1000
@@ -46,7 +46,7 @@ package struct AnalyticsForwarding: Sendable {
     private let logger: Logger
     private let failure: DeliveryFailure
 
-    /// - Parameter failure: records each failure, for the operator page.
+    /// - Parameter failure: the record of the last failure, which the operator page shows.
     package init(
         feed: any EventFeed, capture: any AnalyticsCapture, clock: @escaping @Sendable () -> Moment, logger: Logger,
         failure: DeliveryFailure = DeliveryFailure()
@@ -58,11 +58,11 @@ package struct AnalyticsForwarding: Sendable {
         self.logger = logger
     }
 
-    /// The current batch size and the consecutive failures. They are not stored: a new process begins with the
-    /// defaults.
+    /// The current batch size and the number of consecutive failures. These values are not stored, so a new process
+    /// begins with the defaults.
     struct Pace: Hashable, Sendable {
-        /// Halved each time the service refuses a request, until the invalid event is sent alone. Doubled after each
-        /// success.
+        /// The number of events in the next request. It is halved each time the service refuses a request, until the
+        /// invalid event is sent alone. It is doubled after each success.
         var batchSize = AnalyticsForwarding.batchMax
         /// Consecutive failures.
         var failureCount = 0
@@ -79,14 +79,14 @@ package struct AnalyticsForwarding: Sendable {
         }
     }
 
-    /// Makes at most one request to the service; none if there is no new event. Returns how long to pause, in
-    /// milliseconds.
+    /// Sends at most one request to the service, and none if there is no new event. Returns the length of the next
+    /// pause in milliseconds.
     func round(_ pace: inout Pace) async -> Int64 {
         do throws(StoreFailure) {
             let position = try await feed.position(of: Self.consumer)
             let events = try await feed.storedEvents(after: position.last, limit: pace.batchSize)
             guard let last = events.last else { return Self.idleMilliseconds }
-            // Event numbers are consecutive. A gap means that retention deleted events before they were read.
+            // Row numbers are consecutive. A gap means that retention deleted events before this task read them.
             let deletedCount = last.id - position.last - Int64(events.count)
             return try await forward(
                 events, to: last.id, deletedCount: deletedCount, waiting: position.waitingCount, &pace)
@@ -98,7 +98,7 @@ package struct AnalyticsForwarding: Sendable {
     private func forward(
         _ events: [FeedEvent], to last: Int64, deletedCount: Int64, waiting: Int64, _ pace: inout Pace
     ) async throws(StoreFailure) -> Int64 {
-        // Events of simulated drivers are never sent, and do not count as lost.
+        // Events of simulated drivers are never sent. They do not count as lost.
         let real = events.filter { !$0.driver.isSimulated }
         switch real.isEmpty ? .taken : await capture.capture(real) {
         case .taken:
@@ -123,8 +123,8 @@ package struct AnalyticsForwarding: Sendable {
         }
     }
 
-    /// Returns the pause before the next attempt, in milliseconds. The pauses are 1, 2, 4 ... 60 s. Each is extended at
-    /// random by at most half of it, so that several servers do not retry at the same time.
+    /// Returns the pause before the next attempt, in milliseconds. The pauses are 1, 2, 4 ... 60 s. A random time of up
+    /// to half the pause is added to each pause, so that several servers do not retry at the same time.
     private func pause(_ pace: inout Pace, reason: String, waiting: Int64?, atLeastSeconds: Int?) -> Int64 {
         let now = clock()
         failure.record(reason, at: now)

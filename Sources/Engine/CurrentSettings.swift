@@ -7,8 +7,8 @@ extension MetricFamily {
         "dwell_settings_info", "1, with the version of the settings in force as a label.")
 }
 
-/// The settings in force: new events are stored with their version, and `/native/config` returns them. A reload
-/// replaces all of them at once, so no request sees a mixture of old and new settings.
+/// The settings in force. Each new event is stored with their version, and `/native/config` returns them. A reload
+/// replaces all settings at once, so no request sees a mixture of old and new settings.
 package final class CurrentSettings: Sendable {
     private struct InForce: Sendable {
         var settings: VersionedSettings
@@ -31,7 +31,7 @@ package final class CurrentSettings: Sendable {
         current.withLock { $0.settings }
     }
 
-    /// Returns the content of `/native/config`: the version, and the eight values as JSON.
+    /// Returns the content of `/native/config`: the version, and the eight settings as JSON.
     package func readWireJSON() -> (version: String, wireJSON: [UInt8]) {
         current.withLock { ($0.settings.version, $0.wireJSON) }
     }

@@ -1,17 +1,17 @@
 // The totals over all drivers on the operator page: the number of drivers in each state, and the events of the last
 // hour, minute by minute. The store is queried only while an operator has the page open. Each query counts only the
-// events stored since the previous query, and all viewers share its result.
+// events that were stored after the previous query. All viewers share the result.
 
 package import JourneyModel
 
 /// The port of the dashboard's data.
 package protocol OperatorReader: Sendable {
-    /// Returns the number of drivers in each state. A state without drivers has no entry. If a driver's deadline has
-    /// passed but its expiry is not stored yet, the driver counts in the stored state.
+    /// Returns the number of drivers in each state. A state without drivers has no entry. A driver whose deadline has
+    /// passed, but whose expiry is not stored yet, counts in the stored state.
     func driverCounts() async throws(StoreFailure) -> [JourneyState: Int]
 
-    /// Returns counts of the events stored after event `id`. If `id` is nil, counts the events received since `start`.
-    /// The number of rows that one call examines is limited; see `EventTallies.isWhole`.
+    /// Returns counts of the events stored after event `id`. If `id` is nil, returns counts of the events received
+    /// since `start`. One call examines a limited number of rows; see `EventTallies.isWhole`.
     func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies
 
     /// Returns the size of the database on disk, in bytes, including the WAL.
@@ -27,7 +27,7 @@ package protocol OperatorReader: Sendable {
     func operatorTimeline(of sessionID: String, limit: Int) async throws(StoreFailure) -> OperatorTimeline?
 }
 
-/// The number of events of one minute that have the same name, verdict and state.
+/// The number of events of one minute that have the same name, the same verdict and the same state.
 package struct EventTally: Hashable, Sendable {
     /// The minute in which the server received the events, as minutes since 1970.
     package var minute: Int64
@@ -52,7 +52,8 @@ package struct EventTallies: Hashable, Sendable {
     /// The row number of the newest counted event.
     package var last: Int64
     package var tallies: [EventTally]
-    /// False if there were more events than one query examines. The oldest of them are then not counted.
+    /// False if there were more events than one query may examine. The counts then leave out the oldest of these
+    /// events.
     package var isWhole: Bool
 
     package init(last: Int64, tallies: [EventTally], isWhole: Bool) {
@@ -64,7 +65,7 @@ package struct EventTallies: Hashable, Sendable {
 
 package struct SettingsVersionUse: Hashable, Sendable {
     package var version: String
-    /// The settings as JSON, as `GET /native/config` returned them for that version.
+    /// The settings of this version as JSON, as `GET /native/config` returned them.
     package var settings: String
     package var firstUsedAt: Moment
 
@@ -124,12 +125,12 @@ package actor DashboardSnapshot {
             return cached
         }
         let first = Self.minute(now) - Self.minutes + 1
-        // After more than an hour without a call, a query that continues from the last counted event would also count
-        // events older than an hour. Start over instead.
+        // The cached counts are more than an hour old. A query that continues after the last counted event would also
+        // count events older than an hour. Start over instead.
         if let cached, Self.minute(cached.asOf) < first { (last, counts, isWhole) = (nil, [:], true) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))
-        // The actor is reentrant: during the await, another call may have counted the same events.
+        // The actor is reentrant: during the await, another call may have added the same events to the counts.
         if last == before { add(new, from: first) }
         let made = Counts(
             asOf: now, drivers: try await drivers.current(),

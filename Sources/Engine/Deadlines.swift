@@ -1,7 +1,8 @@
-// The server enforces deadlines too (contract, section 1). When a session's grace deadline or hard deadline passes, the
-// session ends with a stored event of source `server`, even if no client ever sends again. This file decides when to
-// check for due deadlines. The store finds the due deadlines in committed rows, and stores each expiry once. No state
-// is kept between two rounds, so restarts, further instances and jumps of the clock need no special handling.
+// The server itself enforces deadlines (contract, section 1). When a session's grace deadline or hard deadline passes,
+// the server ends the session by storing an event of source `server`, even if no client ever sends again. This file
+// decides when to check for due deadlines. The store finds the due deadlines in committed rows, and stores each expiry
+// once. The scheduler keeps no state between two checks, so restarts, further instances and jumps of the clock need no
+// special handling.
 
 package import CoreMetrics
 package import JourneyModel
@@ -21,11 +22,11 @@ extension MetricFamily {
         "dwell_deadlines_due", "Drivers with a passed deadline whose expiry is not stored yet; 0 is normal.")
 }
 
-/// The port of deadlines. When an event is appended, its implementation also stores the expiry of a deadline that lies
-/// before the event, in the same transaction.
+/// The port of deadlines. An implementation also stores expiries when it appends an event: if a deadline of the driver
+/// lies before the event, the expiry is stored in the event's transaction.
 package protocol DeadlineStore: Sendable {
-    /// Returns the earliest deadline of all drivers, or nil when there is none. It may have passed already: a deadline
-    /// counts until its expiry is stored. Drivers whose refold is under way are left out.
+    /// Returns the earliest deadline of all drivers, or nil when there is none. The result may lie in the past, because
+    /// a deadline is removed only when its expiry is stored. Drivers whose refold is under way are left out.
     func earliestDeadline() async throws(StoreFailure) -> Moment?
 
     /// Stores the expiries of the deadlines before `request.now`, earliest first. Each expiry is stored exactly once,
@@ -39,7 +40,7 @@ package struct ExpiryRequest: Sendable {
     /// The settings in force. Their version is stored with each expiry, as with every event.
     package var settings: VersionedSettings
     package var driversMax: Int
-    /// Where the previous part ended; nil for the first part.
+    /// The cursor that the previous part returned; nil for the first part.
     package var after: DeadlineCursor?
 
     package init(now: Moment, settings: VersionedSettings, driversMax: Int, after: DeadlineCursor? = nil) {
@@ -64,9 +65,9 @@ package struct DeadlineCursor: Hashable, Sendable {
 package struct StoredExpiries: Hashable, Sendable {
     /// The drivers whose sessions were ended.
     package var drivers: [DriverID]
-    /// The reasons why the sessions of other drivers could not be ended. They are logged.
+    /// The failures for drivers whose sessions could not be ended. They are logged.
     package var failures: [StoreFailure]
-    /// Where the next part begins; nil when there are no more due deadlines.
+    /// The cursor for the next part; nil when there are no more due deadlines.
     package var next: DeadlineCursor?
 
     package init(drivers: [DriverID] = [], failures: [StoreFailure] = [], next: DeadlineCursor? = nil) {
@@ -76,11 +77,11 @@ package struct StoredExpiries: Hashable, Sendable {
     }
 }
 
-/// The task that makes the store write due expiries.
+/// The task that makes the store write the expiries that are due.
 package struct ExpiryScheduler: Sendable {
     /// The maximum time between two queries of the store: half of the second within which an expiry must be stored. The
-    /// wait is bounded because another instance may start a deadline earlier than the earliest one known here, and
-    /// because clocks may be changed.
+    /// time has a maximum because clocks may be changed, and because another instance may store a deadline that is
+    /// earlier than all deadlines known here.
     package static let pauseMillisecondsMax: Int64 = 500
     /// The maximum number of drivers per transaction. After a long outage many deadlines are due. Storing all of them
     /// in one transaction would delay new events.
@@ -133,7 +134,8 @@ package struct ExpiryScheduler: Sendable {
         }
     }
 
-    /// Stores all expiries that are due now, in parts. Returns the failures. An expiry that did not fail is stored.
+    /// Stores all expiries that are due now, in several transactions. Returns the failures. Every other due expiry is
+    /// stored.
     @discardableResult
     package func storeDueExpiries() async throws(StoreFailure) -> [StoreFailure] {
         let now = clock()
@@ -149,7 +151,7 @@ package struct ExpiryScheduler: Sendable {
         repeat {
             let part = try await store.storeExpiries(request)
             stored.increment(by: Int64(part.drivers.count))
-            // The log uses only a few of the failures, so the list is bounded.
+            // Only the first of the failures is logged, so the list may be bounded.
             if failures.count < Self.driversMax { failures += part.failures }
             request.after = part.next
         } while request.after != nil && !Task.isCancelled
@@ -157,8 +159,8 @@ package struct ExpiryScheduler: Sendable {
         return failures
     }
 
-    /// Returns how long to wait: until 1 ms after the earliest deadline, but at most `pauseMillisecondsMax`. One
-    /// millisecond is added because a deadline is due only after its time, not at its time.
+    /// Returns the time to wait in milliseconds: until 1 ms after the earliest deadline, but at most
+    /// `pauseMillisecondsMax`. The millisecond is added because a deadline is due only after its time, not at its time.
     private func pauseMilliseconds() async throws(StoreFailure) -> Int64 {
         guard let earliest = try await store.earliestDeadline() else { return Self.pauseMillisecondsMax }
         let left = earliest.advanced(byMilliseconds: 1).milliseconds(since: clock())

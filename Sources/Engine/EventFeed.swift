@@ -1,6 +1,6 @@
 // Stored events in the order of their commits, for consumers outside the database. The event table serves as the
-// outbox: a consumer stores the row number of the last event that it processed, in the same database, and reads the
-// events after it.
+// outbox. Each consumer reads the events after the last event that it processed, and stores the row number of that
+// event in the same database.
 
 package import JourneyModel
 
@@ -9,22 +9,24 @@ package protocol EventFeed: Sendable {
     /// Returns at most `limit` events with row numbers above `id`, lowest first, each with its current verdict.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
-    /// Returns the position of the consumer of that name. A consumer without a stored position starts at the first
+    /// Returns the position of the consumer with this name. A consumer without a stored position starts at the first
     /// event.
     func position(of consumer: String) async throws(StoreFailure) -> FeedPosition
 
-    /// Stores that the consumer has processed every event up to `id`, and that `lostCount` of these events were never
-    /// delivered. A position never moves back: a call with an `id` before the stored position changes nothing. Returns
-    /// once the position is on disk.
+    /// Stores that the consumer has processed every event up to `id`, and that `lostCount` of the newly processed
+    /// events were never delivered. A position never moves back: a call with an `id` below the stored position changes
+    /// nothing. Returns once the position is on disk.
     func move(_ consumer: String, to id: Int64, losing lostCount: Int64, at now: Moment) async throws(StoreFailure)
 }
 
 package struct FeedPosition: Hashable, Sendable {
-    /// The row number of the last processed event. At the beginning, the number before that of the first stored event.
+    /// The row number of the last processed event. For a new consumer, the row number before that of the first stored
+    /// event.
     package var last: Int64
     /// The row number of the newest stored event.
     package var newest: Int64
-    /// The number of processed events that the service refused, or that were deleted before they were read.
+    /// The number of processed events that were never delivered, because the service refused them or because they were
+    /// deleted before they were read.
     package var lostCount: Int64
 
     package init(last: Int64, newest: Int64, lostCount: Int64) {
@@ -38,7 +40,7 @@ package struct FeedPosition: Hashable, Sendable {
 
 /// One stored event in the form that consumers outside the database get.
 package struct FeedEvent: Hashable, Sendable {
-    /// The event's row number. Row numbers ascend in the order of commits, and only deleted events leave gaps.
+    /// The event's row number. Row numbers ascend in the order of the commits. Only deleted events leave gaps.
     package var id: Int64
     package var driver: DriverID
     package var eventID: String

@@ -1,27 +1,28 @@
 package import JourneyModel
 
-/// The outcome of one event, as the store returns it and as the response reports it. Single events, members of a batch
-/// and repeats all have this type.
+/// The outcome of one event, as the store returns it and as the response reports it. Used for single events, for the
+/// events of a batch, and for repeats.
 package enum EventOutcome: Hashable, Sendable {
     case stored(StoredEvent)
-    /// An event with the same idempotency key and the same members was stored before. Its verdict is the current one.
+    /// An event with the same idempotency key and the same members was stored before. The associated value is that
+    /// event, with its current verdict.
     case replayed(StoredEvent)
-    /// An event with the same idempotency key and different members was stored before: 422.
+    /// An event with the same idempotency key but different members was stored before: 422.
     case keyReused
-    /// The session belongs to another driver: 404. Also 404 if the session is unknown and registration is required.
+    /// The session belongs to another driver, or it is unknown although registration is required: 404.
     case sessionNotFound
     /// The idempotency key is new, and the driver's rate limit is used up: 429. The store itself returns this case only
-    /// for a late event, when refolds have used up the limit (RefoldCharging.swift).
+    /// for a late event, when the driver's refolds have used up the limit (RefoldCharging.swift).
     case rateLimited
-    /// The event is not stored, or it is unknown whether it is stored; see `StoreFailure`.
+    /// The event is not stored, or it is unknown whether the event is stored; see `StoreFailure`.
     case failed(StoreFailure)
 }
 
 package struct StoredEvent: Hashable, Sendable {
     package var eventID: String
     package var verdict: Verdict
-    /// The driver's journey after the last stored event in the order. The store leaves deadlines that have passed since
-    /// unapplied; `Ingest` applies them (`Journey.advanced(to:)`).
+    /// The driver's journey after the last stored event in the order. The store does not apply deadlines that have
+    /// passed since that event; `Ingest` applies them (`Journey.advanced(to:)`).
     package var journey: Journey
     /// Whether this event caused so many events to be refolded that the refold counted against the driver's rate limit.
     /// False for a repeat.
@@ -36,7 +37,7 @@ package struct StoredEvent: Hashable, Sendable {
 }
 
 extension EventOutcome {
-    /// Whether nothing was stored, and the reason is the client's request.
+    /// Whether the event was not stored for a reason that lies in the client's request.
     package var isRefusal: Bool {
         switch self {
         case .rateLimited, .keyReused, .sessionNotFound: true
@@ -48,7 +49,8 @@ extension EventOutcome {
         if case .replayed = self { true } else { false }
     }
 
-    /// Returns the outcome with the deadlines applied that passed before `now`, the time when the request was received.
+    /// Returns the outcome after applying the deadlines that passed before `now`, the time when the request was
+    /// received.
     consuming func advanced(to now: Moment) -> EventOutcome {
         switch self {
         case .stored(let event) where event.journey.hasPassedDeadline(at: now): .stored(event.advanced(to: now))

@@ -3,19 +3,19 @@ package import JourneyModel
 /// The port that makes events durable. Each implementation passes `EventStoreContract` in TestSupport.
 package protocol EventStore: Sendable {
     /// Stores one event durably, finds it already stored, or refuses it. Returns only after the transaction that stored
-    /// the event is on disk. A refused event changes nothing in the database, and does not affect other events of its
-    /// transaction. The events of one driver are applied in the order of the calls.
+    /// the event is on disk. A refused event changes nothing in the database. It does not affect the other events of
+    /// its transaction. The events of one driver are applied in the order of the calls.
     ///
-    /// If the calling task is cancelled, the call still waits for the commit, and the event is still stored.
+    /// If the calling task is cancelled, the event is still stored, and the call still waits for the commit.
     nonisolated(nonsending) func append(_ request: consuming AppendRequest) async -> EventOutcome
 
-    /// Appends several events in order, each as the other `append` does. The store chooses the number of transactions.
-    /// Returns one outcome per request.
+    /// Appends several events in order, each in the same way as the `append` for one event. The store chooses the
+    /// number of transactions. Returns one outcome per request.
     nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [EventOutcome]
 
     /// Returns the outcome that `append` returns for a repeat: `.replayed`, or `.keyReused` when the canonical form
-    /// differs. Returns nil when this driver has no event with that idempotency key. Called for an event over the rate
-    /// limit, because a repeat does not count against the limit and must get its response.
+    /// differs. Returns nil when the driver has no event with the submission's idempotency key. Called when the driver
+    /// is over the rate limit: a repeat does not count against the limit and must still get its response.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome?
 
     /// Looks up several submissions with one read of the store. Returns one element per submission.
@@ -25,14 +25,15 @@ package protocol EventStore: Sendable {
     func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome
 }
 
-/// One event to be stored. The time and the settings are part of the request, because the store must not look them up.
+/// A request to store one event. The time and the settings are part of the request, because the store must not look
+/// them up.
 package struct AppendRequest: Sendable {
     package var driver: DriverID
     package var submission: EventSubmission
     package var receivedAt: Moment
     package var settings: VersionedSettings
-    /// Whether an event with an unknown session_id is refused (`SESSION_REGISTRATION=required`). Otherwise the event
-    /// opens the session.
+    /// Whether an event with an unknown session_id is refused (`SESSION_REGISTRATION=required`). If false, such an
+    /// event opens the session.
     package var requiresRegisteredSession: Bool
 
     package init(
@@ -65,21 +66,23 @@ package struct SessionRegistration: Sendable {
 
 package enum RegistrationOutcome: Hashable, Sendable {
     case created
-    /// This driver has already registered the session. The first registration is kept.
+    /// The driver has registered the session before. The first registration is kept.
     case existed
     /// The session belongs to another driver: 404.
     case sessionNotFound
 }
 
-/// The reason why the store failed. The retry queues of phones rely on the distinction (contract, section 5).
+/// The reason why the store failed. The retry queues of phones depend on the difference between these cases (contract,
+/// section 5).
 package enum StoreFailure: Error, Hashable, Sendable {
-    /// The event is not stored: its driver was deleted during the request, and must not be created again. 401.
+    /// The event is not stored: its driver was deleted during the request, and the event must not create the driver
+    /// again. 401.
     case driverErased
     /// The event is certainly not stored: 503. The text is for the log and never reaches the client.
     case unavailable(String)
     /// The commit itself failed. The event may or may not be stored: 500.
     case unknown(String)
     /// The task was cancelled while a read waited. The store works, but the caller no longer needs the result. Only
-    /// reads throw this case.
+    /// reads throw this error.
     case cancelled
 }

@@ -1,10 +1,11 @@
 // The pipeline of one event: first the rate limit, then the store, then the response. HTTP, SQL and Redis are behind
-// ports. "Charging" an event means counting it against its driver's rate limit; "refunding" means undoing that.
+// ports. To "charge" an event means to count it against its driver's rate limit. To "refund" an event means to undo its
+// charge.
 //
-// The order matters. An event is charged before the store is called, so a flood never reaches the disk. If the event is
-// then found to be a repeat, or is refused, it is refunded. Redis does not know for certain which events are stored. So
-// when the rate limit is used up, the event is looked up in the store before it is refused: a repeat always gets its
-// response.
+// The order matters. An event is charged before the store is called, so a flood of events never reaches the disk. If
+// the store then refuses the event, or finds that it is a repeat, the event is refunded. Redis does not know for
+// certain which events are stored. Therefore an event over the rate limit is looked up in the store before it is
+// refused, so a repeat always gets its response.
 
 package import CoreMetrics
 package import JourneyModel
@@ -14,7 +15,7 @@ package struct Ingest: Sendable {
     private let store: any EventStore
     private let admission: any Admission
     private let settings: CurrentSettings
-    /// Whether an event needs a session that was registered before (`SESSION_REGISTRATION=required`).
+    /// Whether an event's session must have been registered before (`SESSION_REGISTRATION=required`).
     private let requiresRegisteredSession: Bool
     private let metrics: IngestMetrics
 
@@ -52,14 +53,14 @@ package struct Ingest: Sendable {
     }
 
     /// Stores a batch of events of one driver, in order. Each event is charged and answered as if it had been sent
-    /// alone. If events of the batch are refunded, because they are repeats or were refused, then the events of the
-    /// batch that were over the rate limit are tried again.
+    /// alone. Events of the batch that were over the rate limit are tried again whenever other events of the batch are
+    /// refunded.
     package func ingest(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> [Ingested] {
         var round = await oneRound(submissions, of: driver, receivedAt: receivedAt)
         var answers = round.ingested
-        // The loop ends, because each round has fewer events: an event that was refunded is not tried again.
+        // The loop ends: every round with a refund also completes an event, and completed events are not tried again.
         while round.gaveBack {
             let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
             if refused.isEmpty { break }
@@ -75,8 +76,8 @@ package struct Ingest: Sendable {
         return answers
     }
 
-    /// Processes each event once. An event over the rate limit gets `.rateLimited` without a call of the store.
-    /// `gaveBack` is true if any event was refunded.
+    /// Processes each event once. An event over the rate limit gets `.rateLimited`, without a call of the store.
+    /// `gaveBack` is true if a refund may admit another event.
     private func oneRound(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> (ingested: [Ingested], gaveBack: Bool) {
@@ -96,8 +97,8 @@ package struct Ingest: Sendable {
             var outcome = EventOutcome.rateLimited
             if let (admittedIndex, appended) = next, admittedIndex == index {
                 outcome = appended.advanced(to: receivedAt)
-                // This event is refunded, but refolds have used up the driver's limit. The refund therefore admits no
-                // other event.
+                // An event for which the store returned `.rateLimited` is refunded too. But refolds have used up the
+                // driver's limit, so this refund admits no other event.
                 if settle(claim, decision.verdict, after: outcome), outcome != .rateLimited {
                     given[claim.limitClass, default: 0] += 1
                 }
@@ -110,8 +111,8 @@ package struct Ingest: Sendable {
         return (ingested, !given.isEmpty)
     }
 
-    /// Returns the quota. The quota is read again when a refold was charged, or when earlier refolds caused the event's
-    /// refusal.
+    /// Returns the quota to report. Reads the quota again if the event's refold was charged, or if earlier refolds
+    /// caused the event's refusal, because both change the quota.
     private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
@@ -120,7 +121,8 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns a driver's quotas in both rate limits. Used for requests that are refused before any event is charged.
+    /// Returns the driver's quotas in both rate limits for events. Used for requests that are refused before any event
+    /// is charged.
     package func quotas(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
         RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
     }
@@ -138,7 +140,7 @@ package struct Ingest: Sendable {
             requiresRegisteredSession: requiresRegisteredSession)
     }
 
-    /// Returns the outcome for an event over the rate limit: the stored outcome if the event is a repeat, else
+    /// Returns the outcome of an event over the rate limit: the stored outcome if the event is a repeat, else
     /// `.rateLimited`.
     private func lookUp(_ submission: EventSubmission, of driver: DriverID) async -> EventOutcome {
         do {
@@ -148,7 +150,7 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns the outcomes for several events over the rate limit, with one read of the store.
+    /// Returns the outcomes of several events over the rate limit, with one read of the store.
     private func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async -> [EventOutcome] {
         if submissions.isEmpty { return [] }
         do {
@@ -158,14 +160,14 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Refunds an event, or confirms its charge, depending on its outcome. A stored event stays charged, and its
-    /// idempotency key becomes known to the rate limiter. An event whose commit may have failed stays charged too: a
-    /// repeat with the same idempotency key is free. Events with any other outcome are refunded.
+    /// Refunds an event or confirms its charge, depending on its outcome. A stored event stays charged, and the rate
+    /// limiter records its idempotency key. An event whose commit may have failed stays charged too, because a repeat
+    /// with the same idempotency key costs nothing. Events with any other outcome are refunded.
     ///
-    /// The rate limiter also admits an event without a charge if it knows the event's idempotency key from an earlier,
-    /// charged request. If the store then turns out to have no such event and stores it, the event is charged after
-    /// all. Otherwise the earlier request could be refused and refunded, and with pairs of such requests a driver could
-    /// store any number of events.
+    /// The rate limiter admits an event without a charge if it knows the event's idempotency key from an earlier,
+    /// charged request. If the store has no event with this idempotency key, it stores the new event, and the new event
+    /// is then charged. Without this charge, a driver could store any number of events with pairs of requests: the
+    /// first request of each pair would be refused and refunded, and the second would cost nothing.
     ///
     /// - Returns: whether the event was refunded.
     private func settle(
@@ -173,7 +175,7 @@ package struct Ingest: Sendable {
     ) -> Bool {
         let isFree =
             switch outcome {
-            // The store returns `.rateLimited` when earlier refolds have used up the limit.
+            // The store returns `.rateLimited` when earlier refolds have used up the driver's limit.
             case .replayed, .keyReused, .sessionNotFound, .rateLimited, .failed(.unavailable), .failed(.cancelled),
                 .failed(.driverErased):
                 true

@@ -1,5 +1,5 @@
 // The metrics of received events, of their outcomes, and of the decisions of the rate limits. The label of an event is
-// its canonical name in the contract; events of all other names have the label `diagnostic`.
+// its canonical name if the contract lists that name, else `diagnostic`.
 
 internal import CoreMetrics
 internal import JourneyModel
@@ -54,9 +54,9 @@ struct IngestMetrics: Sendable {
         }
     }
 
-    /// Counts one event. The rank of a name is its index in the contract's list; diagnostic events have the rank after
-    /// the last name. An event whose request was cancelled while it waited for a read is no failure, and is not
-    /// counted.
+    /// Counts one event. The rank of a name is its index in the contract's list. The rank of a diagnostic event follows
+    /// that of the last name. An event is not counted if its request was cancelled while a read waited, because that is
+    /// no failure.
     func count(_ name: EventName, _ outcome: EventOutcome) {
         if outcome == .failed(.cancelled) { return }
         events.count(Int(name.lifecycleRank) * Outcome.allCases.count + label(of: outcome).rawValue)

@@ -11,8 +11,8 @@ package struct Instance: Hashable, Sendable {
     /// The version of Dwell.
     package var version: String
     package var settingsVersion: String
-    /// The values of those settings that all servers on one database should share, by name of variable. The values of
-    /// secrets are keyed hashes.
+    /// The values of those settings that all servers on one database should share. The keys are names of variables. The
+    /// value of a secret is replaced by a keyed hash.
     package var settings: [String: String]
     package var startedAt: Moment
     package var heartbeatAt: Moment
@@ -30,8 +30,8 @@ package struct Instance: Hashable, Sendable {
     }
 
     /// Returns the names of the settings that differ between the two instances, in alphabetical order. If the signing
-    /// keys differ, the names of other secrets are left out: the hashes of secrets depend on the signing key, and would
-    /// all differ.
+    /// keys differ, the names of other secrets are left out: the hashes of these secrets are keyed with the signing
+    /// key, so they would all differ.
     package func differences(from other: Instance, secretNames: Set<String>, signingKeyNames: Set<String>) -> [String] {
         let names = Set(settings.keys).union(other.settings.keys)
         let different = names.filter { settings[$0] != other.settings[$0] }

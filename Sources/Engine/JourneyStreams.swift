@@ -1,8 +1,9 @@
-// The open streams, and the drivers whose changes they report. A stream is only woken, and then reads committed rows
-// itself. No data is queued for a stream, so a slow stream costs no memory and finds the newest state at its next read.
+// The open streams, and the driver whose changes each stream reports. A stream is only woken, and then reads committed
+// rows itself. No data is queued for a stream. A slow stream therefore costs no memory, and reads the newest state when
+// it reads again.
 //
-// One task polls the event table for all streams. It finds expiries, events from other instances and events from this
-// instance in the same way, and no request waits for a stream.
+// One task polls the event table for all streams. It finds all events in the same way: expiries, events stored by other
+// instances, and events stored by this instance. No request waits for a stream.
 
 package import JourneyModel
 package import Logging
@@ -15,19 +16,20 @@ extension MetricFamily {
 }
 
 package final class JourneyStreams: Sendable {
-    /// Enough for all phones of a driver, and for one or two old connections that are not closed yet.
+    /// The maximum number of streams of one driver: enough for all of the driver's phones and for one or two old
+    /// connections that are not closed yet.
     package static let streamsPerDriverMax = 4
     /// The maximum number of streams of the process: a tenth of the connections that the server accepts by default.
     package static let streamsMax = 1000
-    /// The age from which a stream may be replaced by a new stream of the same driver. When a phone changes networks,
-    /// its old connections look alive for many minutes.
+    /// The age above which a new stream of the same driver may replace a stream. When a phone changes networks, its old
+    /// connections look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
-    /// The interval between two reads of the event table. It is the maximum delay between a commit and waking the
-    /// streams.
+    /// The interval between two reads of the event table, and therefore the maximum delay between a commit and the
+    /// wake-up of the streams.
     static let pauseMilliseconds: Int64 = 100
 
     package enum Refusal: Error, Hashable, Sendable {
-        /// The driver has the maximum number of streams, and all are too young to be replaced.
+        /// The driver has the maximum number of streams, and all of these streams are too young to be replaced.
         case driverHasEnough(retryAfterSeconds: Int)
         /// The process has the maximum number of streams.
         case full
@@ -68,8 +70,8 @@ package final class JourneyStreams: Sendable {
 
     package var count: Int { state.withLock { $0.streams.count } }
 
-    /// Takes a slot, and holds it until the returned stream is released. Callers read the journey after this call, so
-    /// that no change is missed.
+    /// Opens a stream of the driver. The stream counts towards the limits until the returned object is released.
+    /// Callers read the journey only after this call, so that no change is missed.
     package func open(_ driver: DriverID, at now: Moment) throws(Refusal) -> JourneyStream {
         let (wakes, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let opened = state.withLock { state -> Result<(id: Int, replaced: Open?), Refusal> in
@@ -123,7 +125,7 @@ package final class JourneyStreams: Sendable {
                     try await wakeRefolded()
                     failures = 0
                 } catch {
-                    // The table is read ten times a second, so a lasting failure is logged only once.
+                    // The table is read ten times a second, so a lasting failure is logged only at its beginning.
                     if failures == 0 && error != .cancelled {
                         logger.error("reading streams failed", metadata: ["failure": "\(error)"])
                     }
@@ -134,15 +136,16 @@ package final class JourneyStreams: Sendable {
         }
     }
 
-    /// Reads the event table once, and wakes the streams of drivers with new events. Returns the row number from which
+    /// Reads the event table once, and wakes the streams of drivers with new events. Returns the row number after which
     /// the next read continues.
     package func wakeChanged(after last: Int64?) async throws(StoreFailure) -> Int64 {
         let changes = try await journeys.committedChanges(after: last)
         var drivers = state.withLock { Set($0.ofDriver.keys) }
         if case .these(let changed) = changes.drivers { drivers.formIntersection(changed) }
         guard !drivers.isEmpty else { return changes.newest }
-        // A new event may be a late one, whose refold may still be incomplete. Streams read only after they are woken,
-        // so they see the result of a refold that is complete by now.
+        // Any of the new events may be a late event, whose refold is perhaps not complete. `driversAwaitingRefold`
+        // finds these drivers. The streams are woken only after this check, so a refold that is complete at the check
+        // is included in what they read.
         let refolding = try await journeys.driversAwaitingRefold(among: drivers)
         let continuations = state.withLock { state in
             state.streams.filter { drivers.contains($0.value.driver) }.map { id, stream in
@@ -155,8 +158,8 @@ package final class JourneyStreams: Sendable {
     }
 
     /// Wakes the streams of drivers whose refold was completed since the last call, by any process. The event table
-    /// does not show that a refold was completed. So the driver of each stream is checked at least once, and again
-    /// until the driver has no incomplete refold.
+    /// does not show when a refold is completed. Therefore the driver of each stream is checked at least once, and then
+    /// again and again while a refold of the driver is incomplete.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }
@@ -184,8 +187,8 @@ package final class JourneyStreams: Sendable {
 
 /// A slot for one stream. It is released on deinit.
 package final class JourneyStream: Sendable {
-    /// Yields one element when there may be changes, however many there were since the last element. Finishes when the
-    /// stream must end. Only one reader may iterate over it.
+    /// Yields one element when there may be changes, even if there were many changes since the last element. Finishes
+    /// when the stream must end. Only one reader may iterate over the elements.
     package let wakes: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation
     private let release: @Sendable () -> Void

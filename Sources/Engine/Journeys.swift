@@ -6,36 +6,36 @@ package import JourneyModel
 /// The port for reading journeys. A call about one driver returns no data of other drivers.
 package protocol JourneyReader: Sendable {
     /// Returns the driver's journey after the last stored event in the order, or a new journey for a driver without
-    /// events. Deadlines that have passed since are not applied; `Journey.advanced(to:)` applies them.
+    /// events. Deadlines that have passed since that event are not applied; `Journey.advanced(to:)` applies them.
     func journey(of driver: DriverID) async throws(StoreFailure) -> Journey
 
     /// Returns the changes of the journey after change `id`, oldest first; see `JourneyChanges`.
     func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges
 
-    /// Returns at most `limit` sessions, last opened first. With a cursor, the list begins with the session opened just
-    /// before session `cursor`. Returns nil when the cursor is not a session of this driver.
+    /// Returns at most `limit` sessions, last opened first. If `cursor` is not nil, the list begins with the session
+    /// that was opened just before session `cursor`. Returns nil when `cursor` is not a session of this driver.
     func sessions(of driver: DriverID, limit: Int, after cursor: String?) async throws(StoreFailure) -> SessionPage?
 
-    /// Returns at most `limit` events of a session in the contract's order. With a cursor, the list begins with the
-    /// event that follows event `cursor`.
+    /// Returns at most `limit` events of a session in the contract's order. If `cursor` is not nil, the list begins
+    /// with the event that follows event `cursor`.
     func timeline(
         of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
     ) async throws(StoreFailure) -> TimelineOutcome
 
-    /// Returns the drivers with events committed after event `id`, by any process. If `id` is nil, returns only the row
-    /// number of the newest event, and `.any` as the drivers.
+    /// Returns the drivers with events that any process committed after event `id`. If `id` is nil, returns only the
+    /// row number of the newest event, and `.any` as the drivers.
     func committedChanges(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 
-    /// Returns those of `drivers` whose journey must be refolded (Refold.swift). Either the rules of another release
-    /// folded the journey, or a late event affects more events than one transaction may change.
+    /// Returns those of `drivers` whose journey must be refolded (Refold.swift), for one of two reasons: the rules of
+    /// another release folded the journey, or a late event affects more events than one transaction may change.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 }
 
 package struct CommittedChanges: Hashable, Sendable {
     package enum Drivers: Hashable, Sendable {
         case these([DriverID])
-        /// Any driver may have changes: there are too many new events to examine, or the caller named no event to start
-        /// from.
+        /// Any driver may have changes: there are too many new events to examine, or the caller passed no event after
+        /// which to search.
         case any
     }
 
@@ -51,8 +51,8 @@ package struct CommittedChanges: Hashable, Sendable {
 
 /// A journey right after a commit that changed its state, its session or a deadline.
 package struct JourneyChange: Hashable, Sendable {
-    /// The row number of the stored event that caused the change. Row numbers ascend in the order of commits and are
-    /// never reused.
+    /// The row number of the stored event that caused the change. Row numbers ascend in the order of the commits and
+    /// are never reused.
     package var id: Int64
     package var journey: Journey
     /// The event that caused the change; nil when it is no longer stored.
@@ -84,7 +84,7 @@ package enum JourneyChanges: Hashable, Sendable {
     /// All changes after change `id`; empty when there are none.
     case all([JourneyChange])
     /// The driver's current journey. Returned when the caller names no change, or a change that never existed, or a
-    /// change so old that some later changes are no longer known. The id is 0 before the driver's first change.
+    /// change so old that some later changes are no longer stored. The id is 0 before the driver's first change.
     case newest(JourneyChange)
 }
 
@@ -100,15 +100,15 @@ package struct SessionPage: Hashable, Sendable {
 
 package struct SessionSummary: Hashable, Sendable {
     package var sessionID: String
-    /// When the session was opened, on the server's clock: the time when its first event arrived, or when it was
-    /// registered.
+    /// When the session was opened, on the server's clock. This is the time when the session was registered or when its
+    /// first event arrived.
     package var openedAt: Moment
-    /// When the session was registered; nil for a session that was opened by its first event.
+    /// When the session was registered; nil for a session that its first event opened.
     package var registeredAt: Moment?
     package var chargerID: String?
     package var merchantID: String?
     /// The journey after the last event that belongs to this session; nil when the session was never activated.
-    /// Deadlines that have passed since are not applied.
+    /// Deadlines that have passed since that event are not applied.
     package var journey: Journey?
 
     package init(

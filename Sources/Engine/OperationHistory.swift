@@ -1,12 +1,12 @@
-// Counts of events, responses and durations over time, for the operator page. Requests do no work for this history: one
-// task reads the existing counters and adds their growth to the database once a minute.
+// Counts of events, responses and durations over time, for the operator page. Requests do no work for this history.
+// Instead, one task reads the existing counters once a minute and adds their growth to the database.
 
 package import JourneyModel
 package import Logging
 
 /// The counts of one time step, by series. Series have fixed names, for example `event.applied`, `status.429` and
-/// `duration.2500`. The last example counts responses that took at most 2,500 µs and more than the next lower bound;
-/// `duration.inf` counts responses that took more than the highest bound.
+/// `duration.2500`. `duration.2500` counts the responses that took at most 2,500 µs, without those that a lower bound
+/// counts. `duration.inf` counts the responses that took more than the highest bound.
 package struct HistoryStep: Hashable, Sendable {
     package var beginsAt: Moment
     package var counts: [String: Int]
@@ -19,16 +19,16 @@ package struct HistoryStep: Hashable, Sendable {
 
 /// The port that stores time steps.
 package protocol HistoryStore: Sendable {
-    /// Adds these counts to the stored ones, so that the counts of several processes on one database add up. Each of
-    /// `minutes` begins at a whole minute.
+    /// Adds these counts to the stored counts, so that the counts of several processes on one database add up. Each
+    /// element of `minutes` begins at a whole minute.
     func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure)
 
-    /// Returns the time steps since `start`, oldest first, each `range.stepSeconds` long. Steps without a count are
-    /// omitted.
+    /// Returns the time steps since `start`, oldest first. Each step is `range.stepSeconds` long. Steps without a count
+    /// are omitted.
     func history(since start: Moment, in range: HistoryRange) async throws(StoreFailure) -> [HistoryStep]
 }
 
-/// The periods that the page can show, each with its resolution.
+/// The periods that the operator page can show, each with its resolution.
 package enum HistoryRange: String, CaseIterable, Sendable {
     case fifteenMinutes = "15m"
     case hour = "1h"
@@ -48,7 +48,7 @@ package enum HistoryRange: String, CaseIterable, Sendable {
         }
     }
 
-    /// The length of one displayed time step in seconds. A range has at most 120 steps.
+    /// The length of one displayed time step in seconds. A range has at most 120 time steps.
     package var stepSeconds: Int64 {
         switch self {
         case .fifteenMinutes, .hour: 60
@@ -69,8 +69,8 @@ package enum HistoryRange: String, CaseIterable, Sendable {
 package actor OperationHistory {
     static let collectSeconds: Int64 = 10
     static let stepSeconds: Int64 = 60
-    /// The maximum number of minutes whose counts are kept while the database accepts no writes. Beyond it, the oldest
-    /// are dropped.
+    /// The maximum number of minutes whose counts are kept in memory while the database accepts no writes. When there
+    /// are more, the oldest minutes are dropped.
     static let pendingMax = 120
 
     private let store: any HistoryStore
@@ -79,10 +79,9 @@ package actor OperationHistory {
     private let clock: @Sendable () -> Moment
     private let logger: Logger
     private var last: [String: Int] = [:]
-    /// The counts that are not stored yet, by the time at which their minute begins.
+    /// The counts that are not stored yet. Each key is the time at which a minute begins.
     private var pending: [Moment: [String: Int]] = [:]
-    /// A counter that is incremented at the beginning and at the end of each flush. It shows whether a flush has
-    /// happened.
+    /// The number of beginnings and ends of flushes so far. A change of this number shows that a flush began or ended.
     private var flushes = 0
     private var hasFailed = false
 
@@ -100,8 +99,8 @@ package actor OperationHistory {
     package func run() async {
         var minute = clock().floored(toSeconds: Self.stepSeconds)
         while !Task.isCancelled {
-            // The counters are also read at the end of each minute, because a count belongs to the minute in which it
-            // was made.
+            // The counters are also read at the end of each minute, so that each count is added to the minute in which
+            // it was made.
             let end = minute.advanced(byMilliseconds: Self.stepSeconds * 1000)
             let left = end.millisecondsSinceEpoch - clock().millisecondsSinceEpoch
             try? await Task.sleep(for: .milliseconds(min(max(left, 0), Self.collectSeconds * 1000)))
@@ -115,14 +114,15 @@ package actor OperationHistory {
         await flush()
     }
 
-    /// Returns the time steps of a range for the page: the stored counts plus the counts that are not stored yet.
+    /// Returns the time steps of a range for the operator page: the stored counts plus the counts that are not stored
+    /// yet.
     package func steps(_ range: HistoryRange, at now: Moment) async throws(StoreFailure) -> [HistoryStep] {
         collect(into: clock().floored(toSeconds: Self.stepSeconds))
         let start = range.start(at: now)
         var stored: [HistoryStep] = []
         var waiting: [Moment: [String: Int]] = [:]
-        // If a flush happens between the reads of `pending` and of the store, its counts would be included twice or not
-        // at all. Read both again.
+        // If a flush begins or ends between the read of `pending` and the read of the store, the counts of the flush
+        // could be included twice or not at all. In that case, repeat both reads.
         var seen: Int
         repeat {
             seen = flushes
@@ -138,7 +138,7 @@ package actor OperationHistory {
         return steps.map { HistoryStep(beginsAt: $0, counts: $1) }.sorted { $0.beginsAt < $1.beginsAt }
     }
 
-    /// Adds the growth of the counters since the previous call to the counts of `minute`.
+    /// Adds the growth of the counters since the previous call to the pending counts of `minute`.
     private func collect(into minute: Moment) {
         let now = totals()
         for (series, total) in now {
@@ -157,7 +157,7 @@ package actor OperationHistory {
         do throws(StoreFailure) {
             try await store.add(taken.map { HistoryStep(beginsAt: $0, counts: $1) }, at: clock())
             hasFailed = false
-            // Counts that were added during the write stay pending.
+            // Counts that were added during the write stay pending for the next flush.
             for (minute, counts) in taken {
                 let left = (pending[minute] ?? [:]).compactMap { series, count -> (String, Int)? in
                     let rest = count - (counts[series] ?? 0)

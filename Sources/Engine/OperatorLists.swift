@@ -1,6 +1,6 @@
-// The lists behind the counts of the operator page: drivers, sessions, events, and search results. The length of each
-// list is bounded, and so is the number of rows examined for it. A list that was cut short has a cursor for the next
-// page.
+// The lists behind the counts of the operator page: drivers, sessions, events, and search results. Each list has a
+// maximum length, and a maximum number of rows is examined for it. A list that reached one of these limits has a cursor
+// for the next page.
 
 package import JourneyModel
 
@@ -11,15 +11,15 @@ package protocol OperatorListReader: Sendable {
         in state: JourneyState?, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<DriverSummary>
 
-    /// Returns one driver with the newest `sessions` sessions and `events` events. Returns nil when the driver is
-    /// unknown.
+    /// Returns one driver with the newest sessions, at most `sessions` of them, and the newest events, at most `events`
+    /// of them. Returns nil when the driver is unknown.
     func driver(
         _ driver: DriverID, sessions: Int, events: Int
     ) async throws(StoreFailure) -> DriverDetail?
 
     /// Returns sessions, last opened first.
     ///
-    /// - Parameter now: deadlines before this time count as passed.
+    /// - Parameter now: the time that decides which deadlines have passed.
     func sessions(
         _ filter: SessionFilter, before cursor: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession>
@@ -29,13 +29,14 @@ package protocol OperatorListReader: Sendable {
         _ filter: EventFilter, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<EventCase>
 
-    /// Searches for driver ids, session ids and charger ids that begin with `text`, and for a complete phone number.
+    /// Searches for driver ids, session ids and charger ids that begin with `text`. If `text` is a complete phone
+    /// number, also searches for its driver.
     func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult
 }
 
 package struct ListPage<Element: Hashable & Sendable>: Hashable, Sendable {
     package var elements: [Element]
-    /// Where the next page begins; nil on the last page.
+    /// The cursor for the next page; nil on the last page.
     package var next: Int64?
 
     package init(_ elements: [Element], next: Int64?) {
@@ -48,7 +49,7 @@ package struct DriverSummary: Hashable, Sendable {
     package var driver: DriverID
     /// The stored state. An expiry that is due but not stored yet is not applied.
     package var state: JourneyState
-    /// Why the journey ended; nil in other states than SESSION_ENDED.
+    /// Why the journey ended; nil in every state except SESSION_ENDED.
     package var endedBy: Journey.Ending?
     /// When the driver's last event happened, on the server's clock; nil when there is no event.
     package var lastEventAt: Moment?
@@ -74,7 +75,7 @@ package struct DriverDetail: Hashable, Sendable {
     package var summary: DriverSummary
     /// The newest sessions, newest first.
     package var sessions: [SessionSummary]
-    /// The latest events, latest first, by the time at which they happened.
+    /// The latest events, sorted by the time at which they happened, latest first.
     package var events: [EventCase]
 
     package init(summary: DriverSummary, sessions: [SessionSummary], events: [EventCase]) {
@@ -94,11 +95,11 @@ package struct OperatorSession: Hashable, Sendable {
     }
 }
 
-/// Criteria for sessions. A session must match all criteria that are set.
+/// The criteria for sessions. A session must match every criterion that is set.
 package struct SessionFilter: Hashable, Sendable {
     package var state: JourneyState?
     package var isEnded: Bool?
-    /// The charger of the session, or of any of its events.
+    /// Matches the charger of the session and the charger of each of its events.
     package var chargerID: String?
     /// Matches sessions opened at this time or later.
     package var since: Moment?
@@ -109,7 +110,7 @@ package struct SessionFilter: Hashable, Sendable {
 }
 
 package struct EventCase: Hashable, Sendable {
-    /// The event's row number. Row numbers ascend in the order of commits.
+    /// The event's row number. Row numbers ascend in the order of the commits.
     package var id: Int64
     package var driver: DriverID
     /// The canonical name.

@@ -3,10 +3,10 @@
 package import JourneyModel
 import Synchronization
 
-/// The last failed delivery of one queue. The delivering task writes it. Kept in memory only.
+/// The last failed delivery of one queue. The task that delivers the queue records it. It is kept only in memory.
 package final class DeliveryFailure: Sendable {
     package struct Failure: Hashable, Sendable {
-        /// The reason as it is logged, without secrets.
+        /// The reason in the wording of the log, without secrets.
         package var reason: String
         package var at: Moment
     }

@@ -1,5 +1,5 @@
-// Refolds stored journeys by the rules of this release (docs/decisions/refold.md): the port, the counts of one part of
-// the work, and the task that refolds while the server runs.
+// Refolds stored journeys by the rules of this release (docs/decisions/refold.md). Contains the port, the counts of one
+// part of a refold, and the task that refolds while the server runs.
 
 package import JourneyModel
 package import Logging
@@ -7,25 +7,25 @@ import StructuredLogging
 
 /// The port that refolds drivers by the rules of this release, and completes refolds that were interrupted.
 package protocol JourneyRefolder: Sendable {
-    /// Refolds the next driver whose journey was folded by the rules of another release, or whose refold is not
-    /// complete. One call refolds at most as many events as one transaction may change.
+    /// Refolds the next driver whose journey was folded by the rules of another release, or whose refold is incomplete.
+    /// One call refolds at most as many events as one transaction may change.
     func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart
 
     /// Returns whether any driver's refold is incomplete, even if no request waits for that refold.
     func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool
 
-    /// The number of requests that wait for the writer. The refold gives them precedence.
+    /// The number of requests that wait for the writer. A refold waits until there are none.
     var writesWaiting: Int { get }
 }
 
 package struct RefoldRequest: Hashable, Sendable {
     /// The row number of the last examined driver; 0 at the beginning.
     package var after: Int64
-    /// The time since which a driver must have had an event to be refolded; nil to refold all drivers.
+    /// Only drivers with an event since this time are refolded. Nil refolds all drivers.
     package var since: Moment?
-    /// Whether the refold is only computed, and nothing is stored.
+    /// Whether the result of the refold is only computed and not stored.
     package var isDryRun: Bool
-    /// Whether only incomplete refolds are continued. No other driver is read then.
+    /// Whether only incomplete refolds are continued. No other driver is then read.
     package var resumesOnly: Bool
 
     package init(after: Int64 = 0, since: Moment? = nil, isDryRun: Bool = false, resumesOnly: Bool = false) {
@@ -37,10 +37,10 @@ package struct RefoldRequest: Hashable, Sendable {
 }
 
 package struct RefoldPart: Hashable, Sendable {
-    /// Where the next part begins; nil when all drivers are done.
+    /// The row number after which the next part begins; nil when all drivers are done.
     package var next: Int64?
     package var counts: RefoldCounts
-    /// The reason why a driver could not be refolded. The next part continues after that driver.
+    /// The reason why one driver could not be refolded. The next part continues after that driver.
     package var failure: StoreFailure?
 
     package init(next: Int64?, counts: RefoldCounts, failure: StoreFailure? = nil) {
@@ -50,7 +50,7 @@ package struct RefoldPart: Hashable, Sendable {
     }
 }
 
-/// The numbers of refolded drivers and events, and of the drivers, events and sessions that changed.
+/// The numbers of drivers and events that were refolded, and of drivers, events and sessions that the refold changed.
 package struct RefoldCounts: Hashable, Sendable {
     package var drivers = 0
     package var events = 0
@@ -85,10 +85,10 @@ package struct RefoldChange: Hashable, Sendable {
     }
 }
 
-/// The task that refolds journeys. When the server starts, it refolds the drivers folded by an older release, one after
-/// the other, and only while no request waits for the writer. A driver who sends an event before their turn is refolded
-/// together with the event. Afterwards the task completes refolds that were interrupted because a write failed, or
-/// because the process that began them crashed.
+/// The task that refolds journeys. When the server starts, the task refolds the drivers whose journeys an older release
+/// folded. It refolds one driver after the other, and only while no request waits for the writer. A driver who sends an
+/// event before the task reaches them is refolded together with that event. Afterwards the task completes refolds that
+/// were interrupted because a write failed, or because the process that began them crashed.
 package struct RefoldService: Sendable {
     static let pause = Duration.milliseconds(20)
     static let pauseAfterFailure = Duration.seconds(10)

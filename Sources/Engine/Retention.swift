@@ -1,6 +1,7 @@
 // Deletes events after EVENT_RETENTION_DAYS: once an hour, oldest first, in steps so small that no new event has to
-// wait. While events arrive, the pauses between the steps are longer. Each round reads from committed rows which events
-// to delete, so after an interruption the next round starts over. See docs/decisions/retention.md.
+// wait long. While events arrive, the pauses between the steps are longer. Each round reads committed rows to find the
+// events to delete, so an interrupted round needs no repair: the next round starts over. See
+// docs/decisions/retention.md.
 
 package import CoreMetrics
 package import JourneyModel
@@ -21,13 +22,13 @@ package protocol RetentionStore: Sendable {
     /// Returns the next events to delete, in the order in which they were stored. Deletes nothing.
     func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents
 
-    /// Deletes these events and raises the floors of their drivers, in one transaction. State and verdicts of the
-    /// remaining events never change. An event whose driver has a due deadline that is not stored yet may remain.
-    /// Returns the number of deleted events.
+    /// Deletes these events and raises the floors of their drivers, in one transaction. States and verdicts of the
+    /// remaining events never change. An event is not deleted if its driver has a due deadline whose expiry is not
+    /// stored yet. Returns the number of deleted events.
     func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int
 
-    /// Returns the row numbers of sessions opened before `openedBefore` that may have no events any more. Only row
-    /// numbers above `number` are returned, in ascending order. An empty array means that no such session is left.
+    /// Returns the row numbers of sessions that were opened before `openedBefore` and may have no events left. Only row
+    /// numbers above `number` are returned, in ascending order. An empty array means that no further session qualifies.
     func agedSessions(openedBefore: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> [Int64]
 
     /// Deletes those of `sessions` that have no event and that no driver's journey refers to. Returns the number of
@@ -35,19 +36,19 @@ package protocol RetentionStore: Sendable {
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
     /// Examines the next `limit` sessions with row numbers above `number`. Returns those that were registered before
-    /// `before` and have had no event.
+    /// `before` and never had an event.
     func unusedRegistrations(
         before: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers
 
-    /// Examines the next `limit` audit entries with row numbers above `number`. Returns those from before `before`,
-    /// except receipts of deletions.
+    /// Examines the next `limit` audit entries with row numbers above `number`. Returns those that were written before
+    /// `before`, except receipts of deletions.
     func agedAuditLines(before: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> AgedNumbers
 
     /// Deletes these audit entries in one transaction. Returns the number of deleted entries.
     func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int
 
-    /// The number of requests that wait for the writer. Retention slows down while there are many.
+    /// The number of requests that wait for the writer. Retention slows down when it is large.
     var writesWaiting: Int { get }
 }
 
@@ -67,8 +68,8 @@ package struct AgedEvent: Hashable, Sendable {
 
 package struct AgedEventsRequest: Hashable, Sendable {
     package var receivedBefore: Moment
-    /// The row number up to which all events are forwarded, or need no forwarding. Events above it are deleted only if
-    /// they were received before `unforwardedBefore`.
+    /// The row number up to which no event has to be forwarded any more. Events with higher row numbers are deleted
+    /// only if they were received before `unforwardedBefore`.
     package var forwarded: Int64
     package var unforwardedBefore: Moment
     /// The row number at which the previous part ended; 0 at the beginning.
@@ -86,7 +87,7 @@ package struct AgedEventsRequest: Hashable, Sendable {
 
 package struct AgedEvents: Hashable, Sendable {
     package var events: [AgedEvent]
-    /// The row number after which the next part begins; nil when no event is left.
+    /// The row number after which the next part begins; nil when there are no more events to delete.
     package var next: Int64?
 
     package init(events: [AgedEvent], next: Int64?) {
@@ -95,10 +96,10 @@ package struct AgedEvents: Hashable, Sendable {
     }
 }
 
-/// The row numbers to delete from one part of a table, ascending.
+/// The row numbers of the rows to delete in one part of a table, in ascending order.
 package struct AgedNumbers: Hashable, Sendable {
     package var numbers: [Int64]
-    /// The row number of the last examined row of the part; nil when no later row is old enough.
+    /// The row number of the last row that was examined; nil when no later row is old enough.
     package var next: Int64?
 
     package init(numbers: [Int64], next: Int64?) {
@@ -108,31 +109,33 @@ package struct AgedNumbers: Hashable, Sendable {
 }
 
 package struct RetentionService: Sendable {
-    /// The minimum of EVENT_RETENTION_DAYS. With fewer days, events that a phone sends after a week offline would be
-    /// missing from the counts.
+    /// The minimum of EVENT_RETENTION_DAYS. With fewer days, the counts would lack events that a phone sends after a
+    /// week offline.
     package static let daysMin = 7
     package static let daysMax = 36_500
     /// The minimum number of days for which audit entries are kept, because an intrusion is often found weeks later.
     package static let auditDaysMin = 30
-    /// The days for which a registered session may wait for its first event. A phone keeps unsent events for a shorter
-    /// time.
+    /// The days for which a registered session may wait for its first event. A phone keeps unsent events for fewer
+    /// days.
     package static let unusedRegistrationDays = 30
-    /// The number of additional days for which events are kept that are not forwarded yet. An outage of the analytics
-    /// service for a week then loses no event, and a service that never responds does not fill the disk.
+    /// The number of additional days for which an event is kept if it is not forwarded yet. With these days, an outage
+    /// of the analytics service for a week loses no event. Because the number is limited, a service that never responds
+    /// does not fill the disk.
     package static let unforwardedDays = 7
     static let roundPause = Duration.seconds(3600)
-    /// The maximum number of rows per read. It is high enough that the events of one drive are deleted together; these
-    /// are next to each other in the indexes.
+    /// The maximum number of rows per read. It is so high that the events of one drive are deleted together. These
+    /// events are next to each other in the indexes.
     static let partMax = 4096
     /// The maximum number of rows deleted in one step. A step is one transaction. The number was measured
     /// (docs/decisions/retention.md).
     package static let stepMax = 64
     /// The pause after each step. New events are processed during the pause.
     static let stepPause = Duration.milliseconds(20)
-    /// The number of requests waiting for the writer above which the next step waits for another `busyPause`.
+    /// The number of requests waiting for the writer that retention accepts. While more requests wait, the next step
+    /// waits for another `busyPause`.
     static let busyWrites = 32
-    /// The additional pause under load. There are at most `busyPausesMax` of them per step, because retention must not
-    /// stop under a constant load.
+    /// The additional pause under load. There are at most `busyPausesMax` additional pauses per step, because retention
+    /// must not stop under a constant load.
     static let busyPause = Duration.milliseconds(50)
     static let busyPausesMax = 10
 
@@ -145,8 +148,8 @@ package struct RetentionService: Sendable {
     private let deletedEvents: any CounterHandler
     private let deletedSessions: any CounterHandler
     private let deletedAuditLines: any CounterHandler
-    /// The row number up to which sessions were checked since the start of the process. None of these sessions can
-    /// become unused later.
+    /// The row number up to which registered sessions were checked since the process started. A checked session that
+    /// was kept has had an event, so it cannot become unused later.
     private let registrationsChecked = Place()
 
     /// - Parameters:
@@ -307,7 +310,7 @@ package struct RetentionService: Sendable {
     }
 }
 
-/// The row number that a walk through a table has reached.
+/// The row number up to which a table has been read.
 private final class Place: Sendable {
     let number = Atomic<Int64>(0)
 }

@@ -1,10 +1,10 @@
-// The history of the settings. It records when each version came into force, who changed the settings and why, and
-// which reloads failed or left a variable without effect. The operator page and `dwell config history` show it.
+// The history of the settings: when each version came into force, who changed the settings and why, and which reloads
+// failed or left a variable without effect. The operator page and `dwell config history` show this history.
 
 package import JourneyModel
 
-/// The author and the reason of a change, as free text on one line: `SETTINGS_CHANGED_BY` (at most 128 bytes) and
-/// `SETTINGS_CHANGE_REASON` (at most 500 bytes).
+/// The author of a change (`SETTINGS_CHANGED_BY`, at most 128 bytes) and its reason (`SETTINGS_CHANGE_REASON`, at most
+/// 500 bytes). Each is free text on one line.
 package struct SettingsChangeNote: Hashable, Sendable {
     package var changedBy: String?
     package var reason: String?
@@ -42,7 +42,7 @@ package struct SettingsReloadRecord: Hashable, Sendable {
     }
 }
 
-/// A reload, with the server that did it.
+/// A reload, and the server that reloaded its settings.
 package struct SettingsReloadOf: Hashable, Sendable {
     /// The server's `INSTANCE_NAME`.
     package var instance: String

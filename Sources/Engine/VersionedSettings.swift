@@ -1,6 +1,6 @@
 package import JourneyModel
 
-/// Settings and their version. While they are in force, the version is stored with every event.
+/// Settings and their version. The version of the settings in force is stored with every event.
 package struct VersionedSettings: Hashable, Sendable {
     package var settings: Settings
     /// The opaque tag of the strong ETag, without its quotes. It depends only on the values of the eight settings.

@@ -1,14 +1,15 @@
-// Truncates a WAL that a long read transaction has made grow, once nothing has been written for a while. At other times
-// SQLite resets the WAL in place, which does not disturb an external program that follows the WAL. If the WAL is larger
-// than a limit, a warning is logged, because a reader then keeps SQLite from resetting it.
+// Truncates a WAL that has grown during a long read transaction, once nothing has been written for a while. Without
+// long read transactions SQLite resets the WAL in place, which does not disturb an external program that follows the
+// WAL. If the WAL is larger than a limit, a warning is logged, because a reader then keeps SQLite from resetting the
+// WAL.
 
 package import Logging
 internal import StructuredLogging
 
 /// The port of the WAL.
 package protocol TruncatableWAL: Sendable {
-    /// Truncates the WAL if nothing was committed for the duration `quietFor`, there was a commit since the last
-    /// truncation, and no reader uses the WAL. Otherwise does nothing.
+    /// Truncates the WAL if there was a commit since the last truncation, nothing was committed for the duration
+    /// `quietFor`, and no reader uses the WAL. Otherwise does nothing.
     func truncateLog(quietFor: Duration) async
 
     /// Returns the size of the WAL in bytes; nil when unknown.
@@ -17,20 +18,22 @@ package protocol TruncatableWAL: Sendable {
 
 package struct WALTruncation: Sendable {
     /// The time without a commit that must pass before a truncation. A truncation takes as long as several commits, and
-    /// new commits would have to wait for it. After this time, a commit during the truncation is unlikely.
+    /// a new commit would have to wait for it. After this time without a commit, a new commit during the truncation is
+    /// unlikely.
     static let quiet = Duration.seconds(10)
-    /// The size below which the WAL is not truncated. After a crash, the next start reads a WAL of this size in some
+    /// The size up to which the WAL is not truncated. At the start after a crash, a WAL of this size is read in some
     /// milliseconds.
     static let bytesMin: Int64 = 8 * 1024 * 1024
     static let pause = Duration.seconds(5)
-    /// The number of checks from one warning to the next, which is one hour.
+    /// The number of checks between two warnings. This many checks take one hour.
     static let checksPerWarning = 720
 
     private let log: any TruncatableWAL
     private let bytesMax: Int64
     private let logger: Logger
 
-    /// - Parameter bytesMax: the size that the WAL exceeds only if a reader keeps SQLite from resetting it.
+    /// - Parameter bytesMax: the size above which a warning is logged. The WAL exceeds this size only if a reader keeps
+    ///   SQLite from resetting the WAL.
     package init(log: any TruncatableWAL, bytesMax: Int64, logger: Logger) {
         self.log = log
         self.bytesMax = bytesMax

@@ -1,5 +1,5 @@
 // Decodes Content-Encoding: gzip of request bodies (RFC 9110 section 8.4.1.3, RFC 1952) with zlib. The limit on a body
-// applies to its decompressed size. It is checked while the body is inflated, so that a gzip bomb never fills a large
+// applies to its decompressed size. The size is checked while the body is inflated, so a gzip bomb never fills a large
 // buffer.
 
 import CZlib
@@ -12,8 +12,8 @@ package enum GzipError: Error {
 }
 
 package enum Gzip {
-    /// Returns the decompressed bytes, at most `bytesMax`. Several gzip members in sequence are one body (RFC 1952
-    /// section 2.2). Throws `malformed` if other bytes follow the last member.
+    /// Returns the decompressed bytes, at most `bytesMax`. A body may consist of several gzip members in sequence (RFC
+    /// 1952 section 2.2). Throws `malformed` if other bytes follow the last member.
     package static func inflate(_ compressed: [UInt8], bytesMax: Int) throws(GzipError) -> [UInt8] {
         var stream = z_stream()
         // 15 is the window size in bits. Adding 16 selects the header and trailer of gzip instead of those of zlib.

@@ -1,5 +1,5 @@
-// Host and port, as in a Host field (RFC 9110 section 7.2) and in the absolute- and authority-form of a target.
-// Checks the form only, not which hosts are served.
+// Parses a host and port, as in a Host field (RFC 9110 section 7.2) and in the absolute-form and authority-form of a
+// target. Only the form is checked, not whether this server serves the host.
 // ```
 // Host     = uri-host [ ":" port ]
 // uri-host = IP-literal / IPv4address / reg-name      (RFC 3986 section 3.2.2; every IPv4address is a reg-name)
@@ -46,8 +46,8 @@ enum Authority {
         return port <= 65_535
     }
 
-    /// Returns whether the range is eight groups of one to four HEXDIG. "::" may stand once for one or more groups of
-    /// zero, and the last two groups may be written as an IPv4 address.
+    /// Returns whether the range is eight groups of one to four HEXDIG. "::" may replace one or more groups of zeros,
+    /// but only once. The last two groups may be written as an IPv4 address.
     private static func isIPv6Address(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         let colon = UInt8(ascii: ":")
         var groups = 0

@@ -1,24 +1,24 @@
 // Determines where a request's content ends (RFC 9112 section 6). Prevents request smuggling: a request that two
-// servers could frame differently is rejected, instead of choosing one of the two readings. Only field values are
-// examined, never content.
+// servers could frame differently is rejected. Only field values are examined, never content.
 
 package enum BodyFraming: Hashable, Sendable {
-    /// Neither Content-Length nor Transfer-Encoding: no content (RFC 9112 section 6.3, rule 7).
+    /// The request has neither Content-Length nor Transfer-Encoding, and therefore no content (RFC 9112 section 6.3,
+    /// rule 7).
     case none
-    /// Content-Length: the number of bytes, 0 or more.
+    /// The request has Content-Length. The value is the number of bytes, 0 or more.
     case length(Int)
     /// `Transfer-Encoding: chunked`.
     case chunked
 }
 
-/// The fields of one head that concern framing, collected line by line and evaluated when the head is complete.
+/// The framing fields of one head. They are collected line by line and evaluated when the head is complete.
 struct FramingFields: Sendable {
     private var contentLength: Int?
     private var codings = TransferCodings()
 
     /// Reads a Content-Length (RFC 9110 section 8.6: `Content-Length = 1*DIGIT`). Rejects a second field, a list, a
-    /// sign and a number above Int.max. RFC 9112 section 6.3 would allow merging equal repeats, but not every server
-    /// merges them.
+    /// sign, and a number above Int.max. RFC 9112 section 6.3 would allow a server to merge repeated equal values, but
+    /// not every server merges them.
     mutating func addContentLength(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard contentLength == nil else { throw Refusal(.badRequest, "Content-Length is given more than once.") }
         guard let number = Self.decimal(bytes, value) else {
@@ -32,7 +32,7 @@ struct FramingFields: Sendable {
     }
 
     /// Returns the framing of the content (RFC 9112 sections 6.1 to 6.3). If several errors apply, malformed or
-    /// contradictory fields (400) take precedence over an unknown coding (501).
+    /// contradictory fields (400) are reported before an unknown coding (501).
     func framing(minorVersion: Int) throws(Refusal) -> BodyFraming {
         guard codings.isPresent else { return contentLength.map(BodyFraming.length) ?? .none }
         guard minorVersion >= 1 else {
@@ -77,7 +77,7 @@ private struct TransferCodings: Sendable {
             let semicolon = Grammar.firstIndex(of: UInt8(ascii: ";"), bytes, element)
             let name = Grammar.trimmed(bytes, element.lowerBound..<(semicolon ?? element.upperBound))
             let isChunked = Grammar.matches(bytes, name, "chunked")
-            // RFC 9112 section 7.1: chunked takes no parameters, and their presence is an error.
+            // RFC 9112 section 7.1: chunked takes no parameters, so a parameter is an error.
             if !Grammar.isToken(bytes, name) || isChunked && semicolon != nil { isMalformed = true }
             chunkedCount += isChunked ? 1 : 0
             otherCount += isChunked ? 0 : 1

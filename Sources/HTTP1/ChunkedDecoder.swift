@@ -6,8 +6,9 @@
 // last-chunk      = 1*("0") [ chunk-ext ] CRLF
 // trailer-section = *( field-line CRLF )
 // ```
-// sizeLine -> data -> dataEnd -> sizeLine ... -> trailers -> done. A refusal leaves the state unchanged, and the caller
-// must not continue after it. Extensions are checked and dropped (section 7.1.1: unknown extensions MUST be ignored).
+// The states are sizeLine -> data -> dataEnd -> sizeLine ... -> trailers -> done. A refusal leaves the state unchanged.
+// After a refusal, the caller must not continue. Extensions are checked and dropped (section 7.1.1: unknown extensions
+// MUST be ignored).
 
 struct ChunkedDecoder: Sendable {
     private enum State: Hashable {
@@ -19,15 +20,15 @@ struct ChunkedDecoder: Sendable {
     }
 
     private var state = State.sizeLine
-    /// The length of all chunks announced so far, in bytes. It never exceeds the limit that applied when the last chunk
-    /// was announced.
+    /// The total length in bytes of all chunks whose sizes were read so far. At each size, this total is checked
+    /// against the limit that applies then.
     private(set) var contentBytes = 0
     private var extensionBytes = 0
     private var trailerSectionBytes = 0
     private(set) var trailers = Fields()
 
-    /// Decodes the available input into `content`. Bytes appended before a throw are valid. Returns true when the
-    /// content and its trailers are complete.
+    /// Decodes the available input into `content`. If it throws, the bytes already appended are valid. Returns true
+    /// when the content and its trailers are complete.
     mutating func decode(
         _ input: inout InputBuffer, into content: inout [UInt8], contentBytesMax: Int, limits: Limits
     ) throws(Refusal) -> Bool {
@@ -72,7 +73,7 @@ struct ChunkedDecoder: Sendable {
         var index = line.lowerBound
         var size = 0
         while index < line.upperBound, let digit = Grammar.hexValue(bytes[index]) {
-            // The second condition ensures that one more digit does not reach the sign bit of `size`.
+            // The second condition ensures that the next digit does not reach the sign bit of `size`.
             guard index - line.lowerBound < Limits.chunkSizeDigitsMax, size <= Int.max >> 4 else {
                 throw Self.malformed
             }
@@ -97,7 +98,7 @@ struct ChunkedDecoder: Sendable {
         return range.count == left
     }
 
-    /// Reads the CRLF after chunk-data. If the first byte is wrong, it is rejected without waiting for the second.
+    /// Reads the CRLF after chunk-data. If the first byte is wrong, throws without waiting for the second byte.
     private mutating func readDataEnd(_ input: inout InputBuffer) throws(Refusal) -> Bool {
         let next = input.available
         if let first = next.first, input.bytes[first] != Grammar.carriageReturn { throw Self.malformed }

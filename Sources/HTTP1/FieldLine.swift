@@ -1,17 +1,18 @@
-// One line of a header or trailer section (RFC 9112 section 5). Handles the form of a line, not the meaning of fields.
+// One line of a header or trailer section (RFC 9112 section 5). This file handles the form of a line, not the meaning
+// of the fields.
 // ```
 // field-line = field-name ":" OWS field-value OWS
 // field-name = token
 // ```
-// Leading whitespace (obs-fold, section 5.2) and whitespace before the colon (section 5.1) are rejected because
-// neither is a tchar.
+// Leading whitespace (obs-fold, section 5.2) and whitespace before the colon (section 5.1) are rejected, because
+// neither space nor tab is a tchar.
 
 struct FieldLine {
     let name: Range<Int>
-    /// The value without surrounding whitespace; may be empty.
+    /// The value without surrounding whitespace. It may be empty.
     let value: Range<Int>
 
-    /// Parses a line, which is given without its CRLF.
+    /// Parses a line. `line` does not include the CRLF.
     static func parse(_ bytes: [UInt8], _ line: Range<Int>) throws(Refusal) -> FieldLine {
         var index = line.lowerBound
         while index < line.upperBound, Grammar.tokenBytes.contains(bytes[index]) { index += 1 }

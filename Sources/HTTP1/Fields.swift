@@ -1,11 +1,12 @@
 /// Header or trailer fields in the order received. Repeated fields are kept, so that a repeated Host or Content-Length
-/// is noticed (RFC 9110 section 5.3). Names are compared case-insensitively.
+/// can be detected (RFC 9110 section 5.3). Names are compared case-insensitively.
 ///
-/// The fields are stored as lines in the form in which they are sent, with the positions of names and values. Received
-/// bytes are copied once and become a String only on demand. Sent bytes are copied once more. The positions are in an
-/// array, not a dictionary: for a dozen fields a linear scan that compares lengths first is faster than hashing names.
+/// The fields are stored as lines in the form in which they are sent, together with the positions of names and values.
+/// Received bytes are copied only once; they become a String only on demand. Sending the fields copies their bytes once
+/// more. The positions are in an array, not a dictionary: for a dozen fields, a linear scan that compares lengths first
+/// is faster than hashing names.
 ///
-/// No field can end a line early (response splitting): a name that is not a token is dropped, and a control
+/// No field can end a line early (response splitting): a field whose name is not a token is dropped, and a control
 /// character in a value becomes a space (RFC 9110 section 5.5).
 package struct Fields: Sendable {
     package struct Field: Hashable, Sendable {
@@ -41,20 +42,21 @@ package struct Fields: Sendable {
     package var count: Int { lines.count }
     package var isEmpty: Bool { lines.isEmpty }
 
-    /// The fields as Strings, which are created on each call.
+    /// The fields as Strings. The Strings are created on each call.
     package var all: [Field] { lines.map { Field(name: text($0.name), value: text($0.value)) } }
 
-    /// Returns the first value of the name; nil if there is none.
+    /// Returns the first value of the field `name`; nil if there is none.
     package func first(_ name: String) -> String? {
         firstIndex(name).map { text(lines[$0].value) }
     }
 
-    /// Returns the bytes of the first value of the name, not copied; nil if there is none.
+    /// Returns the bytes of the first value of the field `name`, without copying them; nil if there is none.
     package func value(_ name: String) -> ArraySlice<UInt8>? {
         firstIndex(name).map { bytes[lines[$0].value] }
     }
 
-    /// Returns the bytes of the only value of the name, not copied; nil if there is none or more than one.
+    /// Returns the bytes of the only value of the field `name`, without copying them; nil if there is no value or more
+    /// than one.
     package func only(_ name: String) -> ArraySlice<UInt8>? {
         var only: Int?
         var count = 0
@@ -67,7 +69,8 @@ package struct Fields: Sendable {
         return bytes[lines[only].value]
     }
 
-    /// Returns the number of fields with this name. If a field is repeated, it is often undefined which value applies.
+    /// Returns the number of fields with this name. For many fields, it is undefined which value applies if the field
+    /// is repeated.
     package func count(of name: String) -> Int {
         var count = 0
         forEachIndex(name) { _ in
@@ -77,7 +80,7 @@ package struct Fields: Sendable {
         return count
     }
 
-    /// Returns all values of the name, in order.
+    /// Returns all values of the field `name`, in order.
     package func values(_ name: String) -> [String] {
         var values: [String] = []
         forEachIndex(name) { index in
@@ -106,7 +109,7 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Removes all fields of the name, then appends a field with `value`.
+    /// Removes all fields with this name, then appends one field with `value`.
     package mutating func set(_ name: String, _ value: String) {
         remove(name)
         append(name, value)
@@ -126,7 +129,7 @@ package struct Fields: Sendable {
 
     // MARK: - Bytes
 
-    /// Appends a received field line whose name and value are already checked.
+    /// Appends a received field line whose name and value were checked before.
     mutating func append(_ line: FieldLine, of received: [UInt8]) {
         received.withUnsafeBufferPointer { received in
             if let whole = Fields.copyableLine(line, of: received) {
@@ -139,8 +142,8 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Returns the line with its CRLF if it was received in the form in which lines are stored. Such a line can be
-    /// copied in one piece; most lines are such lines. Otherwise returns nil.
+    /// Returns the line with its CRLF if it was received exactly in the form in which lines are stored. Most lines are,
+    /// and such a line can be copied in one piece. Otherwise returns nil.
     private static func copyableLine(
         _ line: FieldLine, of received: UnsafeBufferPointer<UInt8>
     ) -> UnsafeBufferPointer<UInt8>? {
@@ -186,7 +189,7 @@ package struct Fields: Sendable {
         bytes.append(UInt8(ascii: ":"))
         bytes.append(Grammar.space)
         bytes.append(contentsOf: value)
-        // No field exceeds 4 GiB: received fields have a limit, and the server's own are short.
+        // No field exceeds 4 GiB, because received fields have a limit and the server's own fields are short.
         lines.append(
             Line(
                 nameStart: UInt32(clamping: start), nameEnd: UInt32(clamping: start + name.count),
@@ -196,8 +199,9 @@ package struct Fields: Sendable {
         return start + name.count + 2
     }
 
-    /// The numbers of fields and of bytes for which space is reserved, so that a usual request needs one allocation for
-    /// each of the two arrays. A phone's request has six to ten fields. Most of their bytes are in the access token.
+    /// The numbers of fields and of bytes for which space is reserved. With this space, a usual request needs only one
+    /// allocation for each of the two arrays. A phone's request has six to ten fields. Most of their bytes are in the
+    /// access token.
     private static let usualCount = 10
     private static let usualBytes = 480
 
@@ -214,7 +218,7 @@ package struct Fields: Sendable {
         return first
     }
 
-    /// Calls the closure with the index of each field of the name, until the closure returns false.
+    /// Calls the closure with the index of each field that has this name, until the closure returns false.
     @inline(__always)
     private func forEachIndex(_ name: String, _ body: (Int) -> Bool) {
         let length = name.utf8.count

@@ -1,13 +1,13 @@
-// The bytes that RFC 9110, RFC 9112 and RFC 3986 allow, each set next to its grammar rule. Everything here works on
-// bytes. It uses no Character, no locale, and no case folding beyond ASCII. It does not depend on the structure of
-// messages.
+// The bytes that RFC 9110, RFC 9112 and RFC 3986 allow. Each set is declared next to its grammar rule. All functions
+// work on bytes: they use no Character, no locale, and no case folding beyond ASCII. They do not depend on the
+// structure of messages.
 
-/// A set of ASCII bytes, stored as two 64-bit words, so that testing a byte takes a shift and a mask. It never contains
-/// bytes of 0x80 and above. GrammarTests checks the words against the quoted grammar, byte by byte.
+/// A set of ASCII bytes, stored as two 64-bit words, so that testing a byte takes a shift and a mask. The set never
+/// contains bytes of 0x80 and above. GrammarTests checks the two words against the quoted grammar, byte by byte.
 struct ByteSet: Sendable {
-    /// Bit n is byte n.
+    /// The bytes 0 to 63: bit n is set if the set contains byte n.
     let from0: UInt64
-    /// Bit n is byte 64 + n.
+    /// The bytes 64 to 127: bit n is set if the set contains byte 64 + n.
     let from64: UInt64
 
     @inline(__always)
@@ -26,7 +26,7 @@ enum Grammar {
     /// ```
     static let tokenBytes = ByteSet(from0: 0x03FF_6CFA_0000_0000, from64: 0x57FF_FFFF_C7FF_FFFE)
 
-    /// The bytes of a path (RFC 3986 section 3.3), without "%", which starts a triplet and is checked separately:
+    /// The bytes of a path (RFC 3986 section 3.3), except "%". A "%" starts a triplet, which is checked separately:
     /// ```
     /// absolute-path = 1*( "/" segment )          (RFC 9110 section 4.1)
     /// segment       = *pchar
@@ -36,14 +36,14 @@ enum Grammar {
     /// ```
     static let pathBytes = ByteSet(from0: 0x2FFF_FFD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFF)
 
-    /// The bytes of `query = *( pchar / "/" / "?" )` (RFC 3986 section 3.4), again without "%".
+    /// The bytes of `query = *( pchar / "/" / "?" )` (RFC 3986 section 3.4), also except "%".
     static let queryBytes = ByteSet(from0: 0xAFFF_FFD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFF)
 
-    /// The bytes of `reg-name = *( unreserved / pct-encoded / sub-delims )` (RFC 3986 section 3.2.2), again without
-    /// "%".
+    /// The bytes of `reg-name = *( unreserved / pct-encoded / sub-delims )` (RFC 3986 section 3.2.2), also except "%".
     static let registeredNameBytes = ByteSet(from0: 0x2BFF_7FD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFE)
 
-    /// Returns whether a field value may contain the byte (RFC 9110 section 5.5). HTAB is the only control allowed:
+    /// Returns whether a field value may contain the byte (RFC 9110 section 5.5). HTAB is the only allowed control
+    /// character:
     /// ```
     /// field-value   = *field-content
     /// field-content = field-vchar [ 1*( SP / HTAB / field-vchar ) field-vchar ]
@@ -115,7 +115,7 @@ extension Grammar {
         return true
     }
 
-    /// Returns whether the range equals `word` case-insensitively. `word` is in lower case.
+    /// Returns whether the range equals `word`, compared case-insensitively. `word` must be in lower case.
     static func matches(_ bytes: [UInt8], _ range: Range<Int>, _ word: StaticString) -> Bool {
         guard range.count == word.utf8CodeUnitCount else { return false }
         return word.withUTF8Buffer { letters in
@@ -147,7 +147,7 @@ extension Grammar {
         }
     }
 
-    /// Returns the index of the first line feed from `start` on; the number of bytes if there is none.
+    /// Returns the index of the first line feed at or after `start`. If there is none, returns the number of bytes.
     static func endOfLine(_ bytes: [UInt8], from start: Int) -> Int {
         bytes.withUnsafeBytes { bytes in
             precondition(start >= 0 && start <= bytes.count)
@@ -171,14 +171,14 @@ extension Grammar {
         return lower..<upper
     }
 
-    /// Returns the first index of the byte in the range; nil if there is none.
+    /// Returns the index of the first `byte` in the range; nil if the range does not contain it.
     static func firstIndex(of byte: UInt8, _ bytes: [UInt8], _ range: Range<Int>) -> Int? {
         for index in range where bytes[index] == byte { return index }
         return nil
     }
 
-    /// Calls `body` with every comma-separated element, whitespace trimmed and empty elements included (RFC 9110
-    /// section 5.6.1: `#element`). Quoted strings are not parsed.
+    /// Calls `body` with each comma-separated element (RFC 9110 section 5.6.1: `#element`). The whitespace around
+    /// elements is trimmed, and empty elements are included. Quoted strings are not parsed.
     static func forEachListElement(_ bytes: [UInt8], _ range: Range<Int>, _ body: (Range<Int>) -> Void) {
         var lower = range.lowerBound
         while let comma = firstIndex(of: UInt8(ascii: ","), bytes, lower..<range.upperBound) {

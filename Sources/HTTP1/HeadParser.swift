@@ -1,12 +1,12 @@
-// Parses the lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). It receives
-// complete lines and does not handle buffers, content or earlier requests.
+// Parses the lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). The parser
+// receives complete lines. It does not handle buffers, content or earlier requests.
 //
-// Allocations for a typical head: the two arrays of its fields, and a string when the path is longer than the 15
-// bytes that Swift stores inline. Host, Content-Length and Connection are evaluated as bytes.
+// A typical head needs allocations for the two arrays of its fields, and one for the path if the path is longer than
+// the 15 bytes that Swift stores inline. Host, Content-Length and Connection are evaluated as bytes.
 
 struct HeadParser: Sendable {
-    /// The method, known even if the rest of the line is rejected: the refusal of a HEAD request must have no content
-    /// (RFC 9110 section 9.3.2).
+    /// The method. It is kept even if the rest of the line is rejected, because the refusal of a HEAD request must have
+    /// no content (RFC 9110 section 9.3.2).
     private(set) var method: Method?
     private var target = RequestTarget(path: "")
     private var minorVersion = 0
@@ -15,7 +15,7 @@ struct HeadParser: Sendable {
     private var options = ConnectionOptions()
     private var hasHost = false
     private var expectsContinue = false
-    /// The error in the target. It is reported only after the fields are read, because the error response contains the
+    /// The error in the target. It is thrown only after the fields are read, because the error response contains the
     /// request id, which is in a field.
     private var targetRefusal: Refusal?
 
@@ -56,8 +56,8 @@ struct HeadParser: Sendable {
         minorVersion = bytes[lower + 7] == UInt8(ascii: "0") ? 0 : 1
     }
 
-    /// Returns the refusal of a request line that is longer than the limit. The bytes within the limit show which part
-    /// is too long.
+    /// Returns the refusal of a request line that is longer than the limit. `start` is the part of the line within the
+    /// limit. It shows whether the method or the target is too long.
     mutating func refusalOfLongRequestLine(_ bytes: [UInt8], _ start: Range<Int>, limits: Limits) -> Refusal {
         let space = Grammar.firstIndex(of: Grammar.space, bytes, start)
         let methodRange = start.lowerBound..<(space ?? start.upperBound)
@@ -81,7 +81,7 @@ struct HeadParser: Sendable {
         fields.append(field, of: bytes)
     }
 
-    /// Reads the fields that the connection itself depends on. Compares the length of a name before its bytes.
+    /// Reads the fields that determine how the connection continues. Compares the length of a name before its bytes.
     private mutating func judge(_ bytes: [UInt8], _ field: FieldLine) throws(Refusal) {
         switch field.name.count {
         case 4 where Grammar.matches(bytes, field.name, "host"):
@@ -99,15 +99,15 @@ struct HeadParser: Sendable {
         }
     }
 
-    /// Reads Host. More than one Host line, or an invalid value, gets 400 in any version (RFC 9112 section 3.2).
+    /// Reads Host. More than one Host line, or an invalid value, gets 400 in every HTTP version (RFC 9112 section 3.2).
     private mutating func readHost(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard !hasHost else { throw Refusal(.badRequest, "Host is given more than once.") }
         guard Authority.isValid(bytes, value) else { throw Refusal(.badRequest, "Host is not a valid host and port.") }
         hasHost = true
     }
 
-    /// Reads Expect. The only defined expectation is 100-continue, compared case-insensitively. Any other gets 417 (RFC
-    /// 9110 section 10.1.1).
+    /// Reads Expect. The only defined expectation is 100-continue, compared case-insensitively. Any other expectation
+    /// gets 417 (RFC 9110 section 10.1.1).
     private mutating func readExpect(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard Grammar.matches(bytes, value, "100-continue") else {
             throw Refusal(.expectationFailed, "The only supported expectation is 100-continue.")
@@ -117,7 +117,7 @@ struct HeadParser: Sendable {
 
     // MARK: The empty line
 
-    /// Returns the head. Called when the empty line has been read.
+    /// Returns the head. Must be called only after the empty line was read.
     func finish() throws(Refusal) -> RequestHead {
         if let targetRefusal { throw targetRefusal }
         guard minorVersion == 0 || hasHost else {

@@ -1,5 +1,5 @@
 // Reads the head of one request from the input, line by line (RFC 9112 section 2). Determines the kind of each line,
-// and limits the number of lines and their length. HeadParser interprets the lines.
+// and limits the number and length of the lines. HeadParser interprets the lines.
 
 struct HeadReader: Sendable {
     private var parser = HeadParser()
@@ -10,7 +10,7 @@ struct HeadReader: Sendable {
 
     /// The field lines read so far.
     var fields: Fields { parser.fields }
-    /// The method, known as soon as it is read, even if the rest of the head is rejected.
+    /// The method. It is known as soon as it is read, even if the rest of the head is rejected.
     var method: Method? { parser.method }
 
     /// Returns the method, even if the input ends inside the request line.
@@ -42,8 +42,8 @@ struct HeadReader: Sendable {
         }
     }
 
-    /// Reads the request line. Returns false if it is incomplete. The first byte is checked as soon as it arrives: a
-    /// client that speaks TLS to this port is rejected without waiting for a line feed.
+    /// Reads the request line. Returns false if the line is incomplete. The first byte is checked as soon as it
+    /// arrives, so a client that speaks TLS to this port is rejected without waiting for a line feed.
     private mutating func readRequestLine(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> Bool {
         while true {
             if let first = input.available.first, !Grammar.tokenBytes.contains(input.bytes[first]),

@@ -1,22 +1,22 @@
-// Received bytes that are not yet interpreted, read by line or by count. However small the reads are, each byte is
-// searched only once for the end of its line, and moved at most once on average. The only HTTP rule here is CRLF (RFC
-// 9112 section 2.2): a bare LF never ends a line, and a bare CR is rejected later, by the grammar.
+// Received bytes that are not yet interpreted, read by line or by count. However small the reads are, the search for a
+// line end visits each byte only once, and each byte is moved at most once on average. The only HTTP rule here is CRLF
+// (RFC 9112 section 2.2): a bare LF never ends a line. The grammar rejects a bare CR later.
 
 struct InputBuffer: Sendable {
     enum Line: Hashable {
-        /// No line end received yet.
+        /// The end of the line was not received yet.
         case incomplete
-        /// The line is longer than allowed, whether its end was received or not.
+        /// The line is longer than allowed. Its end may or may not have been received.
         case tooLong
         /// The line ends in LF without CR.
         case bareLineFeed
-        /// The line without its CRLF; valid until the next `append`.
+        /// The line without its CRLF. The range is valid until the next `append`.
         case complete(Range<Int>)
     }
 
     private(set) var bytes: [UInt8] = []
     private var start = 0
-    /// The index at which the search for LF continues; never before `start`.
+    /// The index at which the search for LF continues. It is never below `start`.
     private var searched = 0
 
     /// The bytes not taken yet.
@@ -27,8 +27,8 @@ struct InputBuffer: Sendable {
         bytes.append(contentsOf: new)
     }
 
-    /// Takes the next line, including its CRLF. The line must be complete and, without its CRLF, at most `bytesMax`
-    /// long; otherwise nothing is taken. The result does not depend on how the bytes were split into reads.
+    /// Takes the next line, including its CRLF. Takes nothing unless the line is complete and, without its CRLF, at
+    /// most `bytesMax` long. The result does not depend on how the bytes were split into reads.
     mutating func takeLine(bytesMax: Int) -> Line {
         let end = bytes.count
         let index = Grammar.endOfLine(bytes, from: searched)
@@ -54,7 +54,7 @@ struct InputBuffer: Sendable {
         searched = 0
     }
 
-    /// Frees a large empty buffer. Called between requests.
+    /// Frees the buffer if it is empty and large. Called between requests.
     mutating func releaseIfIdle() {
         if available.isEmpty, bytes.capacity > Limits.idleBufferBytesMax { removeAll() }
     }
@@ -64,7 +64,8 @@ struct InputBuffer: Sendable {
         searched = start
     }
 
-    /// Drops taken bytes once they are at least half of the buffer, so that each byte is moved at most once on average.
+    /// Drops the taken bytes once they are at least half of the buffer. Each byte is therefore moved at most once on
+    /// average.
     private mutating func makeRoom() {
         guard start > 0, start >= bytes.count - start else { return }
         if start == bytes.count {

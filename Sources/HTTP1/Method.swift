@@ -6,7 +6,7 @@ package struct Method: Hashable, Sendable {
         self.rawValue = rawValue
     }
 
-    /// Creates the method whose name is in the range.
+    /// Creates the method from the name in the range.
     init(_ bytes: [UInt8], _ range: Range<Int>) {
         self.init(Grammar.text(bytes, range))
     }

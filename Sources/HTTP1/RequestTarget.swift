@@ -3,15 +3,15 @@
 // request-target = origin-form / absolute-form / authority-form / asterisk-form
 // ```
 // Paths are percent-decoded once. Paths that two servers could read as different resources are rejected with 400
-// instead of normalised, because a proxy in front may have checked the other reading. Clients resolve "." and ".."
+// instead of normalized, because a proxy in front may have checked the other reading. Clients resolve "." and ".."
 // before they send (RFC 3986 section 5.2.4). Rejected are:
 //   - "." and ".." as a segment, plain or encoded
 //   - an empty segment ("//"); a single "/" at the end is accepted, but "/a/" and "/a" are different paths
-//   - %2F and %5C, encoded separators
+//   - %2F and %5C, which are encoded separators
 //   - %00 to %1F and %7F, which no name contains and which corrupt logs
 //   - bytes that are not UTF-8 once decoded
 // So "/a%62c" and "/abc" both arrive as "/abc", "%252F" arrives as the three characters "%2F", and every path has only
-// one form. The bytes of the query are checked but not decoded: the meaning of "+" depends on the parameter.
+// one form. The bytes of the query are checked but not decoded, because the meaning of "+" depends on the parameter.
 
 struct RequestTarget: Sendable {
     var path: String
@@ -36,8 +36,8 @@ struct RequestTarget: Sendable {
 
     private static let malformed = Refusal(.badRequest, "The request target is malformed.")
 
-    /// Returns the refusal of CONNECT, the only method with `authority-form = uri-host ":" port`. This server opens no
-    /// tunnels, and the bytes after a CONNECT are not HTTP (RFC 9110 section 9.3.6).
+    /// Returns the refusal of CONNECT, the only method whose target is `authority-form = uri-host ":" port`. This
+    /// server opens no tunnels, and the bytes after a CONNECT are not HTTP (RFC 9110 section 9.3.6).
     private static func refusalOfConnect(_ bytes: [UInt8], _ range: Range<Int>) -> Refusal {
         guard Authority.isValid(bytes, range), let last = range.last, Grammar.isDigit(bytes[last]),
             Grammar.firstIndex(of: UInt8(ascii: ":"), bytes, range) != nil
@@ -45,8 +45,8 @@ struct RequestTarget: Sendable {
         return Refusal(.notImplemented, "CONNECT is not implemented.")
     }
 
-    /// Parses `absolute-form = absolute-URI`, http and https only. Its authority overrides Host (RFC 9112 section
-    /// 3.2.2).
+    /// Parses `absolute-form = absolute-URI`, http and https only. The authority of the URI replaces Host (RFC 9112
+    /// section 3.2.2).
     private static func absoluteForm(
         _ bytes: [UInt8], _ range: Range<Int>, method: Method
     ) throws(Refusal) -> RequestTarget {
@@ -61,15 +61,15 @@ struct RequestTarget: Sendable {
 
         var target = try originForm(bytes, end..<range.upperBound)
         if target.path.isEmpty {
-            // An empty path means "/" (RFC 9110 section 4.2.3). In an OPTIONS request without a query it means "*" (RFC
-            // 9112 section 3.2.4).
+            // An empty path means "/" (RFC 9110 section 4.2.3). In an OPTIONS request without a query, an empty path
+            // means "*" (RFC 9112 section 3.2.4).
             target.path = method == .options && target.query == nil ? "*" : "/"
         }
         target.authority = Grammar.text(bytes, (colon + 3)..<end)
         return target
     }
 
-    /// Parses `origin-form = absolute-path [ "?" query ]`. Also accepts an empty path, which absolute-form allows.
+    /// Parses `origin-form = absolute-path [ "?" query ]`. Also accepts an empty path, because absolute-form allows it.
     private static func originForm(_ bytes: [UInt8], _ range: Range<Int>) throws(Refusal) -> RequestTarget {
         guard let mark = Grammar.firstIndex(of: UInt8(ascii: "?"), bytes, range) else {
             return RequestTarget(path: try decodedPath(bytes, range))

@@ -1,16 +1,16 @@
 // Encodes response heads and chunks (RFC 9112 sections 4, 6 and 7). ServerConnection decides whether a response may be
 // sent, and how its content is framed.
 //
-// No value from a handler can end a line early: Fields prevents this. Fields that describe the connection and the
-// framing are written only here; if a handler sets such a field, it is omitted.
+// No value from a handler can end a line early, because Fields prevents it. The fields that describe the connection and
+// the framing are written only here. If a handler sets such a field, the handler's field is omitted.
 
-/// A way to delimit the content of a response (RFC 9112 section 6.3).
+/// The ways to delimit the content of a response (RFC 9112 section 6.3).
 enum ResponseFraming: Hashable, Sendable {
     case length(Int)
     case chunked
-    /// The content ends with the connection, because HTTP/1.0 does not support chunked.
+    /// The end of the connection ends the content, because HTTP/1.0 does not support chunked.
     case untilClose
-    /// The response has neither a length nor content: a 204, a 304, or a stream in response to HEAD.
+    /// The response has neither a length nor content. It is a 204, a 304, or a stream in response to HEAD.
     case noContent
 }
 
@@ -41,7 +41,7 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// Appends one chunk. `content` must not be empty, because an empty chunk is the last chunk.
+    /// Appends one chunk. `content` must not be empty, because an empty chunk would be the last chunk.
     static func appendChunk(_ content: [UInt8], into output: inout [UInt8]) {
         output.append(contentsOf: String(content.count, radix: 16).utf8)
         append("\r\n", into: &output)
@@ -57,8 +57,8 @@ enum ResponseEncoder {
         append("HTTP/1.1 100 Continue\r\n\r\n", into: &output)
     }
 
-    /// Appends `status-line = HTTP-version SP status-code SP [ reason-phrase ]`. The version is the server's own, even
-    /// in response to HTTP/1.0 (RFC 9110 section 6.2).
+    /// Appends `status-line = HTTP-version SP status-code SP [ reason-phrase ]`. The HTTP version is always the
+    /// server's own, even in a response to HTTP/1.0 (RFC 9110 section 6.2).
     private static func appendStatusLine(_ status: Status, into output: inout [UInt8]) {
         if status == .ok { return append("HTTP/1.1 200 OK\r\n", into: &output) }
         append("HTTP/1.1 ", into: &output)
@@ -68,7 +68,7 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// Appends a field that the server itself adds. `beginning` is its name with the separator.
+    /// Appends a field that the server itself adds. `beginning` is the field's name with the separator.
     private static func append(_ beginning: StaticString, _ value: String, into output: inout [UInt8]) {
         append(beginning, into: &output)
         var value = value
@@ -76,7 +76,7 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// Appends a handler's fields, in one copy if none of them is reserved for the connection.
+    /// Appends the fields of a handler. Copies them in one piece if none of them is reserved for the connection.
     private static func append(_ fields: Fields, withRequestID: Bool, into output: inout [UInt8]) {
         let bytes = fields.bytes
         let isLeftOut = { (line: Fields.Line) in isOwned(bytes, line.name, withRequestID: withRequestID) }
@@ -84,7 +84,7 @@ enum ResponseEncoder {
         for line in fields.lines where !isLeftOut(line) { output.append(contentsOf: bytes[line.whole]) }
     }
 
-    /// Returns whether only the connection may write the field.
+    /// Returns whether the field is reserved for the connection, so that a handler must not write it.
     private static func isOwned(_ bytes: [UInt8], _ name: Range<Int>, withRequestID: Bool) -> Bool {
         switch name.count {
         case 4: Grammar.matches(bytes, name, "date")

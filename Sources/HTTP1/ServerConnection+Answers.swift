@@ -1,5 +1,5 @@
-// The sending side of a ServerConnection, which frames a response for its request and client. Every encoding function
-// returns whether its part of the response was due. If not, it appends nothing.
+// The sending side of a ServerConnection. It frames each response as its request and its client require. Every encoding
+// function returns whether its part of the response was due. If the part was not due, the function appends nothing.
 
 extension ServerConnection {
     /// Encodes 100 (Continue), if the client waits for it.
@@ -11,9 +11,9 @@ extension ServerConnection {
     }
 
     /// Encodes a whole response. The body is omitted in the response to HEAD, and with the statuses 204 and 304. The
-    /// response to HEAD still has the body's length. `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7), or empty
-    /// for a server without a clock. `requestID` must consist of valid field value bytes, or be empty for a server
-    /// without ids. A status that is not final is sent as 500.
+    /// response to HEAD still states the length of the body. `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7), or
+    /// empty for a server without a clock. `requestID` must consist of valid field value bytes, or be empty for a
+    /// server without ids. A status that is not final is sent as 500.
     @discardableResult
     package mutating func encode(
         status: Status, fields: Fields = Fields(), body: [UInt8] = [], dateText: String, requestID: String = "",
@@ -26,9 +26,10 @@ extension ServerConnection {
         return true
     }
 
-    /// Encodes the head of a response of unknown length. Call `encodeChunk` and finally `encodeEnd` after it. To signal
-    /// an aborted stream, close the connection without `encodeEnd`. An HTTP/1.0 client gets the content without
-    /// framing: the close of the connection ends it (RFC 9112 section 6.1).
+    /// Encodes the head of a response of unknown length. Afterwards, call `encodeChunk` for the content and finally
+    /// `encodeEnd`. To signal that a stream was aborted, close the connection without calling `encodeEnd`. An HTTP/1.0
+    /// client gets the content without framing, and the close of the connection ends the content (RFC 9112 section
+    /// 6.1).
     @discardableResult
     package mutating func encodeHead(
         status: Status, fields: Fields = Fields(), dateText: String, requestID: String = "", close: Bool = false,
@@ -40,8 +41,8 @@ extension ServerConnection {
         return encodeHead(status, fields, dateText, requestID, close, framing, into: &output)
     }
 
-    /// Encodes the next bytes of a streamed response. Skips empty `content`, because an empty chunk would be the last
-    /// chunk. Skips all bytes if the response has no content.
+    /// Encodes the next bytes of a streamed response. Appends nothing for empty `content`, because an empty chunk would
+    /// be the last chunk. Appends nothing if the response has no content.
     @discardableResult
     package mutating func encodeChunk(_ content: [UInt8], into output: inout [UInt8]) -> Bool {
         guard case .streaming(let framing) = answering else { return false }
@@ -77,13 +78,14 @@ extension ServerConnection {
 }
 
 extension Status {
-    /// This status if it can end an exchange, otherwise 500: 1xx statuses are interim, and a code has three digits.
+    /// This status if it can end an exchange, otherwise 500. 1xx statuses are interim, and a status code has three
+    /// digits.
     var final: Status { (200...599).contains(code) ? self : .internalServerError }
 
-    /// Whether the response ends with the empty line after the fields (RFC 9110 sections 15.3.5 and 15.4.5).
+    /// Whether the response must end with the empty line after the fields (RFC 9110 sections 15.3.5 and 15.4.5).
     var forbidsContent: Bool { code == 204 || code == 304 }
 
-    /// Whether the response must have a length of 0, as a 205 must (RFC 9110 section 15.3.6).
+    /// Whether the response must have a length of 0, as RFC 9110 section 15.3.6 requires for a 205.
     var isEmptyByLength: Bool { code == 205 }
 
     func body(_ body: [UInt8]) -> [UInt8] { isEmptyByLength ? [] : body }

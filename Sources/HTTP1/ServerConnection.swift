@@ -1,6 +1,6 @@
 // The protocol of one HTTP/1.1 server connection, without I/O: bytes in, events out; a response in, bytes out (RFC
-// 9112, RFC 9110). It does not use descriptors, clocks or routes. Its owner reads and writes, enforces the deadlines,
-// and asks for the next event.
+// 9112, RFC 9110). It does not use descriptors, clocks or routes. The owner of the connection reads and writes,
+// enforces the deadlines, and asks for the next event.
 //
 // Theory of operation. There are two state machines, which are synchronized once per request:
 //
@@ -10,19 +10,20 @@
 //
 //   answering   notDue -> due -> (streaming ->) answered
 //
-// `.head` makes a response due. When the request is complete and answered, both state machines start over with the
-// remaining bytes: pipelined requests are handled one at a time. Instead, the connection ends (`closed`, and the
-// remaining bytes are dropped unread) if one of these holds:
+// `.head` makes a response due. When the request is complete and answered, both state machines start again with the
+// remaining bytes. Pipelined requests are therefore handled one at a time. The connection ends instead (`closed`, and
+// the remaining bytes are dropped unread) in each of these cases:
 //   - the request was refused: after broken framing no byte has a known meaning (section 6.3)
 //   - the request was answered before it was complete: the rest of its content would be read as a request
-//   - the client or the server asked for close (section 9.6), or the end of the response is the end of the
-//     connection (content of unknown length to HTTP/1.0)
+//   - the client or the server asked for close (section 9.6), or the response ends with the connection (content of
+//     unknown length to HTTP/1.0)
 //
-// Misuse by a caller is harmless: bytes after the end are dropped, encoding a response that is not due appends nothing
-// and returns false, and `nextEvent()` repeats `.responseDue` until the response is encoded. How the received bytes
+// Incorrect use by a caller is harmless. Bytes after the end are dropped. Encoding a response that is not due appends
+// nothing and returns false. `nextEvent()` repeats `.responseDue` until the response is encoded. How the received bytes
 // were split into reads affects only how the content is split into `.body` events.
 
-/// Not copyable: its buffers belong to one connection, and an accidental copy would take longer than serving a request.
+/// Not copyable, because its buffers belong to one connection, and an accidental copy would take longer than serving a
+/// request.
 package struct ServerConnection: ~Copyable, Sendable {
     package enum Event: Hashable, Sendable {
         /// Read more, then ask for the next event again.
@@ -30,29 +31,29 @@ package struct ServerConnection: ~Copyable, Sendable {
         case head(RequestHead)
         /// The next bytes of the content, never empty.
         case body([UInt8])
-        /// The request is complete. Trailers are empty unless the content was chunked.
+        /// The request is complete. The trailers are empty unless the content was chunked.
         case end(trailers: Fields)
-        /// Respond with this refusal, then close. This event occurs at most once, and no event of a request follows it.
+        /// Respond with this refusal, then close. This event occurs at most once. No event of a request follows it.
         case refused(Refusal)
-        /// The request was delivered. No further event follows until its response is encoded.
+        /// All events of the request were delivered. No further event follows until its response is encoded.
         case responseDue
-        /// The peer closed between two requests.
+        /// The peer ended its sending direction between two requests.
         case endOfStream
-        /// The peer closed inside a request.
+        /// The peer ended its sending direction inside a request.
         case truncated
-        /// No further event follows, and received bytes are dropped. Flush, then close.
+        /// No further event follows, and received bytes are dropped. Flush the output, then close.
         case closed
     }
 
-    /// The part of an exchange that the connection waits for, which determines the deadline.
+    /// The part of an exchange that the connection waits for. It determines the deadline.
     package enum Phase: Hashable, Sendable {
         /// Between requests: no byte of the next request was received.
         case idle
         /// A part of a head was received.
         case head
-        /// The head was delivered, and its content is not complete.
+        /// The head was delivered, and the content is not complete.
         case content
-        /// The request is complete or refused, and its response is not complete.
+        /// The request is complete or refused, and the response is not complete.
         case response
         case closed
     }
@@ -87,8 +88,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     private var refusal: Refusal?
     private var waitsForContinue = false
 
-    /// Whether the connection ends with the current response. It may become true until that response begins. It never
-    /// becomes false again.
+    /// Whether the connection ends with the current response. It can become true only before that response begins, and
+    /// it never becomes false again.
     package private(set) var mustClose = false
 
     package init(limits: Limits = Limits()) {
@@ -109,7 +110,7 @@ package struct ServerConnection: ~Copyable, Sendable {
         Array(bytes).withUnsafeBytes { receive($0) }
     }
 
-    /// Records that the peer sends no more bytes. Requests that were received completely are still served.
+    /// Records that the peer sends no more bytes. Requests that were received completely are still answered.
     package mutating func receiveEndOfStream() {
         inputEnded = true
     }
@@ -137,8 +138,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     }
 
     /// Limits the content of this request. Must be called after `.head` and before the next event. The limit may be
-    /// lower than `Limits.bodyBytesMax` but not higher. Longer content is refused with 413. If its length was declared,
-    /// it is refused before any of it is delivered.
+    /// lower than `Limits.bodyBytesMax` but not higher. Longer content is refused with 413. If the length of the
+    /// content was declared, it is refused before any content is delivered.
     package mutating func limitBody(toBytes bytesMax: Int) {
         guard answering == .due else { return }
         contentBytesMax = min(contentBytesMax, max(0, bytesMax))
@@ -158,7 +159,8 @@ package struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// The number of bytes received but not interpreted yet: the rest of this request, or later requests.
+    /// The number of bytes that were received but not interpreted yet. They belong to this request or to later
+    /// requests.
     package var bufferedBytes: Int { input.available.count }
 
     /// The field lines of the current request that were read so far. If the request was refused, these are the lines
@@ -174,8 +176,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// The capacity of the input buffer, including interpreted bytes.
     package var inputCapacityBytes: Int { input.bytes.capacity }
 
-    /// The maximum length of the content still to arrive: the rest of the declared length, or for chunks the rest of
-    /// the limit.
+    /// The maximum length of the content still to arrive: the rest of the declared length, or, for chunks, what is left
+    /// of the limit.
     package var contentBytesLeftMax: Int {
         switch receiving {
         case .content(let left): left
@@ -184,9 +186,9 @@ package struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// Whether 100 (Continue) has to be sent: the request expects it, none of the announced content has arrived, and
-    /// the request is not refused (RFC 9110 section 10.1.1). The value is valid only after `.needMoreData`, when the
-    /// limits of the route have been applied.
+    /// Whether 100 (Continue) must be sent: the request expects it, no content has arrived, and the request is not
+    /// refused (RFC 9110 section 10.1.1). The value is valid only after `.needMoreData`, because the limits of the
+    /// route have then been applied.
     package var isContinueDue: Bool {
         guard waitsForContinue, answering == .due, refusal == nil, input.available.isEmpty else { return false }
         return switch receiving {
@@ -223,8 +225,8 @@ extension ServerConnection {
         return .body(Array(input.bytes[range]))
     }
 
-    /// Reads chunks. Content decoded before a refusal is delivered first, so that the events do not depend on how the
-    /// bytes were split.
+    /// Reads chunks. Content that was decoded before a refusal is delivered before the refusal, so that the events do
+    /// not depend on how the bytes were split.
     private mutating func readChunks() throws(Refusal) -> Event {
         if let refusal { throw refusal }
         var content: [UInt8] = []
@@ -273,12 +275,12 @@ extension ServerConnection {
 // MARK: - Transitions of the answering side
 
 extension ServerConnection {
-    /// Whether the request is a HEAD (RFC 9110 section 9.3.2). This is known as soon as the method is read, even if the
-    /// rest of the head is rejected.
+    /// Whether the request is a HEAD request (RFC 9110 section 9.3.2). This is known as soon as the method is read,
+    /// even if the rest of the head is rejected.
     var answersHead: Bool { head.method == .head }
 
-    /// Begins the response of this request. Also allowed before any head, for a 408 or a 503 that ends the connection.
-    /// Returns false if no response is due.
+    /// Begins the response of this request. Returns false if no response is due. A response may also begin before any
+    /// head was received: a 408 or a 503 that ends the connection.
     mutating func beginAnswer(close: Bool, framing: ResponseFraming) -> Bool {
         guard receiving != .closed, answering == .due || answering == .notDue else { return false }
         mustClose = mustClose || close || framing == .untilClose || receiving != .complete

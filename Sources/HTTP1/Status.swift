@@ -1,6 +1,6 @@
 /// A status code (RFC 9110 section 15).
 package struct Status: Hashable, Sendable {
-    /// 100 to 599.
+    /// The code, from 100 to 599.
     package var code: Int
 
     package init(_ code: Int) {

@@ -1,16 +1,16 @@
 internal import Synchronization
 
-/// A limit on the memory held for clients over all connections: bodies, incomplete requests and responses that the peer
-/// has not read. Each of these has its own limit. The budget limits the sum of all of them, and the part of the sum
-/// that one client may use.
+/// A limit on the memory that the server holds for clients, over all connections: bodies, incomplete requests, and
+/// responses that the peer has not read. Each body, request and response also has its own limit. The budget limits the
+/// sum of all of them, and the part of this sum that is held for one client.
 final class BufferBudget: Sendable {
     let bytesMax: Int
-    /// The share of one client, which is the maximum held for it. It is a sixteenth of `bytesMax`, so that a few
-    /// clients cannot use all of the memory, but at least enough for one long body.
+    /// The maximum held for one client: a sixteenth of `bytesMax`, so that a few clients cannot use all of the memory,
+    /// but at least enough for one long body.
     let bytesPerClientMax: Int
     private let bytes = Atomic<Int>(0)
-    /// The bytes held for each client. A client for which nothing is held has no entry. Bytes of unidentified clients
-    /// count only towards the sum.
+    /// The bytes held for each client. A client for which no bytes are held has no entry. The bytes of unidentified
+    /// clients count only towards the sum.
     private let clients = Mutex<[String: Int]>([:])
 
     init(bytesMax: Int) {
@@ -22,8 +22,8 @@ final class BufferBudget: Sendable {
 
     func bytesHeld(by client: String) -> Int { clients.withLock { $0[client] ?? 0 } }
 
-    /// Reserves `count` bytes, which also count towards the share of `client`. Returns false and reserves nothing if
-    /// `bytesMax` or the client's share would be exceeded.
+    /// Reserves `count` bytes. They count towards the sum and towards the share of `client`. Returns false and reserves
+    /// nothing if the sum would exceed `bytesMax`, or if the share would exceed `bytesPerClientMax`.
     func take(_ count: Int, for client: String?) -> Bool {
         guard bytes.add(count, ordering: .relaxed).newValue <= bytesMax else {
             bytes.subtract(count, ordering: .relaxed)

@@ -1,21 +1,21 @@
 // Cross-origin requests: which web pages may call this server from a browser and read its responses (the Fetch
-// standard, "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). Only this file handles the CORS
-// fields of requests and responses. The middleware `CrossOriginRequests` (Middleware.swift) adds them to every response
-// before it is encoded, also to responses that no handler made.
+// standard, "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). Only this file reads and writes
+// CORS fields. The middleware `CrossOriginRequests` (Middleware.swift) adds them to every response before the response
+// is encoded, also to responses that no handler made.
 
 internal import HTTP1
 
 package struct CrossOrigin: Hashable, Sendable {
-    /// The maximum number of allowed origins. No deployment lists so many. There is a maximum because the `Origin` of
-    /// each request is compared with every allowed origin.
+    /// The maximum number of allowed origins. The `Origin` of each request is compared with every allowed origin, so
+    /// the number must be limited. No deployment has this many.
     package static let originsMax = 64
 
     /// The allowed origins, as a browser sends them in `Origin`. Never empty.
     package let origins: [String]
 
-    /// Returns nil if the list is empty, if it has more than `originsMax` elements, or if an element is not an origin
-    /// in the form that browsers send. `*` and `null` are not accepted: responses allow credentials, for which the
-    /// standard requires exact origins.
+    /// Creates the list of allowed origins. Returns nil if the list is empty, if it has more than `originsMax`
+    /// elements, or if an element is not an origin in the form that browsers send. `*` and `null` are not accepted: the
+    /// responses allow credentials, and the standard then requires exact origins.
     package init?(_ origins: [String]) {
         guard (1...Self.originsMax).contains(origins.count), origins.allSatisfy(Self.isSerializedOrigin) else {
             return nil
@@ -25,14 +25,14 @@ package struct CrossOrigin: Hashable, Sendable {
 
     // MARK: Answers
 
-    /// Response fields that an allowed page may read, in addition to the few that the Fetch standard lets every page
-    /// read.
+    /// The response fields that an allowed page may read, in addition to the few fields that the Fetch standard lets
+    /// every page read.
     private static let exposedFields =
         "RateLimit, RateLimit-Policy, Retry-After, ETag, X-Request-Id, Idempotent-Replayed"
 
-    /// Adds the CORS fields to `answer`. `request`: the fields of the request. Every response gets `Vary: Origin`, even
-    /// if the request has no allowed origin. Otherwise a cache could serve a response made for one origin to a page of
-    /// another origin.
+    /// Adds the CORS fields to `answer`. `request` contains the fields of the request. Every response gets `Vary:
+    /// Origin`, even if the request has no allowed origin. Without `Vary`, a cache could serve a response made for one
+    /// origin to a page of another origin.
     func allow(_ request: Fields, in answer: inout Fields) {
         answer.append("Vary", "Origin")
         guard let origin = allowedOrigin(of: request) else { return }
@@ -58,10 +58,10 @@ package struct CrossOrigin: Hashable, Sendable {
         "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, "
         + "X-Sent-At, X-Requested-With, Cache-Control, traceparent, tracestate, baggage"
 
-    /// Returns the fields of the response to a preflight from an allowed page; nil for any other request. The fields
-    /// are the same for every path, even for an unknown one. The page therefore sends its request and can read the
-    /// response, also a 404 or 405. If the preflight were refused, the page could not read that status. `methods`: the
-    /// methods that the server accepts on at least one path.
+    /// Returns the fields of the response to a preflight from an allowed page. Returns nil for any other request. The
+    /// fields are the same for every path, even for an unknown path. After a preflight the page therefore always sends
+    /// its request and can read the response, also a 404 or 405. If the preflight were refused, the page could not read
+    /// that status. `methods` lists the methods that the server accepts on at least one path.
     func preflightAnswer(_ method: Method, _ request: Fields, methods: String) -> Fields? {
         guard method == .options, request.count(of: "Access-Control-Request-Method") == 1,
             allowedOrigin(of: request) != nil
@@ -76,8 +76,8 @@ package struct CrossOrigin: Hashable, Sendable {
     // MARK: Origins
 
     /// Returns whether the text is `scheme://host[:port]` in the form that browsers send (HTML standard, "ASCII
-    /// serialization of an origin"): lower case, no default port, nothing after the port. An origin in any other form
-    /// would never equal the `Origin` of a request.
+    /// serialization of an origin"): in lower case, without a default port, and with nothing after the port. An origin
+    /// in any other form would never equal the `Origin` of a request.
     static func isSerializedOrigin(_ text: String) -> Bool {
         guard text.utf8.count <= 256, let separator = text.firstRange(of: "://") else { return false }
         let scheme = text[..<separator.lowerBound].utf8

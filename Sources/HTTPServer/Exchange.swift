@@ -1,31 +1,31 @@
 internal import HTTP1
 internal import Sockets
 
-/// One request, from its head to its response, and what answers it.
+/// One request from its head to its response, with its destination and the data for the access log.
 struct Exchange {
     enum Destination {
         case handler(RegisteredRoute)
-        /// A refusal decided before the body was read. The body is then read only to keep the connection usable.
+        /// The request was refused before its body was read. The body is then read only to keep the connection usable.
         case refusal(Status, detail: String, fields: Fields)
-        /// The response is 204 with these fields. Used for OPTIONS and for CORS preflights.
+        /// The response is 204 with these fields. Used for OPTIONS, and therefore for CORS preflights too.
         case noContent(Fields)
     }
 
     var destination: Destination
-    /// The request, whose body grows as it is received.
+    /// The request. Its body grows as it is received.
     var request: Request
-    /// Whether the head is complete. If it is not, the request was refused before its end, its method is unknown, and
-    /// its fields may be incomplete.
+    /// Whether the request's head is complete. If false, the request was refused before the end of its head: its method
+    /// is unknown, and its fields may be incomplete.
     var hasHead = true
-    /// The reason why `request.remoteAddress` is the address of a trusted proxy instead of the client's; nil if it is
-    /// not.
+    /// The reason why `request.remoteAddress` is the address of a trusted proxy and not that of the client. Otherwise
+    /// nil.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
     /// The maximum length of the content. Longer content is refused with 413.
     var bodyBytesMax = Int.max
-    /// The detail for the client when the server itself, not a handler, refuses the request.
+    /// The detail for the client if the server, and not a handler, refuses the request.
     var refusalDetail: String?
-    /// The owner of the credential, copied from the response for the access log.
+    /// The owner of the credential. It is copied from the response for the access log.
     var principal: String?
     var refusalReason: String?
 

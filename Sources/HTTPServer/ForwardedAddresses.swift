@@ -1,19 +1,20 @@
-// Parses the two fields in which a proxy records the peer that sent it a request: Forwarded (RFC 7239) and
-// X-Forwarded-For. The addresses are returned in the order of the field: the entry that the nearest proxy added is the
-// last. TrustedProxies decides which proxies are trusted.
+// Parses the two fields in which a proxy records the address of the peer that sent it a request: Forwarded (RFC 7239)
+// and X-Forwarded-For. The addresses are returned in the order of the field, so the entry that the nearest proxy added
+// is the last. TrustedProxies decides which proxies are trusted.
 
 internal import HTTP1
 internal import Sockets
 
-/// The peer address that one proxy recorded; nil if the entry is no IP address (`unknown`, `_hidden`) or malformed.
+/// The peer address that one proxy recorded. Nil if the entry is not an IP address (`unknown`, `_hidden`) or is
+/// malformed.
 typealias ForwardedAddress = IPAddress?
 
 enum ForwardedAddresses {
-    /// The maximum number of entries that are read. They are the last entries of the field. No deployment has more
-    /// proxies of its own.
+    /// The maximum number of entries that are read, counted from the end of the field. No deployment has more proxies
+    /// of its own.
     private static let chainMax = 32
 
-    /// Returns the addresses in X-Forwarded-For, which are separated by commas. Some proxies add a port to an address.
+    /// Returns the addresses in X-Forwarded-For, which separates them by commas. Some proxies add a port to an address.
     static func xForwardedFor(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("X-Forwarded-For").flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
             .suffix(chainMax)
@@ -21,8 +22,8 @@ enum ForwardedAddresses {
     }
 
     /// Returns the address in the `for` parameter of each element of Forwarded; nil for an element without `for`. A
-    /// line that does not follow RFC 7239 counts as one element without an address, because it is unknown which proxy
-    /// wrote which part of the line.
+    /// line that does not follow RFC 7239 counts as one element without an address, because its parts cannot be
+    /// attributed to proxies.
     static func forwarded(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("Forwarded").flatMap { line -> [[UInt8]?] in
             var reading = ForwardedReading(Array(line.utf8))
@@ -43,8 +44,8 @@ enum ForwardedAddresses {
         return IPAddress(String(text[..<colon]))
     }
 
-    /// Returns whether the text is empty, or a colon followed by a port: a number, or the name that a proxy uses to
-    /// hide the number (RFC 7239 section 6). Any 1 to 64 bytes without a colon are accepted.
+    /// Returns whether the text is empty, or a colon followed by a port. A port is a number, or a name that a proxy
+    /// uses to hide the number (RFC 7239 section 6). Any 1 to 64 bytes without a colon are accepted as a port.
     private static func isPort(_ text: Substring) -> Bool {
         text.isEmpty || text.hasPrefix(":") && (2...65).contains(text.utf8.count) && !text.dropFirst().contains(":")
     }
@@ -55,7 +56,7 @@ private func isSpace(_ byte: UInt8) -> Bool {
 }
 
 extension Collection<UInt8> {
-    /// The bytes without the optional whitespace around them (RFC 9110 section 5.6.3).
+    /// The bytes without optional whitespace at the beginning and the end (RFC 9110 section 5.6.3).
     fileprivate var trimmed: [UInt8] {
         Array(drop(while: isSpace).reversed().drop(while: isSpace).reversed())
     }
@@ -70,7 +71,7 @@ private struct ForwardedReading {
         self.bytes = bytes
     }
 
-    /// Returns the value of the `for` parameter of each element. Returns nil if the line does not follow the grammar.
+    /// Returns the value of each element's `for` parameter. Returns nil if the line does not follow the grammar.
     mutating func elements() -> [[UInt8]?]? {
         var elements: [[UInt8]?] = []
         var hasPairs = false
@@ -110,8 +111,8 @@ private struct ForwardedReading {
         return (String(decoding: name, as: UTF8.self).lowercased(), value)
     }
 
-    /// Reads a token (RFC 9110 section 5.6.2), which may also contain `:`, `[` and `]`: proxies omit the required
-    /// quotes.
+    /// Reads a token (RFC 9110 section 5.6.2). Here a token may also contain `:`, `[` and `]`, because proxies omit the
+    /// quotes that such a value requires.
     private mutating func token() -> [UInt8] {
         let start = index
         while index < bytes.count, (0x21...0x7E).contains(bytes[index]), !isDelimiter(bytes[index]) { index += 1 }

@@ -1,5 +1,5 @@
-// One connection. Its loop calls it when the socket changes, when a deadline passes and when a task has a response.
-// Nothing here blocks. HTTP1ConnectionState decides the next step, and this class executes it.
+// One connection. The connection's loop calls it when the socket changes, when a deadline passes, and when a task has a
+// response. Nothing here blocks. HTTP1ConnectionState decides the next step, and this class executes it.
 //
 //   serving     requests are read, parsed and answered from memory
 //   working     a task makes the response to the current request; nothing is read
@@ -9,8 +9,8 @@
 //   over        the connection is closed
 //
 // Reading and writing alternate. The responses to a batch of pipelined requests are written together, and nothing is
-// read until the peer has taken them (`isStalled`). A client that sends requests and never reads the responses
-// therefore uses at most one input buffer and one output buffer. The shared BufferBudget limits the memory for all
+// read until the peer has taken these responses (`isStalled`). Therefore a client that sends requests and never reads
+// the responses uses at most one input buffer and one output buffer. The shared BufferBudget limits the memory for all
 // clients together.
 
 internal import HTTP1
@@ -24,19 +24,19 @@ final class HTTP1Connection: @unchecked Sendable {
     private let whenOver: @Sendable () -> Void
     private var state: HTTP1ConnectionState
     private var activity = Activity.serving
-    /// The task of the current request. The task is cancelled when the peer is gone. A cancellation ends the task's
-    /// waits but does not undo what the task has committed.
+    /// The task of the current request. It is cancelled when the peer is gone. The cancellation ends the task's waits,
+    /// but does not undo what the task has committed.
     private var task: LoopTask?
     /// Whether the peer has not yet taken all of the output.
     private var isStalled = false
-    /// The writer of a stream, suspended until the peer has taken its chunk.
+    /// The suspended writer of a stream. It is resumed when the peer has taken its chunk.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
-    /// The number of waits of writers so far. A cancellation compares it with the number of its own wait, so that a
-    /// late cancellation does not end a later wait.
+    /// The number of waits of writers so far. A cancellation compares this number with the number of the wait that it
+    /// is meant for, so that a late cancellation does not end a later wait.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
-    /// The number of streams so far. Each writer knows the number of its stream, so that a writer that is used after
-    /// the end of its stream cannot write into the next stream.
+    /// The number of streams so far. Each writer knows the number of its own stream. A writer that is used after the
+    /// end of its stream therefore cannot write into the next stream.
     private var streamNumber: UInt64 = 0
 
     private enum Activity {
@@ -46,7 +46,8 @@ final class HTTP1Connection: @unchecked Sendable {
         case over
     }
 
-    /// Must be called on the loop. `whenOver` is called once, when the connection is closed and its task has ended.
+    /// Creates the connection. Must be called on the loop. `whenOver` is called once, when the connection is closed and
+    /// its task has ended.
     init(_ connection: Connection, _ context: ServerContext, whenOver: @escaping @Sendable () -> Void) {
         self.connection = connection
         self.whenOver = whenOver
@@ -71,7 +72,7 @@ final class HTTP1Connection: @unchecked Sendable {
         switch change {
         case .ready:
             advance()
-            // Cancel the task only now, after `advance` has read the bytes that the kernel still held from the peer.
+            // Cancel the task only now: `advance` has just read the bytes that the kernel still held from the peer.
             if connection.peerIsGone { task?.cancel() }
         case .tickEnds: writeAtTickEnd()
         case .timedOut: timedOut()
@@ -85,23 +86,23 @@ final class HTTP1Connection: @unchecked Sendable {
         do throws(TransportError) {
             while try step() {}
         } catch {
-            // The peer is gone or does not read its response: no error response can reach it.
+            // The peer is gone, or does not read the response. An error response could not reach it.
             connection.close()
         }
     }
 
-    /// Does one step. Returns false if nothing more can be done before the next change.
+    /// Does one step. Returns false if nothing more can be done until something changes.
     private func step() throws(TransportError) -> Bool {
         if isStalled { guard try write() else { return false } }
         switch activity {
         case .serving: return try serveNext()
         case .working:
-            // Writes the responses to earlier requests.
+            // Write the responses to the earlier requests.
             _ = try state.write()
             return false
         case .over: return false
         case .streaming:
-            // The output is not stalled, so the peer has taken the chunk.
+            // The output is not stalled. The peer has therefore taken the chunk.
             resumeChunkWriter(nil)
             return false
         case .ending(let ending):
@@ -143,8 +144,8 @@ final class HTTP1Connection: @unchecked Sendable {
         return false
     }
 
-    /// Continues after the loop's other connections have run. Until then there is no deadline, because the connection
-    /// does not wait for the peer: received bytes are left to serve, or may be left to read.
+    /// Continues after the loop's other connections have run. Until then the connection has no deadline, because it
+    /// does not wait for the peer: bytes that were received are not served yet, or more bytes may be ready to read.
     private func continueInNextRound() {
         connection.setDeadline(.never)
         connection.continueInNextRound()
@@ -157,7 +158,7 @@ final class HTTP1Connection: @unchecked Sendable {
             activity = .ending(state.endingOfLateRequest())
             advance()
         case .ending, .lingering: connection.close()
-        // The deadline was set when the connection waited for the request, which has arrived.
+        // This deadline was meant for the wait for the request, which has arrived meanwhile.
         case .working, .streaming, .over: break
         }
     }
@@ -174,7 +175,7 @@ final class HTTP1Connection: @unchecked Sendable {
         if connection.peerIsGone { task?.cancel() }
     }
 
-    /// Sends the response. On a closed connection the response is discarded, but still logged and counted.
+    /// Sends the response. If the connection is closed, the response is discarded, but still logged and counted.
     private nonisolated(nonsending) func respond(_ response: Response) async {
         guard case .working = activity, case .stream(let produce) = response.body else {
             return state.send(response)
@@ -191,7 +192,7 @@ final class HTTP1Connection: @unchecked Sendable {
             state.endStream()
         } catch {
             connection.whenPeerEndsSending(nil)
-            // Without the last chunk the client sees that the response is incomplete.
+            // Without the last chunk, the client can tell that the response is incomplete.
             state.context.logger.debug("a streamed body ended early", metadata: ["error": "\(type(of: error))"])
             connection.close()
         }
@@ -231,7 +232,7 @@ final class HTTP1Connection: @unchecked Sendable {
         if isWritingChunk { throw .alreadyWaiting }
         isWritingChunk = true
         defer { isWritingChunk = false }
-        // If one of the conditions is false, the stream has ended: its closure returned, or the connection was closed.
+        // If either condition is false, the stream has ended: its closure returned, or the connection was closed.
         guard isStreaming(number), state.encodeChunk(bytes) else { throw .closed }
         do throws(TransportError) {
             if try write() { try await connection.yieldIfBusy() } else { try await chunkIsTaken() }
@@ -275,8 +276,8 @@ final class HTTP1Connection: @unchecked Sendable {
     // MARK: - Writing
 
     /// Writes the output. Returns true if the peer has taken all of it. Otherwise the connection only waits until the
-    /// peer has taken the rest. It is closed if the peer takes nothing for
-    /// `ServerConfiguration.writeStallMilliseconds`.
+    /// peer takes the rest. If the peer takes nothing for `ServerConfiguration.writeStallMilliseconds`, the connection
+    /// is closed.
     private func write() throws(TransportError) -> Bool {
         let sentBefore = state.sentBytes
         if try state.write() {
@@ -296,10 +297,10 @@ final class HTTP1Connection: @unchecked Sendable {
         connection.setDeadline(.inMilliseconds(state.holdOutput()))
     }
 
-    /// Writes the output at the end of a round of the loop, together with the output of the loop's other connections.
-    /// If the task of the next request is already running, the output contains only whole responses.
+    /// Writes the output at the end of a round of the loop, when the loop's other connections write too. If the task of
+    /// the next request is already running, the output contains only whole responses.
     private func writeAtTickEnd() {
-        // Writing continues at the next `.ready`, when the peer takes output again.
+        // A stalled output is written at the next `.ready`, when the peer takes output again.
         if isStalled { return }
         do throws(TransportError) {
             if case .working = activity {
@@ -319,7 +320,7 @@ final class HTTP1Connection: @unchecked Sendable {
         isStalled = false
         resumeChunkWriter(.closed)
         if let task {
-            // The task still uses the request, so the request's bytes stay counted until the task ends.
+            // The task still uses the request. The request's bytes therefore stay counted until the task ends.
             state.dropOutput()
             task.cancel()
         } else {
@@ -329,7 +330,7 @@ final class HTTP1Connection: @unchecked Sendable {
     }
 }
 
-/// The writer passed to a streaming handler. It allows one write at a time.
+/// The writer that a streaming handler gets. Only one write at a time is allowed.
 private struct StreamedBody: ResponseBodyWriter {
     let connection: HTTP1Connection
     let number: UInt64

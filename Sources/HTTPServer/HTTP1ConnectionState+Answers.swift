@@ -1,11 +1,11 @@
-// Turns a complete or refused request into the bytes of its response.
+// Turns a complete request, or a refused one, into the bytes of its response.
 
 internal import HTTP1
 internal import Sockets
 
 extension HTTP1ConnectionState {
-    /// Responds to the current request, which is complete or refused. If the response cannot be made without waiting,
-    /// sends nothing and returns the work that makes the response.
+    /// Responds to the current request, which is complete or refused. If making the response requires waiting, sends
+    /// nothing and returns the work that makes the response.
     mutating func respond() -> RequestWork? {
         // Move the exchange out of the property, because a copy would retain each of its many parts.
         guard var exchange = exchange.take() else { return nil }
@@ -28,9 +28,9 @@ extension HTTP1ConnectionState {
         return nil
     }
 
-    /// Refuses the current request, whose head may be incomplete, and ends the connection. A refusal that was decided
-    /// when the head was complete takes precedence: for example, if the path does not exist and the body is too long,
-    /// the response is 404.
+    /// Refuses the current request, whose head may be incomplete, and ends the connection. If the request was already
+    /// refused when its head was complete, that earlier refusal is sent instead. Example: if the path does not exist
+    /// and the body is too long, the response is 404.
     mutating func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) {
         var fields = Fields()
         if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }
@@ -64,7 +64,7 @@ extension HTTP1ConnectionState {
         send(&response, to: exchange, close: close, atMilliseconds: LoopClock.nowMilliseconds)
     }
 
-    /// Sends a response from memory. Ignores a streamed body; `beginStream` sends responses with such a body.
+    /// Sends a response from memory. Ignores a streamed body, because `beginStream` sends responses with such a body.
     private mutating func send(
         _ response: inout Response, to exchange: consuming Exchange, close: Bool = false,
         atMilliseconds milliseconds: Int64
@@ -80,7 +80,7 @@ extension HTTP1ConnectionState {
         observe(exchange, response.status, output.count - before)
     }
 
-    /// Takes the exchange out of the state and returns its bytes to the budget.
+    /// Takes the exchange out of the state, and returns the request's bytes to the budget.
     private mutating func takeExchange() -> Exchange? {
         let taken = exchange.take()
         holdRequest()
@@ -105,7 +105,7 @@ extension HTTP1ConnectionState {
 
     // MARK: - Streaming
 
-    /// Encodes the head of a streamed response, which `endStream` ends. Returns false if no response is due.
+    /// Encodes the head of a streamed response. `endStream` ends the response. Returns false if no response is due.
     mutating func beginStream(_ response: Response) -> Bool {
         guard var exchange = takeExchange() else { return false }
         var response = response

@@ -1,18 +1,20 @@
-// Writes the output, and decides when to write it. Also counts the connection's input and output in the BufferBudget.
+// Writes the output, and decides when to write. Also counts the connection's input and output in the BufferBudget.
 
 internal import HTTP1
 internal import Sockets
 
 extension HTTP1ConnectionState {
-    /// The maximum capacity of the output buffer of a connection that waits for a request: 40 MiB in total for 10 000
-    /// connections.
+    /// The maximum capacity of the output buffer of a connection that waits for a request. For 10 000 connections, this
+    /// is 40 MiB in total.
     private static let idleOutputBytesMax = 4 << 10
-    /// The size up to which an input or output buffer is not counted in the budget. Most requests need less.
+    /// The size up to which an input or output buffer is not counted in the budget. Most requests need no larger
+    /// buffer.
     private static let uncountedBytes = 8 << 10
 
     // MARK: - The budget
 
-    /// Sets the bytes counted in the budget for this connection. Returns false and changes nothing if they do not fit.
+    /// Sets the number of bytes that the budget counts for this connection. Returns false and changes nothing if they
+    /// do not fit into the budget.
     mutating func hold(_ bytes: Int) -> Bool {
         if bytes > heldBytes {
             guard context.bufferBudget.take(bytes - heldBytes, for: client) else { return false }
@@ -24,7 +26,7 @@ extension HTTP1ConnectionState {
     }
 
     /// Counts the held bytes towards the share of `client` from now on, or towards no share if `client` is nil. Returns
-    /// false if that share has no room for them; the budget then counts no bytes for this connection.
+    /// false if that share has no room for these bytes. The budget then counts no bytes for this connection.
     mutating func hold(for client: String?) -> Bool {
         if client == self.client { return true }
         let bytes = heldBytes
@@ -34,8 +36,8 @@ extension HTTP1ConnectionState {
         return hold(bytes)
     }
 
-    /// Counts the output that the peer has not taken. Returns how many milliseconds to wait until the peer takes more:
-    /// 0 if the budget has no room for the output.
+    /// Counts in the budget the output that the peer has not taken. Returns for how many milliseconds the connection
+    /// may wait until the peer takes more: 0 if the output does not fit into the budget.
     mutating func holdOutput() -> Int {
         let bytes = output.count > HTTP1ConnectionState.uncountedBytes ? output.count : 0
         if bytes > heldOutputBytes {
@@ -45,8 +47,8 @@ extension HTTP1ConnectionState {
         return context.configuration.writeStallMilliseconds
     }
 
-    /// Records that the peer has taken all of a stalled output. The idle timeout then starts now instead of at the time
-    /// of the last response.
+    /// Records that the peer has taken all of an output that was stalled. The idle timeout then starts now, and not at
+    /// the time of the last response.
     mutating func outputIsTaken() {
         _ = hold(max(0, heldBytes - heldOutputBytes))
         heldOutputBytes = 0
@@ -60,7 +62,7 @@ extension HTTP1ConnectionState {
         outputIsTaken()
     }
 
-    /// Returns all bytes to the budget. Called when the connection is closed and no task runs for it.
+    /// Returns all bytes to the budget. Called when the connection is closed and no task of the connection is running.
     mutating func releaseBuffers() {
         dropOutput()
         exchange = nil
@@ -68,13 +70,13 @@ extension HTTP1ConnectionState {
         client = nil
     }
 
-    /// Returns whether the output has to be written before more is produced.
+    /// Returns whether the output must be written before further responses are produced.
     mutating func isOutputFull() -> Bool {
         output.count > context.configuration.outputBytesMax
     }
 
-    /// Counts the received bytes of the current request and of the pipelined requests after it. Returns false if they
-    /// do not fit into the budget.
+    /// Counts in the budget the received bytes of the current request and of the pipelined requests after it. Returns
+    /// false if these bytes do not fit.
     @discardableResult
     mutating func holdRequest() -> Bool {
         let input = http.inputCapacityBytes
@@ -91,14 +93,14 @@ extension HTTP1ConnectionState {
 
     // MARK: - Writing
 
-    /// Requests that the output is written at the end of this round of the loop. Returns false if the output has to be
-    /// written now, because it is large or because the peer has not taken earlier output.
+    /// Schedules writing the output for the end of this round of the loop. Returns false if the output must be written
+    /// now, because it is large or because the peer has not taken earlier output.
     mutating func deferWriteToTickEnd() -> Bool {
         output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtTickEnd()
     }
 
-    /// Writes the output now, or requests that it is written at the end of this round. Returns false if it was written
-    /// now and the peer has not taken all of it.
+    /// Writes the output now, or schedules writing it for the end of this round. Returns false if the output was
+    /// written now and the peer has not taken all of it.
     mutating func flush() throws(TransportError) -> Bool {
         if deferWriteToTickEnd() { return true }
         return try write()
@@ -114,7 +116,7 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Frees a large output buffer if it is empty: a waiting connection keeps only a small one.
+    /// Frees a large output buffer if it is empty, because a waiting connection keeps only a small buffer.
     mutating func shrinkOutput() {
         if output.isEmpty, output.capacity > HTTP1ConnectionState.idleOutputBytesMax { output = [] }
     }

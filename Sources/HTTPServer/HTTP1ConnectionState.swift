@@ -1,9 +1,9 @@
-// Decides what a connection does next: turns bytes into events, events into responses, and responses into bytes. It
-// never waits: HTTP1Connection waits and owns the socket. Responding is in HTTP1ConnectionState+Answers.swift. Writing
-// the output and counting bytes in the budget are in HTTP1ConnectionState+Output.swift.
+// Decides what a connection does next: turns bytes into events, events into responses, and responses into bytes. This
+// type never waits: HTTP1Connection waits and owns the socket. HTTP1ConnectionState+Answers.swift responds to requests.
+// HTTP1ConnectionState+Output.swift writes the output and counts bytes in the budget.
 //
-// The state is one value that contains everything that changes from request to request. Swift therefore checks
-// exclusive access to it once per batch of requests instead of once per property.
+// The state is one value that contains everything that changes from request to request. Therefore Swift checks
+// exclusive access once per batch of requests, instead of once per property.
 
 internal import HTTP1
 internal import Sockets
@@ -13,13 +13,13 @@ struct HTTP1ConnectionState: ~Copyable {
     let connection: Connection
     let context: ServerContext
     var http: ServerConnection
-    /// The encoded bytes that are not completely written yet.
+    /// The encoded bytes that are not yet written completely.
     var output: [UInt8] = []
     /// The number of bytes at the beginning of `output` that are already sent.
     var sentBytes = 0
     /// The current request, from its head to its response.
     var exchange: Exchange?
-    /// The number of bytes read so far. `bytesTakenBefore` of them belong to requests that were answered.
+    /// The number of bytes read so far. Of these, `bytesTakenBefore` belong to requests that were answered.
     var bytesRead = 0
     var bytesTakenBefore = 0
     /// The number of bytes of the current streamed response that were encoded so far.
@@ -30,32 +30,31 @@ struct HTTP1ConnectionState: ~Copyable {
     var heldBytes = 0
     /// The part of `heldBytes` for output that the peer has not taken.
     var heldOutputBytes = 0
-    /// The client whose share of the budget `heldBytes` counts towards: the client of the current request, once the
-    /// judge has accepted its credential. Nil before.
+    /// The client of the current request, once the judge has accepted the client's credential; nil before. `heldBytes`
+    /// counts towards this client's share of the budget.
     var client: String?
 
     /// The current streamed response.
     var streaming: (exchange: Exchange, status: Status)?
 
-    /// The number of responses since the last time that the loop's other connections could run, or that no request was
-    /// left to answer.
+    /// The number of responses since the loop's other connections last ran, or since no request was left to answer.
     private var responsesInRow = 0
-    /// The last request whose route was found by the path alone, without parameters.
+    /// The last request that matched a route without path parameters.
     private var lastMatch: (method: Method, path: String, placed: RegisteredRoute)?
 
     private var headDeadline: Deadline?
     private var contentStart: (at: Deadline, bytesRead: Int)?
-    /// The time until which an idle connection waits for one more request during a drain. Set when the connection is
-    /// first found idle.
+    /// The time until which an idle connection waits for one more request during a drain. It is set when the connection
+    /// is first found idle in the drain.
     private var drainDeadline: Deadline?
 
-    /// The number of responses from memory after which the loop's other connections run. Making so many responses takes
-    /// less than half a millisecond.
+    /// The number of responses from memory after which the loop's other connections run. Making this many responses
+    /// takes less than half a millisecond.
     private static let responsesInRowMax = 64
     /// The number of reads in a row after which the loop's other connections run.
     private static let readsMax = 8
 
-    /// What HTTP1Connection does next, when nothing more can be done here.
+    /// What HTTP1Connection does next, when this type can do nothing more.
     enum Pause {
         /// Wait for bytes, at most until the deadline.
         case wait(Deadline)
@@ -63,7 +62,7 @@ struct HTTP1ConnectionState: ~Copyable {
         case stalled
         /// Continue after the other connections of the loop have run.
         case nextRound
-        /// Ask whether the content of the current request is accepted.
+        /// Ask the route's judge whether the content of the current request is accepted.
         case judge
         /// The current request is complete; this work makes its response.
         case work(RequestWork)
@@ -101,8 +100,8 @@ struct HTTP1ConnectionState: ~Copyable {
                 if try read() { continue }
                 if let deadline = deadlineOfWait() { return .wait(deadline) }
             case .work(let work):
-                // Write the responses to the earlier requests of the batch now or at the end of this round: they must
-                // not wait for this work.
+                // Write the responses to the earlier requests of the batch now or at the end of this round, because
+                // these responses must not wait for this work.
                 if !deferWriteToTickEnd() { _ = try write() }
                 return .work(work)
             case .pause: return try write() ? .nextRound : .stalled
@@ -128,7 +127,7 @@ struct HTTP1ConnectionState: ~Copyable {
             case .body(let bytes): take(bytes)
             case .end:
                 // Pause after every request with content. Such a request takes long even if it is rejected, because the
-                // content may be large, and larger still when it is decompressed.
+                // content may be large, and still larger once decompressed.
                 let hadContent = exchange?.request.body.isEmpty == false
                 if let work = respond() { return .work(work) }
                 responsesInRow += 1
@@ -171,7 +170,7 @@ struct HTTP1ConnectionState: ~Copyable {
         }
     }
 
-    /// Returns the router's match. The last match is cached, because most connections repeat one request.
+    /// Returns the router's match. The last match is cached, because most connections repeat the same request.
     private mutating func match(_ method: Method, _ path: String) -> Router.Match {
         if let last = lastMatch, last.path == path, last.method == method {
             return .route(last.placed, parameters: [:])
@@ -193,8 +192,8 @@ struct HTTP1ConnectionState: ~Copyable {
             return
         }
         if count > held {
-            // Count the new capacity before allocating it. It is twice the old one, but no more than the content can
-            // still need.
+            // Count the new capacity before allocating it. The new capacity is twice the old capacity, but at most what
+            // the content can still need.
             let capacity = max(count, min(2 * held, count + http.contentBytesLeftMax))
             guard hold(heldBytes + capacity - held) else { return shed() }
             exchange?.request.body.reserveCapacity(capacity)
@@ -204,8 +203,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Judging
 
-    /// Returns whether the route's judge must be asked now: the content is not complete, and the judge was not asked
-    /// yet. The result is valid only after `.needMoreData`.
+    /// Returns whether the route's judge must be asked now, because the content is not complete and the judge was not
+    /// asked yet. The result is valid only after `.needMoreData`.
     private func isJudgementDue() -> Bool {
         guard http.phase == .content, exchange?.isJudged == false, case .handler(let placed)? = exchange?.destination
         else { return false }
@@ -241,9 +240,9 @@ struct HTTP1ConnectionState: ~Copyable {
         return true
     }
 
-    /// If the client waits for 100 (Continue) and the request is refused, sends the final response instead (RFC 9110
-    /// section 10.1.1) and returns true: the body is then not read. Otherwise returns false, after sending 100 to a
-    /// client that waits for it.
+    /// Decides what to send to a client that waits for 100 (Continue). If the request is refused, sends the final
+    /// response instead (RFC 9110 section 10.1.1) and returns true; the body is then not read. Otherwise sends 100 if
+    /// the client waits for it, and returns false.
     private mutating func respondsInsteadOfReading() -> Bool {
         guard http.isContinueDue else { return false }
         if exchange?.isRefused == true {
@@ -254,8 +253,8 @@ struct HTTP1ConnectionState: ~Copyable {
         return false
     }
 
-    /// Returns the deadline for more bytes, after releasing memory that is not needed until then. If the remaining
-    /// memory does not fit into the budget, responds with 503 and returns nil.
+    /// Returns the deadline for the arrival of more bytes, after releasing memory that is not needed until then. If the
+    /// remaining memory does not fit into the budget, responds with 503 and returns nil.
     private mutating func deadlineOfWait() -> Deadline? {
         shrinkOutput()
         guard holdRequest() else {
@@ -265,16 +264,16 @@ struct HTTP1ConnectionState: ~Copyable {
         return deadline(http.phase)
     }
 
-    /// Handles a deadline that has passed, and returns how the connection ends.
+    /// Handles a deadline that has passed. Returns how the connection ends.
     mutating func endingOfLateRequest() -> Ending {
         if http.phase == .idle { return .close }
         refuseLateRequest()
         return .linger
     }
 
-    /// Refuses a request that did not arrive in time. Only safe requests get 408. A request that may carry an event
-    /// gets 503: shipped phones discard an event when they receive a 4xx status, except for three statuses. No event
-    /// may be lost because the network is slow (docs/decisions/late-requests.md).
+    /// Refuses a request that did not arrive in time. Only a safe request gets 408. A request that may carry an event
+    /// gets 503: the app versions in use discard an event after all but three of the 4xx statuses, and no event may be
+    /// lost because the network is slow (docs/decisions/late-requests.md).
     private mutating func refuseLateRequest() {
         let detail = "The request did not arrive in time. Send it again."
         if http.isSafeRequest {

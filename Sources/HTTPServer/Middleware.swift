@@ -1,5 +1,5 @@
 // The middleware that applies to every request on every route, as a list in execution order. Each element can be read,
-// tested and removed alone. To set a field on every response, add one line to the `respond` of one of them.
+// tested and removed on its own. To set a field on every response, add one line to the `respond` of an element.
 //
 //   prepare    called with each route when the server starts, in list order
 //   begin      called when the head is complete and the route is found, in list order
@@ -13,13 +13,13 @@ internal import HTTP1
 protocol Middleware: Sendable {}
 
 protocol RouteMiddleware: Middleware {
-    /// Called once for each route, before the server listens. It therefore costs no time per request.
+    /// Called once for each route, before the server listens. The call therefore costs no time per request.
     func prepare(_ route: inout Route)
 }
 
 protocol RequestMiddleware: Middleware {
-    /// Called before the content is read. Also called for a request that is refused before its head is complete, with
-    /// the fields received so far.
+    /// Called before the content is read. Also called for a request that is refused before its head is complete. In
+    /// that case the exchange has only the fields received so far.
     func begin(_ exchange: inout Exchange)
 }
 
@@ -44,12 +44,13 @@ struct ExchangeOutcome {
 struct MiddlewareList: Sendable {
     var middleware: [any Middleware] { didSet { take() } }
 
-    // The middleware that implements each call, in order. Stored as closures, so that a call copies no existential.
+    // The middleware that implements each call, in list order. Each is stored as a closure, so that a call copies no
+    // existential.
     private var begins: [Begin] = []
     private var responds: [Respond] = []
     private var ends: [End] = []
 
-    // The closures are in structs, because a closure that is itself an element of a collection is wrapped again on each
+    // Each closure is in a struct. A closure that is itself an element of a collection would be wrapped again on each
     // access.
     private struct Begin {
         let call: @Sendable (inout Exchange) -> Void
@@ -110,7 +111,7 @@ struct MiddlewareList: Sendable {
 
 // MARK: - The list, in its order
 
-/// Assigns the request's id; ResponseEncoder writes it into the response.
+/// Assigns an id to the request. ResponseEncoder writes this id into the response.
 struct RequestIDs: RequestMiddleware {
     func begin(_ exchange: inout Exchange) {
         exchange.request.id = RequestID.of(exchange.request.fields)
@@ -118,7 +119,7 @@ struct RequestIDs: RequestMiddleware {
 }
 
 /// Finds the client's address behind trusted proxies. A request whose head is incomplete keeps the peer's address,
-/// because its forwarding field may not have been read.
+/// because the field with the client's address may be missing.
 struct ClientAddresses: RequestMiddleware {
     let proxies: TrustedProxies
 
@@ -157,8 +158,8 @@ struct RequestCounts: CompletionMiddleware {
     }
 }
 
-/// Handles CORS: answers preflights from memory on every path, and adds the fields that say which page may read a
-/// response.
+/// Handles CORS: answers preflights from memory on every path, and adds the fields that tell a browser which page may
+/// read the response.
 struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     let crossOrigin: CrossOrigin
     /// The methods that the server accepts on at least one path.
@@ -179,7 +180,7 @@ struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
 }
 
 /// Limits the content to the route's maximum. The content of a request that reaches no handler is read only to keep the
-/// connection open. `discardedBytesMax` is the maximum length for which that is worth it.
+/// connection open, and may have at most `discardedBytesMax` bytes.
 struct SizeLimits: RequestMiddleware {
     static let discardedBytesMax = 64 << 10
 
@@ -188,9 +189,9 @@ struct SizeLimits: RequestMiddleware {
     }
 }
 
-/// Installs the route's check of the credential. The judge checks the credential when the head is complete. The
-/// responder checks it again before the handler runs, because the judge is not asked if head and content arrive
-/// together. Without this middleware a route that requires a credential refuses every request.
+/// Installs the route's check of the credential. The judge checks the credential when the head is complete. The judge
+/// is not asked if head and content arrive together, so the responder checks the credential again before the handler
+/// runs. Without this middleware, a route that requires a credential refuses every request.
 struct Credentials: RouteMiddleware {
     func prepare(_ route: inout Route) {
         guard let credential = route.credential else { return }
@@ -212,7 +213,7 @@ struct RateLimitFields: ResponseMiddleware {
     }
 }
 
-/// Renders a refusal as a problem document (RFC 9457). Without this middleware a refusal has only a status and fields.
+/// Renders a refusal as a problem document (RFC 9457). Without this middleware, a refusal has only a status and fields.
 struct Problems: ResponseMiddleware {
     let render: RefusalRenderer
 

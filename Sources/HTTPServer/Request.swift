@@ -1,18 +1,19 @@
 package import HTTP1
 
-/// One whole request, body included, as a handler sees it. Immutable.
+/// One whole request, including its body, as a handler gets it. Immutable.
 package struct Request: Sendable {
     package var method: Method
-    /// The path, decoded and normalised once (see HTTP1/RequestTarget.swift). It starts with "/".
+    /// The path, decoded and normalized once (see HTTP1/RequestTarget.swift). It starts with "/".
     package var path: String
     /// The query after "?", undecoded; nil if there is no "?".
     package var query: String?
     package var fields: Fields
     package var body: [UInt8]
-    /// The client's `X-Request-Id` if it is well-formed, else a generated id. The response contains it.
+    /// The id of the request: the client's `X-Request-Id` if that is well-formed, else a generated id. The response
+    /// contains it.
     package var id: String
-    /// The time at which the request head was complete, in whole milliseconds since 1970. Code that handles the request
-    /// uses this time instead of reading the clock again.
+    /// The time at which the request's head was complete, in whole milliseconds since 1970. Code that handles the
+    /// request uses this time instead of reading the clock again.
     package var receivedAtMilliseconds: Int64
     /// The client's address as text, for limits by address. If trusted proxies forwarded the request, it is the address
     /// of the client, not of a proxy.

@@ -2,7 +2,7 @@ internal import HTTP1
 internal import Synchronization
 
 enum RequestID {
-    /// Returns the client's own id if it is well-formed, else a new id.
+    /// Returns the id that the client sent if it is well-formed, else a new id.
     static func of(_ fields: Fields) -> String {
         guard let given = fields.value("X-Request-Id"), isWellFormed(given) else { return make() }
         return String(decoding: given, as: UTF8.self)
@@ -26,9 +26,9 @@ enum RequestID {
         }
     }
 
-    /// Returns a new id. Its random first half makes it unique among processes, and the count makes it unique within
-    /// the process. It is not a secret. For the first two billion requests it has 15 bytes, which a String stores
-    /// inline.
+    /// Returns a new id, which is not a secret. The random first half of the id differs between processes, and the
+    /// count in the second half differs within a process. For the first two billion requests the id has 15 bytes, which
+    /// a String stores inline.
     static func make() -> String {
         let number = count.wrappingAdd(1, ordering: .relaxed).oldValue
         var digits = 1

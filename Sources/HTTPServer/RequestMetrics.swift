@@ -1,6 +1,6 @@
-// Metrics of answered requests. Each route, method and status has an index. Only the index of a method is found by
-// comparing text. A client cannot create a new series: all unknown methods share one label, and so do all unknown
-// statuses.
+// Metrics of answered requests. Each route, each method and each status has an index. Only the index of a method is
+// found by comparing text. A client cannot create a new series: all unknown methods share one label, and all unknown
+// statuses share another.
 
 internal import CoreMetrics
 internal import HTTP1
@@ -20,7 +20,7 @@ extension MetricFamily {
 
 struct RequestMetrics: Sendable {
     private let counts: CounterTable
-    /// The durations by route. The last timer is for requests without a route.
+    /// The durations by the index of the route. The last timer is for requests without a route.
     private let durations: TimerTable
     private let bytesIn: any CounterHandler
     private let bytesOut: any CounterHandler

@@ -1,11 +1,11 @@
 package import HTTP1
 
 /// A description of an answered request, for the access log and for metrics. It contains no path and no query, because
-/// they can contain data that must not be logged.
+/// a path or a query can contain data that must not be logged.
 package struct CompletedRequest: Sendable {
     package var requestID: String
-    /// The method; nil if the request was refused before its head was complete. It can be any token that a client
-    /// sends, so the set of values is not limited.
+    /// The method; nil if the request was refused before its head was complete. A client can send any token as the
+    /// method, so the set of values is not limited.
     package var method: Method?
     /// The route's template; nil if no route was found, or the request was refused before routing.
     package var routeTemplate: String?
@@ -19,12 +19,12 @@ package struct CompletedRequest: Sendable {
     /// The client's address; "" for a Unix socket. If trusted proxies forwarded the request, it is the address of the
     /// client, not of a proxy.
     package var remoteAddress: String
-    /// The reason why `remoteAddress` is the address of a trusted proxy instead of the client's; nil if it is not.
+    /// The reason why `remoteAddress` is the address of a trusted proxy and not that of the client. Otherwise nil.
     package var addressGap: ClientAddress.Gap?
-    /// The owner of the request's credential, as the handler found it; nil without a valid credential. It may be a
+    /// The owner of the request's credential, as the handler determined it; nil without a valid credential. It may be a
     /// driver's id, so it must not be logged unchanged.
     package var principal: String?
-    /// The reason why the request was refused, as the handler words it for the log.
+    /// The reason why the request was refused, in the handler's words for the log.
     package var refusalReason: String?
     /// The traceparent field as received, unchecked.
     package var traceParent: String?

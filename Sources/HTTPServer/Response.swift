@@ -31,9 +31,9 @@ package protocol ResponseBodyWriter: Sendable {
     /// Writes the next bytes; returns when the connection can take more. Throws when the client is gone.
     func write(_ bytes: [UInt8]) async throws
 
-    /// Calls the closure once when the client has sent its last byte, or now if it already has. The client may then be
-    /// gone, or may only have nothing more to send; only the next write shows which of the two it is. The closure must
-    /// not block. It is not called after the stream's end.
+    /// Calls the closure once when the client has sent its last byte, or now if it has already done so. The client may
+    /// then be gone, or it may only have nothing more to send. Only the next write shows which of the two is the case.
+    /// The closure must not block. It is not called after the end of the stream.
     func whenClientEndsSending(_ body: @escaping @Sendable () -> Void)
 }
 

@@ -1,6 +1,7 @@
 package import HTTP1
 
-/// A handler. It runs on its caller's executor, the connection's loop, and returns there without an executor hop.
+/// A handler. It runs on the executor of its caller, which is the connection's loop. It returns without an executor
+/// hop.
 package typealias RequestHandler = nonisolated(nonsending) @Sendable (Request) async -> Response
 
 /// The work that makes one response, in its own task on the connection's loop.
@@ -24,21 +25,21 @@ package enum Reply: Sendable {
 /// A function that is called on the connection's loop with each complete request. It must not block.
 package typealias Responder = @Sendable (Request) -> Reply
 
-/// A function that decides whether to accept the content of a request, when the head has been received and the content
-/// has not. It runs on the connection's loop. It is not called if head and content arrived together, so the handler
-/// must make the same check.
+/// A function that decides whether to accept the content of a request. It is called on the connection's loop when the
+/// head has been received and the content has not. It is not called if head and content arrived together, so the
+/// handler must make the same check.
 package typealias RequestJudge = nonisolated(nonsending) @Sendable (Request) async -> Judgement
 
 package enum Judgement: Sendable {
-    /// The content is refused: it is not read, and the connection ends with this response (RFC 9112 section 9.6). A
-    /// client that waits for 100 (Continue) gets this response instead (RFC 9110 section 10.1.1).
+    /// The content is refused. It is not read, and the connection ends with this response (RFC 9112 section 9.6). A
+    /// client that waits for 100 (Continue) gets this response instead of 100 (RFC 9110 section 10.1.1).
     case refused(Response)
-    /// The content is accepted and read. `client` is the name under which the memory held for the client is counted.
+    /// The content is accepted and read. The memory held for the request counts towards the budget's share of `client`.
     case welcome(client: String?)
 }
 
-/// The check of the credential that a route requires, and the handler behind it. The module API creates it, because
-/// that module knows what a credential is. The middleware `Credentials` installs it in the route.
+/// The check of the credential that a route requires, and the handler that runs after the check. The module API creates
+/// it, because that module knows what a credential is. The middleware `Credentials` installs it in the route.
 package struct CredentialCheck: Sendable {
     /// Checks the credential before the content is read. If nil, the content is read first.
     package var judge: RequestJudge?
@@ -63,11 +64,11 @@ package struct CredentialCheck: Sendable {
 /// One method on one path, with its handler and the checks before the handler runs.
 package struct Route: Sendable {
     package var method: Method
-    /// The path, which consists of literal segments and `{name}` segments: `/native/devices/{token}`. It is also the
+    /// The path as a sequence of literal segments and `{name}` segments: `/native/devices/{token}`. It is also the
     /// route's name in logs and metrics.
     package var template: String
-    /// The maximum length of a body. A longer body is refused with 413: before it is read if its length is declared,
-    /// else when it exceeds the maximum.
+    /// The maximum length of a body in bytes. A longer body is refused with 413: before it is read if its length is
+    /// declared, else as soon as it exceeds the maximum.
     package var bodyBytesMax: Int
     /// The judge of the content. If nil, content is accepted from every client.
     package var judge: RequestJudge?
@@ -75,8 +76,8 @@ package struct Route: Sendable {
     /// The check of the credential. If nil, the route requires no credential, or its handler finds the credential in
     /// the content.
     package var credential: CredentialCheck?
-    /// The `RateLimit-Policy` field of every response of the route, whether its handler, its judge or the server made
-    /// it. Empty if the route has no limit.
+    /// The `RateLimit-Policy` field of every response of the route, whether the handler, the judge or the server made
+    /// the response. Empty if the route has no rate limit.
     package var rateLimitPolicy = Fields()
 
     package init(
@@ -120,7 +121,8 @@ package struct Route: Sendable {
         return route
     }
 
-    /// Returns the response to the request, and does its work first if there is any. For tests without a connection.
+    /// Returns the response to the request, after doing the responder's work if there is any. For tests without a
+    /// connection.
     package func response(to request: Request) async -> Response {
         var response = await prepared.responder(request).response()
         RateLimitFields.add(to: &response, policy: rateLimitPolicy)
@@ -131,7 +133,7 @@ package struct Route: Sendable {
 /// A route of a server. It is a class, so that passing it on copies only one reference.
 package final class RegisteredRoute: Sendable {
     package let route: Route
-    /// Its index among the server's routes and in their metrics.
+    /// The route's index among the server's routes. It is also the route's index in the metrics.
     let index: Int
 
     init(_ route: Route, index: Int) {
@@ -140,9 +142,9 @@ package final class RegisteredRoute: Sendable {
     }
 }
 
-/// A request that reaches no handler, because it is malformed or exceeds a limit, its path is unknown, the path does
-/// not allow its method, or the server is overloaded. HTTPServer decides the status and the detail, and API renders
-/// them in the format of all problems.
+/// A request that reaches no handler, for one of these reasons: it is malformed, it exceeds a limit, its path is
+/// unknown, its path does not allow its method, or the server is overloaded. HTTPServer decides the status and the
+/// detail. API renders them as a problem document.
 package struct RefusedRequest: Sendable {
     package var status: Status
     /// A sentence for the client. It never contains the client's input.

@@ -1,7 +1,8 @@
 // Finds the route of a method and a path. Paths arrive decoded and normalized (HTTP1/RequestTarget.swift), so they are
-// compared byte by byte. "/a" and "/a/" are different paths.
+// compared byte by byte. For example, "/a" and "/a/" are different paths.
 //
-// A path that equals a template without parameters is found by one lookup and is never matched with `{name}` templates.
+// A path that equals a template without parameters is found by one lookup. It is never compared with `{name}`
+// templates.
 
 package import HTTP1
 
@@ -9,10 +10,10 @@ package struct Router: Sendable {
     package enum Match: Sendable {
         case route(RegisteredRoute, parameters: [String: String])
         case notFound
-        /// The path has routes, but none for this method. `allow`: the methods of the path, as in the Allow field.
+        /// The path has routes, but none for this method. `allow` lists the methods of the path, as in the Allow field.
         case methodNotAllowed(allow: String)
-        /// The request is OPTIONS on `*`, or on a path that has routes but none for OPTIONS. It is answered without a
-        /// handler.
+        /// The method is OPTIONS. The path is `*`, or it has routes but none for OPTIONS. The request is answered
+        /// without a handler.
         case options(allow: String)
     }
 
@@ -32,7 +33,7 @@ package struct Router: Sendable {
     /// The methods that the server accepts on at least one path, as the Allow field lists them.
     private var allowOfServer = ""
 
-    /// Creates a router. Of several routes with the same method and template, the first is used. Templates with
+    /// Creates a router. If several routes have the same method and template, the first of them is used. Templates with
     /// `{name}` are tried in the order in which they first appear.
     package init(_ routes: [Route]) {
         var order: [String] = []
@@ -60,7 +61,8 @@ package struct Router: Sendable {
         if path == "*" { return .options(allow: allowOfServer) }
         if let resource = literal[path] { return choose(resource, method, [:]) }
         if templates.isEmpty { return .notFound }
-        // A path with more segments than any template matches none, so one extra segment is enough.
+        // A path with more segments than any template has matches no template. Splitting off one segment more than
+        // `segmentsMax` is therefore enough.
         let parts = path.utf8.dropFirst().split(
             separator: UInt8(ascii: "/"), maxSplits: segmentsMax, omittingEmptySubsequences: false
         ).map { Substring($0) }

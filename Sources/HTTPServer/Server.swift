@@ -31,8 +31,8 @@ package final class Server: Sendable {
     }
     private let state = Mutex(State())
 
-    /// Creates a server that runs on `loops`. If nil, the server makes its own loops and shuts them down when it
-    /// drains. Requests are counted in `metrics`.
+    /// Creates a server that runs on `loops`. If `loops` is nil, the server makes its own loops and shuts them down
+    /// after draining. Requests are counted in `metrics`.
     package init(
         configuration: ServerConfiguration, routes: [Route], refusals: @escaping RefusalRenderer,
         observer: any RequestObserver, logger: Logger, loops: EventLoopGroup? = nil,
@@ -52,9 +52,9 @@ package final class Server: Sendable {
                 connectionsPerAddressMax: configuration.connectionsPerAddressMax))
     }
 
-    /// Listens on every address and serves from then on. Returns the addresses with the ports that the system chose. If
-    /// the server cannot listen on one of the addresses, it listens on none and throws `CannotListen`. Must be called
-    /// only once.
+    /// Listens on every address, and serves from then on. Returns the addresses with the ports that the system chose.
+    /// If the server cannot listen on one of the addresses, it listens on none and throws `CannotListen`. Must be
+    /// called only once.
     package func start() async throws -> [SocketAddress] {
         let loops = try givenLoops ?? EventLoopGroup(count: configuration.loops)
         state.withLock { $0.loops = loops }
@@ -88,9 +88,9 @@ package final class Server: Sendable {
         }
     }
 
-    /// Stops accepting connections, answers requests on open connections with `Connection: close`, and closes the
-    /// remaining connections after `withinSeconds`. Returns the number of connections closed this way. Their handlers
-    /// continue, but the responses are discarded. A second call does nothing.
+    /// Stops accepting connections, and answers requests on open connections with `Connection: close`. After
+    /// `withinSeconds`, closes the remaining connections and returns their number. The handlers of these connections
+    /// continue, but their responses are discarded. A second call does nothing.
     @discardableResult
     package func drain(withinSeconds: Int) async -> Int {
         let (listening, loops) = state.withLock { state in
@@ -108,7 +108,7 @@ package final class Server: Sendable {
         return left
     }
 
-    /// The current connections and bytes, and the connections since the start, for `/metrics`.
+    /// The current connections and held bytes, and the connections since the start, for `/metrics`.
     package var counts: ServerCounts {
         let connections = limiter.connections
         return ServerCounts(

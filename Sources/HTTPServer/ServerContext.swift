@@ -1,4 +1,4 @@
-// The parts that the connections of a server share. Here Sockets hands connections to HTTP.
+// The parts that the connections of a server share. This is also where Sockets hands a connection over to HTTP.
 
 internal import HTTP1
 internal import Logging
@@ -19,14 +19,15 @@ struct ServerContext: Sendable {
     /// The clocks of the loops, each at its loop's index.
     let clocks: [LoopClock]
 
-    /// Serves a connection, on its loop. `rejection`: the limit that the connection exceeds, if any.
+    /// Serves a connection, on the connection's loop. `rejection` is the limit that the connection exceeds; nil if it
+    /// exceeds none.
     func serve(_ connection: Connection, _ rejection: RejectedConnection?, whenOver: @escaping @Sendable () -> Void) {
         let http = HTTP1Connection(connection, self, whenOver: whenOver)
         if rejection == nil { http.serve() } else { http.reject() }
     }
 }
 
-/// The wall clock of one loop. Safe to share: each loop uses only the clock at its own index.
+/// The wall clock of one loop. Safe to share between loops, because each loop uses only the clock at its own index.
 final class LoopClock: @unchecked Sendable {
     private var date = HTTPDate()
 

@@ -1,4 +1,5 @@
-// Metrics of connections and of the memory of their buffers. They are updated only when the metrics are read.
+// Metrics of connections and of the memory that their buffers use. The values are updated only when the metrics are
+// read.
 
 package import CoreMetrics
 internal import MetricInstruments

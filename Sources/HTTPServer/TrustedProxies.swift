@@ -1,18 +1,18 @@
 // Finds the client's address behind proxies. Any client can send a forwarding field, so only entries that known proxies
-// added are trusted. Each proxy adds the address of its own peer at the right end.
+// added are trusted. Each proxy appends the address of its own peer at the right end of the field.
 
 package import HTTP1
 internal import Sockets
 
-/// The field in which the trusted proxies record their peer. The other of the two fields is never read, because the
-/// proxies pass it on as the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
+/// The field in which the trusted proxies record the address of their peer. Only this field is read: proxies pass the
+/// other field on as the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.
     case forwarded = "Forwarded"
 }
 
-/// The client's address. If the client is unknown: the address of a proxy, and the reason.
+/// The address of the client. If the client's address is unknown: the address of a proxy, and the reason.
 package struct ClientAddress: Hashable, Sendable {
     /// The reason why a trusted proxy's field does not name the client, so that `text` is a proxy's address. The raw
     /// values are those of the access log.
@@ -22,11 +22,12 @@ package struct ClientAddress: Hashable, Sendable {
 
     /// The address; "" for a Unix socket.
     package var text: String
-    /// The reason why the client is unknown; nil if the peer is not trusted, or if a trusted peer names its client.
+    /// The reason why the client is unknown. Nil if the peer is not a trusted proxy, or if it names its client.
     package var gap: Gap?
 }
 
-/// The networks whose proxies are trusted. If there are no networks, no forwarding field is read.
+/// The proxies that are trusted: those in the listed networks and, with `unix` in the list, the clients of the Unix
+/// socket. If the list is empty, no forwarding field is read.
 package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     private struct Network: Hashable, Sendable {
         var number: IPAddress
@@ -39,13 +40,13 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
 
     package init() {}
 
-    /// The list of networks in canonical form: separated by commas, without spaces.
+    /// The list of networks in canonical form, separated by commas, without spaces.
     package var description: String {
         (networks.map { "\($0.number.text)/\($0.prefixBits)" } + (unixSocket ? ["unix"] : [])).joined(separator: ",")
     }
 
-    /// Parses a list whose entries are an address, a network such as `10.0.0.0/8` or `fd00::/8`, or `unix` for clients
-    /// of the Unix socket. Returns nil if an entry is none of these.
+    /// Parses a list. Each entry is an address, a network such as `10.0.0.0/8` or `fd00::/8`, or `unix` for clients of
+    /// the Unix socket. Returns nil if an entry has another form.
     package init?(_ list: [String]) {
         for text in list {
             if text == "unix" {
@@ -65,7 +66,7 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Returns the client's address: the peer's, or for a trusted peer the address in `field`.
+    /// Returns the client's address: the address in `field` if the peer is trusted, else the peer's own address.
     package func clientAddress(peer: String, _ fields: Fields) -> ClientAddress {
         guard trusts(peer) else { return ClientAddress(text: peer) }
         let chain =
@@ -76,8 +77,9 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         return client(peer: peer, chain)
     }
 
-    /// Returns the first address from the right that is not trusted. An entry is read only if the address that added it
-    /// is trusted. If no entry is left, returns the last address read.
+    /// Returns the first address from the right that is not trusted. An entry is read only if the address that added
+    /// the entry is trusted. If every entry is trusted, returns the leftmost entry. If an entry is unreadable, returns
+    /// the address that added the entry.
     private func client(peer: String, _ chain: [ForwardedAddress]) -> ClientAddress {
         var client = peer
         for entry in chain.reversed() {

@@ -1,5 +1,5 @@
-// A fixed number of counters of one family, addressed by index. Counting on a hot path therefore builds no label and
-// looks up no name. A counter is created when it is first incremented, so that a backend sees only the counters in use.
+// A fixed number of counters of one family, addressed by index. Counting by index on a hot path builds no label and
+// looks up no name. A counter is created when it is first incremented, so a backend sees only the counters in use.
 
 package import CoreMetrics
 internal import Synchronization
@@ -15,8 +15,8 @@ package final class CounterTable: Sendable {
 
     private final class Cell: Sendable {
         private let made = AtomicLazyReference<CounterBox>()
-        /// The value of `made`, once it is set. Counting through this unmanaged reference avoids retain and release,
-        /// which would be two more atomic operations on memory that all loops write to.
+        /// The value of `made`, once `made` is set. Counting through this unmanaged reference avoids retain and
+        /// release. These would be two more atomic operations on memory that all loops write to.
         private let shortcut = Atomic<Unmanaged<CounterBox>?>(nil)
 
         func count(_ amount: Int64, _ make: () -> any CounterHandler) {
@@ -38,8 +38,8 @@ package final class CounterTable: Sendable {
     /// as this table exists.
     private let cells: [Unmanaged<Cell>]
 
-    /// `dimensions` returns the labels of an index, from 0 to `count` - 1. It is called when an index is used for the
-    /// first time: usually once, and more often only if several threads use the index at that time.
+    /// Creates the table. `dimensions` returns the labels of an index, from 0 to `count` - 1. It is called when an
+    /// index is first used: usually once, but several times if several threads first use the index at the same moment.
     package init(
         _ family: MetricFamily, count: Int, factory: any MetricsFactory,
         dimensions: @escaping @Sendable (Int) -> [(String, String)]

@@ -1,6 +1,6 @@
 // The declaration of a metric. Each module declares its families in an extension of `MetricFamily`, beside the code
-// that they measure. The names follow Prometheus's conventions (base units, `_total` for counters). This module
-// declares no family.
+// that the families measure. The names follow Prometheus's conventions (base units, `_total` for counters). This module
+// itself declares no family.
 
 package import CoreMetrics
 
@@ -8,8 +8,8 @@ package import CoreMetrics
 package struct MetricFamily: Hashable, Sendable {
     package var name: String
     package var help: String
-    /// Upper bounds of a histogram's buckets, ascending. They are nanoseconds for a timer, and plain numbers for a
-    /// recorder.
+    /// Upper bounds of a histogram's buckets, ascending. For a timer the unit is nanoseconds. For a recorder the bounds
+    /// are plain numbers.
     package var bounds: [Int64]
 
     package init(_ name: String, _ help: String, bounds: [Int64] = []) {
@@ -26,8 +26,8 @@ package struct MetricFamily: Hashable, Sendable {
     ]
 }
 
-/// A backend that shows help texts and has histograms. `describe` is called for a family when its first instrument is
-/// created.
+/// A backend that shows help texts and has histograms. `describe` is called for a family when the family's first
+/// instrument is created.
 package protocol DescribedMetricsFactory: MetricsFactory {
     func describe(_ family: MetricFamily)
 }

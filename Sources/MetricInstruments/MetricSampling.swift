@@ -1,6 +1,6 @@
 // Metrics that are read rather than counted: sizes, states, and the operating system's data on the process. A backend
-// that is read by a monitoring server calls `sample` at each reading; one that pushes its metrics calls it every few
-// seconds. The samplers pass the values to swift-metrics like counted metrics.
+// that a monitoring server reads calls `sample` at each reading. A backend that pushes its metrics calls `sample` every
+// few seconds. The samplers pass their values to swift-metrics in the same way as counted metrics.
 
 package import CoreMetrics
 internal import Synchronization
@@ -10,7 +10,7 @@ package final class MetricSampling: Sendable {
 
     package init() {}
 
-    /// Adds a sampler, which reads values and records them. It must not block.
+    /// Adds a sampler: a closure that reads values and records them. The closure must not block.
     package func add(_ sampler: @escaping @Sendable () -> Void) {
         samplers.withLock { $0.append(sampler) }
     }
@@ -20,8 +20,8 @@ package final class MetricSampling: Sendable {
     }
 }
 
-/// A counter that mirrors a count that is kept elsewhere since the start of the process. Each sample adds the growth
-/// since the previous sample.
+/// A counter that mirrors a total kept elsewhere since the start of the process. Each sample adds the growth of that
+/// total since the previous sample.
 package final class SampledCounter: Sendable {
     private let counter: any CounterHandler
     private let reportedCount = Mutex<Int64>(0)

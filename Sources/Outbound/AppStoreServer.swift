@@ -1,6 +1,6 @@
 // Calls Apple's App Store Server API (https://developer.apple.com/documentation/appstoreserverapi): reads a transaction
-// or the history of notifications, and sends consumption information. A transaction is looked up in production first,
-// then in the sandbox.
+// or the history of notifications, and sends consumption information. A transaction is looked up in the production
+// environment first, then in the sandbox.
 
 package import Foundation
 package import Identity
@@ -9,20 +9,20 @@ package import Purchases
 import Secrets
 
 package struct AppStoreServer: AppStoreAPI {
-    /// Timeout of one attempt in milliseconds. It is short because a request of an app waits for the response.
+    /// The timeout of one attempt in milliseconds. It is short because a request of the app waits for Apple's response.
     static let timeoutMilliseconds = 5_000
-    /// Limit of all attempts together in milliseconds. It is short because the app shows a spinner until the response.
+    /// The limit of all attempts together in milliseconds. It is short because the app shows a spinner meanwhile.
     static let totalMilliseconds: Int64 = 12_000
     static let attemptsMax = 3
     static let backoffMilliseconds: [Int64] = [400, 1_600]
     /// Maximum bytes of a response. A page of the history has twenty notifications of 20 kB each.
     static let answerBytesMax = 4 << 20
-    /// Apple's error code when the environment does not know the transaction.
+    /// Apple's error code for a transaction that the environment does not know.
     static let transactionNotFound: Int64 = 4_040_010
 
-    /// The body of Apple's ConsumptionRequest, with the required members only. The server knows that the product was
-    /// delivered. Only the app could know whether the customer had a sample before, and how much of the product was
-    /// used.
+    /// The body of Apple's ConsumptionRequest, with only the required members. The server knows that the product was
+    /// delivered. Only the app could know whether the customer tried a sample before the purchase, and how much of the
+    /// product the customer used.
     static let consumption = """
         {"customerConsented":true,"deliveryStatus":"DELIVERED","sampleContentProvided":false}
         """
@@ -60,14 +60,14 @@ package struct AppStoreServer: AppStoreAPI {
                         throw .unavailable(retryAfterSeconds: 60, reason: "malformed_answer")
                     }
                     return signed
-                // Production responds with 401 until the app's first release.
+                // The production environment responds with 401 until the app's first release.
                 case (401, _): refused = true
                 case (404, _), (400, _): continue
                 default: throw .unavailable(retryAfterSeconds: 60, reason: "status_\(answer.status)")
                 }
             }
         }
-        // If an environment responded with 401, the transaction may still exist in that environment.
+        // An environment that responded with 401 may know the transaction nevertheless.
         throw refused ? .unavailable(retryAfterSeconds: 300, reason: "status_401") : .notFound
     }
 
@@ -84,7 +84,7 @@ package struct AppStoreServer: AppStoreAPI {
             \(request.onlyFailures ? ",\"onlyFailures\":true" : "")}
             """
         let answer = try await send(.post, target, as: request.bundleID, body: Array(body.utf8))
-        // Production responds with 401 for an app that is not released. Such an app has no history in production.
+        // The production environment responds with 401 for an unreleased app. Such an app has no history there.
         if answer.status == 401, request.environment == .production, urls.count > 1 {
             return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil)
         }
@@ -108,7 +108,7 @@ package struct AppStoreServer: AppStoreAPI {
         let answer = try await send(.put, target, as: request.bundleID, body: Array(Self.consumption.utf8))
         switch answer.status {
         case 200..<300: return
-        // Apple does not accept a new key at once, and does not accept the key of an app that is not released.
+        // Apple rejects a new key for some time after its creation, and rejects the key of an unreleased app.
         case 401: throw .unavailable(retryAfterSeconds: 300, reason: "status_401")
         default: throw .notFound
         }
@@ -116,7 +116,8 @@ package struct AppStoreServer: AppStoreAPI {
 
     // MARK: One request
 
-    /// Sends a request and returns the response. Responses with status 429 or 5xx are not returned but retried.
+    /// Sends a request and returns the response. A response with status 429 or 5xx is not returned; the request is sent
+    /// again.
     private func send(
         _ method: OutgoingRequest.Method, _ url: URL, as bundleID: String, body: [UInt8] = []
     ) async throws(AppStoreAPIFailure) -> OutgoingResponse {
@@ -124,7 +125,7 @@ package struct AppStoreServer: AppStoreAPI {
         var reason = "busy"
         var retryAfter: Int?
         for attempt in 0..<Self.attemptsMax {
-            /// Seconds for which this attempt's response asks the client to wait before a retry.
+            /// The seconds after which the response of this attempt allows a retry.
             var asked: Int?
             do {
                 let answer = try await http.send(
@@ -141,7 +142,7 @@ package struct AppStoreServer: AppStoreAPI {
                 throw .unavailable(retryAfterSeconds: 300, reason: "no_token")
             }
             guard attempt < Self.backoffMilliseconds.count else { break }
-            // The random part of the pause keeps many requests from being retried at the same time.
+            // The random part of the pause prevents many requests from being retried at the same time.
             let pause = Self.backoffMilliseconds[attempt] + Int64.random(in: 0...200)
             if let asked, Int64(asked) * 1000 > pause { break }
             guard clock().advanced(byMilliseconds: pause) < deadline else { break }
@@ -160,8 +161,8 @@ package struct AppStoreServer: AppStoreAPI {
         return OutgoingRequest(method, url, fields: fields, body: body)
     }
 
-    /// Returns the seconds to wait. Apple's Retry-After contains the time of the next attempt, in milliseconds since
-    /// 1970. Other servers send seconds.
+    /// Returns the seconds to wait for a value of Retry-After. Apple sends the time of the next attempt, in
+    /// milliseconds since 1970. Other servers send a number of seconds.
     private func seconds(_ retryAfter: Int?) -> Int? {
         guard let retryAfter else { return nil }
         guard retryAfter > 1_000_000_000 else { return min(max(retryAfter, 1), 3600) }

@@ -1,4 +1,4 @@
-// Fetches Apple's key set over HTTP. Other files parse the keys and decide when to fetch.
+// Fetches Apple's key set over HTTP. Other files parse the keys and decide when to fetch them.
 
 package import Foundation
 package import Identity
@@ -41,8 +41,8 @@ package struct AppleKeySetFetch: AppleKeySetSource {
 }
 
 enum CacheControl {
-    /// Returns the first `max-age` (RFC 9111, section 5.2.2.1) in seconds. Returns nil when there is none or when it is
-    /// not a number. Values above a century are clamped to a century.
+    /// Returns the value of the first `max-age` (RFC 9111, section 5.2.2.1) in seconds. Returns nil when there is no
+    /// `max-age` or when its value is not a number. Values above a century are clamped to a century.
     static func maxAgeSeconds(_ field: String) -> Int? {
         for directive in field.split(separator: ",") {
             let parts = directive.split(separator: "=", maxSplits: 1).map { $0.filter { $0 != " " && $0 != "\t" } }

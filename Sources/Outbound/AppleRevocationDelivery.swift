@@ -1,5 +1,6 @@
-// Revokes the tokens of deleted users at Apple. The durable queue of tokens is in the store. No state is kept in memory
-// between two calls, so a restart needs no special handling. This file does not know whose tokens these were.
+// Revokes the Apple tokens of deleted users. The tokens wait in a durable queue in the store. No state is kept in
+// memory between two calls, so a restart needs no special handling. The queue does not tell this file whose tokens they
+// were.
 
 package import Engine
 package import Identity
@@ -7,10 +8,10 @@ package import JourneyModel
 package import Logging
 
 package struct AppleRevocationDelivery: Sendable {
-    /// The pause between two reads of the queue in milliseconds, while nothing is due.
+    /// The pause between two reads of the queue, in milliseconds, while no revocation is due.
     static let pauseMilliseconds: Int64 = 1_000
-    /// Maximum seconds between a failure and the next attempt. The pause doubles from 2 s up to this maximum, an hour.
-    /// There is no last attempt.
+    /// The maximum pause between a failure and the next attempt: an hour, in seconds. The pause starts at 2 s and
+    /// doubles up to this maximum. The number of attempts has no limit.
     static let retrySecondsMax = 3_600
     /// Minimum milliseconds between two log lines about a persistent failure.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
@@ -21,7 +22,7 @@ package struct AppleRevocationDelivery: Sendable {
     private let logger: Logger
     private let failure: DeliveryFailure
 
-    /// - Parameter failure: records each failure, for the operator page.
+    /// - Parameter failure: the record of the last failure, which the operator page shows.
     package init(
         queue: any AppleRevocationQueue, apple: AppleTokenEndpoint, clock: @escaping @Sendable () -> Moment,
         logger: Logger, failure: DeliveryFailure = DeliveryFailure()
@@ -49,8 +50,8 @@ package struct AppleRevocationDelivery: Sendable {
         }
     }
 
-    /// Sends the due revocations one after the other, the earliest due first. Returns a word about the last failure, or
-    /// nil when all succeeded.
+    /// Sends the due revocations one after the other, the earliest due first. Returns the reason of the last failure as
+    /// one word, or nil when all revocations succeeded.
     func deliverDue() async -> String? {
         var failure: String?
         do throws(AccountFailure) {
@@ -58,8 +59,8 @@ package struct AppleRevocationDelivery: Sendable {
                 failure = try await deliver(revocation) ?? failure
             }
         } catch {
-            // The store failed, so the revocation stays in the queue. If Apple has already received it, sending it
-            // again has no effect.
+            // The store failed, so the revocation stays in the queue and is sent again. If Apple received it before,
+            // the second revocation has no effect.
             failure = "\(error)"
         }
         return failure
@@ -71,7 +72,7 @@ package struct AppleRevocationDelivery: Sendable {
             try await queue.delivered(revocation.id, at: clock())
             return nil
         case .failed(let reason):
-            // A call that the server's shutdown cancelled does not count as a failed attempt.
+            // An attempt that the server's shutdown cancelled does not count as a failed attempt.
             guard !Task.isCancelled else { return nil }
             let seconds = Self.retrySeconds(afterFailures: revocation.attemptCount + 1)
             try await queue.failed(revocation.id, tryAgainAt: clock().advanced(bySeconds: seconds))

@@ -1,5 +1,5 @@
-// Calls Apple's token and revoke endpoints: exchanges an authorization code for a sealed refresh token, and revokes a
-// refresh token. Other files store the sealed tokens and retry failed revocations.
+// Calls Apple's token and revoke endpoints: exchanges an authorization code for a refresh token, which it seals, and
+// revokes a refresh token. Other files store the sealed tokens and retry failed revocations.
 
 import Crypto
 package import Foundation
@@ -8,8 +8,8 @@ package import JourneyModel
 package import Secrets
 
 package struct AppleTokenEndpoint: AppleCodeExchange {
-    /// Timeout of an exchange in milliseconds. A sign-in waits for the exchange, and continues without a token after
-    /// the timeout.
+    /// The timeout of an exchange in milliseconds. A sign-in waits for the exchange. After the timeout the sign-in
+    /// continues without a token.
     static let exchangeTimeoutMilliseconds = 5_000
     static let revokeTimeoutMilliseconds = 10_000
     /// Maximum bytes of a response. A response consists of three tokens and a number.
@@ -55,9 +55,10 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         }
     }
 
-    /// Seals the refresh token of a token response (RFC 6749, section 5.1) if the response's `id_token` is about the
-    /// person who signs in. Otherwise the code belongs to another person, and that person's token must not be stored in
-    /// this account: deleting this account would revoke the token and sign the other person out.
+    /// Seals the refresh token of a token response (RFC 6749, section 5.1), if the response's `id_token` is about the
+    /// person who signs in. Otherwise the authorization code belongs to another person, whose token must not be stored
+    /// in this account: when this account is deleted, the token would be revoked, and the other person would be signed
+    /// out.
     private func sealed(_ body: [UInt8], of identity: AppleIdentity) -> AppleCodeExchangeOutcome {
         guard let answer = AppleTokenResponse(body) else { return .failed(reason: "malformed_answer") }
         guard answer.subject == identity.subject else { return .failed(reason: "other_subject") }
@@ -67,7 +68,7 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         return .sealed(sealed)
     }
 
-    /// Returns the associated data with which a token is sealed (`AppleRevocation.subjectDigest`).
+    /// Returns the associated data with which a token of this subject is sealed (`AppleRevocation.subjectDigest`).
     private static func owner(_ subject: String) -> [UInt8] {
         Array(SHA256.hash(data: Data(subject.utf8)))
     }
@@ -92,8 +93,8 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
                 form, to: revokeURL, as: revocation.clientID, timeoutMilliseconds: Self.revokeTimeoutMilliseconds)
             switch (answer.status, AppleTokenResponse.errorCode(answer.body)) {
             case (200, _): return .done
-            // RFC 6749, section 5.2. A 400 with any other error is caused by this server, for example by the client
-            // secret.
+            // RFC 6749, section 5.2. A response 400 with any other error is this server's fault, for example a wrong
+            // client secret.
             case (400, "invalid_grant"?), (400, "invalid_token"?): return .unknownToken
             case (let status, _): return .failed(reason: "status_\(status)")
             }
@@ -120,8 +121,8 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
 }
 
 enum FormBody {
-    /// Encodes the members as application/x-www-form-urlencoded (URL Standard, section 5.2): percent-encodes all
-    /// characters but letters, digits and `*-._`.
+    /// Encodes the members as application/x-www-form-urlencoded (URL Standard, section 5.2). Percent-encodes every
+    /// character except letters, digits and `*-._`.
     static func text(_ members: [(name: String, value: String)]) -> String {
         members.map { "\(encoded($0.name))=\(encoded($0.value))" }.joined(separator: "&")
     }

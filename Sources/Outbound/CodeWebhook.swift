@@ -1,5 +1,5 @@
-// One call of the code webhook (contract, section 6): its body, its signature, and the meaning of the response.
-// WebhookCodeDelivery retries failed calls.
+// One call of the webhook that delivers one-time codes (contract, section 6): its body, its signature, and the meaning
+// of the response. WebhookCodeDelivery retries failed calls.
 
 import Crypto
 package import Foundation
@@ -14,8 +14,8 @@ package struct CodeWebhook: Sendable {
 
     enum Outcome: Equatable {
         case delivered
-        /// The call may succeed later: there was no response, or a 5xx, 408, 429, or a redirect, which is not followed.
-        /// `reason` is a word for the log.
+        /// The call may succeed later. There was no response, or a response with 5xx, 408 or 429, or a redirect, which
+        /// is not followed. `reason` is a word for the log.
         case tryAgain(reason: String)
         /// The webhook rejected this call, and would reject the same call again.
         case refused(status: Int)
@@ -54,8 +54,8 @@ package struct CodeWebhook: Sendable {
         }
     }
 
-    /// Returns the body. `expires_in` is the number of whole seconds until the code expires. It is computed at the time
-    /// of the call, so that a late message does not promise too much time.
+    /// Returns the body. `expires_in` is the number of whole seconds from this call until the code expires. It is
+    /// computed at each call, because a retried call leaves less time for the code.
     static func body(_ code: OutgoingCode, at now: Moment) -> [UInt8] {
         var json = JSONWriter()
         json.beginObject()
@@ -69,8 +69,8 @@ package struct CodeWebhook: Sendable {
         return json.bytes
     }
 
-    /// Returns the value of `X-Dwell-Signature`. The signature covers the time, so that a recorded call cannot be
-    /// replayed later.
+    /// Returns the value of `X-Dwell-Signature`. The signature covers the time of the call, so that a recorded call
+    /// cannot be replayed later.
     func signature(of body: [UInt8], atSecondsSince1970 now: Int64) -> String {
         var hmac = HMAC<SHA256>(key: key.reveal())
         hmac.update(data: Data("\(now).".utf8))

@@ -1,5 +1,5 @@
 // One HTTP exchange by libcurl, from the first option to the last byte. The exchange blocks its thread. The object is
-// created, used and released on that thread. Only `isWanted` reads values that other threads change.
+// created, used and released on that thread. Only `isWanted` reads values that other threads may change.
 
 import CCurl
 import Foundation
@@ -12,7 +12,7 @@ final class CurlTransfer {
     private let bytesMax: Int
     private let isWanted: () -> Bool
     private var headBytes = 0
-    /// The response so far. It is filled while data arrives, and its status is set at the end.
+    /// The response so far. It grows while data arrives. Its status is set at the end.
     private var answer = OutgoingResponse(status: 0, body: [])
     private var isTooLong = false
 
@@ -21,8 +21,8 @@ final class CurlTransfer {
         self.isWanted = isWanted
     }
 
-    /// Performs the exchange. Returns after the timeout at the latest. If `isWanted` returns false, returns within
-    /// about a second.
+    /// Performs the exchange. Returns after the timeout at the latest. When `isWanted` starts to return false, returns
+    /// within about a second.
     static func perform(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int, isWanted: @escaping () -> Bool
     ) -> Result<OutgoingResponse, OutgoingFailure> {
@@ -34,8 +34,8 @@ final class CurlTransfer {
         }
     }
 
-    /// Whether libcurl is initialised. It is initialised once per process, before the first handle, and stays
-    /// initialised.
+    /// Whether libcurl was initialised without an error. It is initialised once per process, before the first handle,
+    /// and stays initialised.
     private static let isReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
     private func run(
@@ -44,8 +44,8 @@ final class CurlTransfer {
         // libcurl reads the list and the body until the exchange ends. The exchange ends within this function.
         var fields: UnsafeMutablePointer<curl_slist>?
         defer { curl_slist_free_all(fields) }
-        // A name without a value makes libcurl omit that field. `Expect` is omitted because the server does not need to
-        // wait for 100 Continue before it sends a body.
+        // A name without a value makes libcurl omit that field. `Expect` is omitted so that libcurl sends the body at
+        // once, without waiting for 100 Continue.
         for (name, value) in [("User-Agent", "dwell"), ("Connection", "close"), ("Expect", "")] + request.fields {
             guard let longer = curl_slist_append(fields, value.isEmpty ? "\(name):" : "\(name): \(value)") else {
                 return .failure(.unreachable)
@@ -58,7 +58,7 @@ final class CurlTransfer {
                 curl_shim_set_string(handle, CURLOPT_URL, request.url.absoluteString) == CURLE_OK,
                 curl_shim_set_list(handle, CURLOPT_HTTPHEADER, fields) == CURLE_OK,
                 request.method == .get || setBody(handle, body),
-                // If there is a body, libcurl sends POST unless another method is set.
+                // With a body, libcurl sends POST unless another method is set.
                 request.method != .put
                     || curl_shim_set_string(handle, CURLOPT_CUSTOMREQUEST, request.method.rawValue) == CURLE_OK
             else { return CURLE_FAILED_INIT }
@@ -75,8 +75,8 @@ final class CurlTransfer {
 
     // MARK: Options
 
-    /// Sets the limits and the TLS options. By its defaults, libcurl does not follow redirects, store cookies or
-    /// credentials, or decompress content. The TLS options are set explicitly even where they equal the defaults,
+    /// Sets the limits and the TLS options. By default, libcurl does not follow redirects, does not store cookies or
+    /// credentials, and does not decompress content. The TLS options are set even where they equal the defaults,
     /// because security depends on them.
     private func setBounds(_ handle: UnsafeMutableRawPointer, timeoutMilliseconds: Int) -> Bool {
         let numbers: [(CURLoption, Int)] = [
@@ -92,7 +92,8 @@ final class CurlTransfer {
     }
 
     private func setBody(_ handle: UnsafeMutableRawPointer, _ body: UnsafeRawBufferPointer) -> Bool {
-        // An empty body is passed as an empty string. Without a pointer, libcurl would call a callback to get the body.
+        // An empty body is passed as an empty string. Without a pointer to a body, libcurl would call a callback to get
+        // one.
         curl_shim_set_long(handle, CURLOPT_POST, 1) == CURLE_OK
             && curl_shim_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)) == CURLE_OK
             && (body.baseAddress.map {
@@ -100,7 +101,8 @@ final class CurlTransfer {
             } ?? curl_shim_set_string(handle, CURLOPT_COPYPOSTFIELDS, "")) == CURLE_OK
     }
 
-    /// Registers the callbacks. They get this object unretained: `perform` keeps it alive while libcurl may call them.
+    /// Registers the callbacks. Each gets this object unretained, because `perform` keeps the object alive while
+    /// libcurl may call them.
     private func setReceivers(_ handle: UnsafeMutableRawPointer) -> Bool {
         let this = Unmanaged.passUnretained(self).toOpaque()
         return curl_shim_set_pointer(handle, CURLOPT_WRITEDATA, this) == CURLE_OK

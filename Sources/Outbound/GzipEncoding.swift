@@ -3,10 +3,10 @@
 import CZlib
 
 enum GzipEncoding {
-    /// Returns the compressed bytes, or nil when out of memory. If it is nil, the caller sends the plain bytes.
+    /// Returns the compressed bytes, or nil when out of memory. After nil, the caller sends the plain bytes.
     static func deflate(_ plain: [UInt8]) -> [UInt8]? {
         var stream = z_stream()
-        // A window of 15 bits, plus 16 to write a header and trailer of gzip instead of zlib.
+        // 15 is the window size in bits. Adding 16 makes zlib write the header and trailer of gzip instead of its own.
         let code = deflateInit2_(
             &stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
             Int32(MemoryLayout<z_stream>.size))

@@ -4,8 +4,9 @@ package import Identity
 package import Logging
 import Secrets
 
-/// Writes each code and its phone number to the log, because in development there is no phone to send the code to. All
-/// other parts of the server keep both out of the log. In production, the setting `log` is rejected.
+/// Writes each code and its phone number to the log, because in development there is no phone that could receive the
+/// code. All other parts of the server keep codes and phone numbers out of the log. A production configuration rejects
+/// the setting `log`.
 package struct LoggedCodeDelivery: CodeDelivery {
     package static let message = "one-time code, logged because OTP_DELIVERY=log"
 

@@ -5,7 +5,7 @@ package import Foundation
 
 package enum OCSPRequest {
     static let timeoutMilliseconds = 8_000
-    /// Maximum bytes of a response. A response with its certificates has about 3 kB.
+    /// The maximum bytes of a response. A response including its certificates has about 3 kB.
     static let answerBytesMax = 65_536
 
     /// Returns the response in DER, or nil when no response with status 200 arrived.

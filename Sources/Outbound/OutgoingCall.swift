@@ -1,5 +1,5 @@
-// One call of OutgoingHTTP in progress. The call ends once, through the first of these: libcurl's result, cancellation
-// by its caller, or the server's shutdown.
+// One call of OutgoingHTTP in progress. A call ends only once: with libcurl's result, with cancellation by its caller,
+// or with the server's shutdown, whichever comes first.
 
 import Synchronization
 

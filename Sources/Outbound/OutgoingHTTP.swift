@@ -1,5 +1,5 @@
-// Makes all HTTP calls of the server, by libcurl with all limits set. This file does not depend on the receivers and
-// purposes of the calls. Its errors never contain a URL, a field or a body, because these carry secrets.
+// Makes all HTTP calls of the server, by libcurl with all limits set. This file does not depend on what the calls are
+// for or who receives them. Its errors never contain a URL, a field or a body, because these may contain secrets.
 
 package import Foundation
 import Synchronization
@@ -39,12 +39,13 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
     case timedOut = "timed_out"
     /// No connection could be made, or the connection broke.
     case unreachable
-    /// The system does not trust the server's certificate for that host name.
+    /// The system does not trust the certificate that the called server presented for its host name.
     case notTrusted = "not_trusted"
     case answerTooLong = "answer_too_long"
-    /// The response is a redirect. Redirects are never followed, because a request is meant for one address only.
+    /// The response is a redirect. Redirects are never followed, because a request is meant only for the configured
+    /// address.
     case redirected
-    /// The maximum number of calls is already in progress.
+    /// The maximum number of calls is in progress.
     case busy
     /// The caller cancelled, or the server is shutting down.
     case cancelled
@@ -52,8 +53,8 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
 
 /// A client for outgoing HTTP calls. Every thread may use it.
 package final class OutgoingHTTP: Sendable {
-    /// Maximum number of calls in progress. Callers that must not wait for each other's slow servers use separate
-    /// OutgoingHTTP objects.
+    /// The maximum number of calls in progress. Callers use separate OutgoingHTTP objects if the slow servers of one
+    /// caller must not delay the calls of another.
     static let callsMax = 64
 
     private struct State {
@@ -73,8 +74,8 @@ package final class OutgoingHTTP: Sendable {
     }
 
     /// - Parameters:
-    ///   - timeoutMilliseconds: the limit of the whole call: name resolution, connecting, TLS, sending, and receiving
-    ///     up to the last byte.
+    ///   - timeoutMilliseconds: the time limit of the whole call: name resolution, connecting, TLS, sending, and
+    ///     receiving up to the last byte.
     ///   - answerBytesMax: the limit of the response's content in bytes, after decoding. A longer response ends the
     ///     call.
     package func send(

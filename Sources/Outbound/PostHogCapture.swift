@@ -1,5 +1,6 @@
 // `AnalyticsCapture` for PostHog's capture protocol: POST HOST/batch/ with a key and a list of events, compressed with
-// gzip. PostHog drops events with equal uuid, timestamp, name and distinct_id, so a batch may be sent twice.
+// gzip. A batch may be sent twice, because PostHog drops an event whose uuid, timestamp, name and distinct_id equal
+// those of an earlier event.
 
 import Crypto
 package import Engine
@@ -10,7 +11,7 @@ package import Secrets
 package struct PostHogCapture: AnalyticsCapture {
     /// Timeout of one call in milliseconds. It suffices for two hundred events, even when the service is slow.
     static let timeoutMilliseconds = 20_000
-    /// Maximum bytes of a response. The service responds with one or two words; the error page of a proxy may be
+    /// The maximum bytes of a response. PostHog responds with one or two words. The error page of a proxy may be
     /// longer.
     static let answerBytesMax = 64 * 1024
 
@@ -41,8 +42,8 @@ package struct PostHogCapture: AnalyticsCapture {
         }
     }
 
-    /// Returns what a response means. After 400, 413 and 422 the same events would be rejected again. After 401 and 403
-    /// the operator must fix the credential, and the events wait until then.
+    /// Returns the meaning of a response. After 400, 413 and 422, the service would reject the same events again. After
+    /// 401 and 403, the operator must correct the key, and the events wait until then.
     static func outcome(of answer: OutgoingResponse) -> CaptureOutcome {
         switch answer.status {
         case 200..<300: .taken
@@ -65,9 +66,9 @@ package struct PostHogCapture: AnalyticsCapture {
         return writer.bytes
     }
 
-    /// Returns the UUID of an event. It is the event_id in lower case, if that is a UUID. Otherwise it is made from the
-    /// first 16 bytes of a digest of driver and event_id, as a UUID of version 8 (RFC 9562, section 5.8), so that an
-    /// event always has the same UUID.
+    /// Returns the UUID of an event. It is the event_id in lower case, if the event_id is a UUID. Otherwise it is made
+    /// from the first 16 bytes of a digest of driver and event_id, as a UUID of version 8 (RFC 9562, section 5.8). An
+    /// event therefore always has the same UUID.
     static func uuid(of event: FeedEvent) -> String {
         if let uuid = UUID(uuidString: event.eventID) { return uuid.uuidString.lowercased() }
         var bytes = Array(
@@ -102,10 +103,10 @@ extension JSONWriter {
         member("timestamp", RFC3339.text(of: event.occurredAt))
         name("properties")
         beginObject()
-        // Some versions of the service read this property. Other versions read the event's member `distinct_id`.
+        // Some versions of PostHog read this property. Other versions read the member `distinct_id` of the event.
         member("distinct_id", event.driver.rawValue)
-        // Otherwise PostHog would locate the event by this server's IP address, which is unrelated to the driver's
-        // location.
+        // Without this property, PostHog would locate the event by this server's IP address, which is unrelated to the
+        // driver's location.
         name("$geoip_disable")
         bool(true)
         member("$lib", "dwell")
@@ -118,7 +119,8 @@ extension JSONWriter {
         member("transition", event.verdict.transition.rawValue)
         member("reason", event.verdict.reason?.rawValue)
         member("ended_by", event.endedBy?.rawValue)
-        // The steps that the event proves. They are a property here and no events, because no client sent them.
+        // The steps that the event proves. They are sent as a property and not as events, because no client reported
+        // them.
         implied(event.verdict)
         if let metadata = event.metadata {
             name("metadata")

@@ -1,5 +1,5 @@
 // Delivers one-time codes to the webhook, outside of requests. A failed call is repeated with growing pauses until its
-// code expires. CodeWebhook makes the HTTP call and signs it. Log lines contain neither codes nor phone numbers.
+// code expires. CodeWebhook signs each call and makes it. Log lines contain neither codes nor phone numbers.
 
 package import Engine
 package import Identity
@@ -9,28 +9,30 @@ import Secrets
 import StructuredLogging
 import Synchronization
 
-/// The queue of codes, and its delivery while `run` runs. Every thread may use it.
+/// The queue of one-time codes. The codes are delivered while `run` runs. Every thread may use the queue.
 package final class WebhookCodeDelivery: CodeDelivery {
-    /// Maximum number of codes in progress or queued. It equals the number of codes that the default of OTP_SENDS_TOTAL
-    /// allows in an hour. Further codes are dropped, and the phone has to request another code.
+    /// The maximum number of codes in progress or queued. It equals the number of codes that the default of
+    /// OTP_SENDS_TOTAL allows in an hour. A code above this maximum is dropped, and the user has to request another
+    /// code.
     static let codesMax = 1_000
     /// Maximum pause between two attempts. The pause doubles after each failure, up to this maximum.
     static let pauseMillisecondsMax: Int64 = 15_000
-    /// Length of one sleep in milliseconds. A pause consists of several sleeps, so that a shutdown need not wait for
-    /// the whole pause.
+    /// The length of one sleep in milliseconds. A pause is made of several sleeps, so that a shutdown waits only for
+    /// the current sleep, not for the whole pause.
     static let pieceMilliseconds: Int64 = 250
-    /// Seconds for which the server waits at shutdown for the codes in progress. It waits less if its own shutdown
-    /// limit is shorter.
+    /// The seconds for which a shutdown waits for the codes in progress. The shutdown waits for less time if the
+    /// server's own shutdown limit is shorter.
     package static let drainSeconds = 3
-    /// Minimum milliseconds between two log lines about a persistent failure, for all waiting codes together.
+    /// The minimum milliseconds between two log lines about a persistent failure. It applies to all waiting codes
+    /// together.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private struct State {
         var count = 0
-        /// For each code in progress or queued: when it was issued. The key is the job number.
+        /// When each code in progress or queued was issued. The key is the job number.
         var issuedAt: [Int: Moment] = [:]
-        /// For each phone number: the job number of its newest code. Older codes are not sent, because they are
-        /// worthless and would confuse the user.
+        /// The job number of the newest code of each phone number. Older codes of that phone number are not sent,
+        /// because they are no longer valid and would confuse the user.
         var newest: [String: Int] = [:]
         var lastNumber = 0
         var isDraining = false
@@ -63,7 +65,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
         self.clock = clock
         self.logger = logger
         self.drainSeconds = drainSeconds
-        // `deliver` limits the codes in the stream to `codesMax`, so the stream never drops a code.
+        // `deliver` accepts at most `codesMax` codes at a time, so the stream never drops a code.
         (jobs, feed) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.codesMax))
     }
 
@@ -89,7 +91,8 @@ package final class WebhookCodeDelivery: CodeDelivery {
     /// Delivers codes until the task is cancelled. Then spends at most `drainSeconds` on sending each remaining code
     /// once more.
     package func run() async {
-        // `work` is not a child task, because cancelling this task must not cancel calls to the webhook.
+        // `work` is not a child task, because the cancellation of the current task must not cancel calls of the
+        // webhook.
         let work = Task { await deliverAll() }
         do {
             while true { try await Task.sleep(for: .seconds(3600)) }

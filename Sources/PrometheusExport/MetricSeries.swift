@@ -1,6 +1,6 @@
 // The series behind swift-metrics' handlers. Recording takes one atomic add in a counter, one atomic store in a gauge,
-// and two atomic adds in a histogram. The adds go to memory that few threads share (StripedCounts). Once a series
-// exists, recording takes no lock and allocates nothing. Names and labels are in PrometheusMetrics.
+// and two atomic adds in a histogram. The adds go to memory that few threads share (StripedCounts). In an existing
+// series, recording takes no lock and allocates no memory. PrometheusMetrics holds the names and labels of the series.
 
 internal import CoreMetrics
 internal import Synchronization
@@ -20,7 +20,7 @@ final class CounterSeries: CounterHandler {
     }
 }
 
-/// A number that goes up and down, or a counter of fractional amounts. Implements three kinds of swift-metrics
+/// A number that goes up and down, or a counter of fractional amounts. It implements three kinds of swift-metrics
 /// handlers: the meter, the floating-point counter, and the recorder that does not aggregate.
 final class GaugeSeries: MeterHandler, RecorderHandler, FloatingPointCounterHandler {
     private let bits = Atomic<UInt64>(0)
@@ -48,12 +48,12 @@ final class GaugeSeries: MeterHandler, RecorderHandler, FloatingPointCounterHand
     }
 }
 
-/// A histogram: the numbers of values between adjacent bounds, and the sum of all values. Implements a timer (in
-/// nanoseconds) and an aggregating recorder.
+/// A histogram: the number of values between each two adjacent bounds, and the sum of all values. It implements a timer
+/// (in nanoseconds) and an aggregating recorder.
 final class HistogramSeries: TimerHandler, RecorderHandler {
     /// The upper bounds of the buckets, ascending.
     let bounds: [Int64]
-    /// One count per bound, one for values above all bounds, and the sum of the values.
+    /// One count for each bound, then a count of the values above all bounds, then the sum of the values.
     private let buckets: StripedCounts
 
     init(bounds: [Int64]) {

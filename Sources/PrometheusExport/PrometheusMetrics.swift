@@ -1,15 +1,15 @@
-// A swift-metrics backend for Prometheus: the series that were created, and their text (PrometheusText). It contains no
-// names of metrics. Changing one line in the module Wiring replaces it by another backend.
+// A swift-metrics backend for Prometheus: the series that were created, and their text (PrometheusText). This file
+// contains no names of metrics. To use another backend, change one line in App/Server/Wiring.swift.
 //
-// Memory does not grow with what clients send: labels come from fixed sets, and each family has a maximum number of
-// series, which no family of this server reaches.
+// The memory for series does not grow with what clients send. Labels come from fixed sets, and each family has a
+// maximum number of series. No family of this server reaches that maximum.
 
 package import CoreMetrics
 package import MetricInstruments
 internal import Synchronization
 
 package final class PrometheusMetrics: DescribedMetricsFactory {
-    /// Maximum number of series per family; this server's families have at most a few hundred.
+    /// The maximum number of series per family. The largest families of this server have a few hundred series.
     static let seriesMax = 4096
 
     enum Series {
@@ -23,7 +23,7 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
     struct Family {
         var help: String
         var bounds: [Int64]
-        /// The series in order of creation, with labels as rendered: `route="/healthz",method="GET"`.
+        /// The series in order of creation. The labels are stored as rendered: `route="/healthz",method="GET"`.
         var series: [(labels: String, series: Series)] = []
         var indexes: [String: Int] = [:]
     }
@@ -32,8 +32,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
 
     package init() {}
 
-    /// Sets the help text and the bounds of a family, before its first series is created. Does nothing for a known
-    /// family.
+    /// Sets the help text and the bounds of a family, before the family's first series is created. Does nothing for a
+    /// family that was described before.
     package func describe(_ family: MetricFamily) {
         families.withLock { families in
             guard families[family.name] == nil else { return }
@@ -47,14 +47,14 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
     }
 
     /// The current value of one series: the count of a counter, or the number of values in each bucket of a histogram.
-    /// A bucket counts the values above the previous bucket's bound, up to and including its own bound. The last bucket
+    /// A bucket counts the values that are above the previous bucket's bound and at most its own bound. The last bucket
     /// has no bound.
     package struct Value: Sendable {
         let labels: String
         package var count: Int64 = 0
         package var buckets: [Int64] = []
 
-        /// Returns the value of a label. Works only for values without escapes, such as the values of fixed sets.
+        /// Returns the value of a label. Works only for values without escapes, such as those from fixed sets.
         package func label(_ name: String) -> String? {
             for part in labels.split(separator: ",") where part.hasPrefix("\(name)=\"") {
                 return String(part.dropFirst(name.utf8.count + 2).dropLast())
@@ -63,7 +63,7 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         }
     }
 
-    /// Returns the current values of a family's counters and histograms, for code that keeps their counts in another
+    /// Returns the current values of a family's counters and histograms, for code that stores these values in another
     /// form.
     package func values(of family: MetricFamily) -> [Value] {
         families.withLock { $0[family.name]?.series ?? [] }.compactMap { labels, series -> Value? in
@@ -110,14 +110,14 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         return series
     }
 
-    // These functions remove nothing. A series exists as long as the process, because readers interpret a counter that
-    // vanishes as a restart.
+    // These four functions remove nothing. Their series exist as long as the process, because a reader of the metrics
+    // would take a vanished counter for a restart.
     package func destroyCounter(_ handler: any CounterHandler) {}
     package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
     package func destroyRecorder(_ handler: any RecorderHandler) {}
     package func destroyTimer(_ handler: any TimerHandler) {}
 
-    /// Removes a gauge whose labels no longer apply, such as the gauge of a settings version that is no longer in
+    /// Removes a gauge whose labels no longer apply: for example, the gauge of a settings version that is no longer in
     /// force.
     package func destroyMeter(_ handler: any MeterHandler) {
         families.withLock { families in
@@ -142,8 +142,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         return series
     }
 
-    /// Returns the series with these labels, and creates it if it is new. Returns nil if it is new and the family
-    /// already has `seriesMax` series. What the caller then counts is not exported.
+    /// Returns the series with these labels. Creates the series if it does not exist. Returns nil if the series does
+    /// not exist and the family already has `seriesMax` series; the values of such a series are not exported.
     private func series(
         _ name: String, _ dimensions: [(String, String)], _ make: (_ bounds: [Int64]) -> Series
     ) -> Series? {

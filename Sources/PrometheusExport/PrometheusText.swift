@@ -3,7 +3,8 @@
 enum PrometheusText {
     static let mediaType = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// Returns the families as text, sorted by name, so that two readings differ only in their numbers.
+    /// Returns the families as text. The families are sorted by name, so that two readings differ only in their
+    /// numbers.
     static func render(_ families: [String: PrometheusMetrics.Family]) -> String {
         var text = ""
         for (name, family) in families.sorted(by: { $0.key < $1.key }) {
@@ -41,8 +42,8 @@ enum PrometheusText {
         }
     }
 
-    /// Appends a histogram. Its `_count` is computed from the buckets that were read, so that `_count` and buckets
-    /// agree even if a value is recorded meanwhile.
+    /// Appends a histogram. `_count` is computed from the bucket counts that are written, so it equals their sum even
+    /// if a value is recorded meanwhile.
     private static func append(
         _ histogram: HistogramSeries, perUnit: Double, _ name: String, _ labels: String, to text: inout String
     ) {
@@ -59,7 +60,7 @@ enum PrometheusText {
         text += "\(name)_count\(braces) \(count)\n"
     }
 
-    /// Returns the number as text, whole numbers without a fraction: `le="1"`, not `le="1.0"`.
+    /// Returns the number as text. Whole numbers have no fraction: `le="1"`, not `le="1.0"`.
     static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }

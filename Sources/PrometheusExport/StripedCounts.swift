@@ -6,16 +6,16 @@ internal import Synchronization
     internal import Darwin
 #endif
 
-/// Counts that many threads add to. The threads are spread over several stripes of memory, because processors that
-/// write to the same cache line wait for each other. A read sums the stripes.
+/// Counters to which many threads add. Processors that write to the same cache line wait for each other. The threads
+/// are therefore spread over several stripes of memory, and a read sums the stripes.
 ///
-/// Safe to share: the memory holds atomics and is freed only by `deinit`.
+/// Safe to share between threads: the memory holds atomics and is freed only by `deinit`.
 final class StripedCounts: @unchecked Sendable {
     private let counts: UnsafeMutablePointer<Atomic<Int64>>
     private let stripeCount: Int
     private static let stripes = 4
-    /// The number of counts in 128 bytes. The length of a stripe is a multiple of it, so that no two stripes share a
-    /// cache line: a line has 64 bytes, and processors fetch lines in pairs.
+    /// The number of counts in 128 bytes. The length of a stripe is a multiple of 128 bytes, so that no two stripes
+    /// share a cache line. A cache line has 64 bytes, but processors fetch lines in pairs.
     private static let lineCounts = 16
 
     /// Creates `count` counts, all 0.
@@ -33,8 +33,8 @@ final class StripedCounts: @unchecked Sendable {
     /// Adds to the count at `index`, which must be below the `count` passed to `init`.
     func add(_ amount: Int64, at index: Int) {
         assert(index < stripeCount)
-        // pthread_self is an address in the thread's stack. A stack has at least one page, so the page number of that
-        // address differs between threads.
+        // pthread_self is an address in the thread's stack. Each stack has at least one page, so two threads have
+        // addresses with different page numbers.
         let stripe = Int(bitPattern: UInt(bitPattern: Int(pthread_self())) >> 12) & (Self.stripes - 1)
         counts[stripe * stripeCount + index].wrappingAdd(amount, ordering: .relaxed)
     }

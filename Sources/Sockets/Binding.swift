@@ -9,7 +9,7 @@
 struct Binding {
     /// The address that was bound, with the port that the system chose.
     var endpoint: Endpoint
-    /// The listening descriptors: one per loop for TCP, a single one for a Unix socket.
+    /// The listening descriptors. TCP has one per loop, and a Unix socket has only one.
     var descriptors: [Int32]
 
     static func bind(
@@ -33,8 +33,8 @@ struct Binding {
         return binding
     }
 
-    /// Takes over a socket that is already listening. All loops share it; other processes may share it too. Throws
-    /// `.system` with EINVAL when it is not listening.
+    /// Takes over a socket that is already listening. All loops share the socket, and other processes may share it too.
+    /// Throws `.system` with EINVAL if the socket is not listening.
     static func adopt(_ descriptor: Int32, _ syscalls: Syscalls) throws(TransportError) -> Binding {
         let owned = syscalls.makeOwn(descriptor)
         if owned < 0 { throw .system(call: "fcntl", errno: Int32(clamping: -owned)) }
@@ -45,7 +45,7 @@ struct Binding {
         return Binding(endpoint: try Socket.localEndpoint(descriptor, syscalls), descriptors: [descriptor])
     }
 
-    /// Returns the address in the requested form, with the port that the system chose.
+    /// Returns the requested address, with the port that the system chose.
     func address(askedFor asked: SocketAddress) -> SocketAddress {
         switch asked {
         case .ip(let host, _): .ip(host: host, port: endpoint.port)
@@ -56,15 +56,16 @@ struct Binding {
         }
     }
 
-    /// Throws when another server listens on the port. With SO_REUSEPORT a second server would silently get half of the
-    /// connections. A socket without SO_REUSEPORT is therefore bound first: that fails if another server listens.
+    /// Throws when another server listens on the port. With SO_REUSEPORT, two servers could bind the same port, and
+    /// each would silently get half of the connections. Therefore a socket without SO_REUSEPORT is bound first. Binding
+    /// it fails if another server listens.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)
     }
 
-    /// Removes the socket file of a killed server, which would prevent a new bind. Only a socket that refuses
-    /// connections is removed; any other file at that path is kept, and the bind fails.
+    /// Removes the socket file that a killed server left behind, because the file would prevent a new bind. Only a
+    /// socket that refuses connections is removed. Any other file at that path is kept, and the bind then fails.
     private static func removeStaleSocket(
         _ path: String, _ endpoint: Endpoint, _ syscalls: Syscalls
     ) throws(TransportError) {

@@ -7,8 +7,8 @@
 #endif
 
 extension Connection {
-    /// Tries the addresses of a name in order, and returns a connection to the first address that accepts it. The
-    /// deadline covers the name lookup and all attempts. If every address fails, throws the error of the last one.
+    /// Tries the addresses of a name in order. Returns a connection to the first address that accepts it. The deadline
+    /// covers the name lookup and all attempts. If every address fails, throws the error of the last attempt.
     package static func connect(
         to address: SocketAddress, on loop: EventLoop, until deadline: Deadline = .never
     ) async throws(TransportError) -> Connection {
@@ -46,7 +46,7 @@ extension Connection {
     private func start(
         _ descriptor: Int32, _ endpoint: Endpoint, until deadline: Deadline
     ) async throws(TransportError) {
-        // Do not retry connect after EINTR: the kernel continues the attempt, as after EINPROGRESS (connect(2)).
+        // Do not call connect again after EINTR. The kernel continues the attempt, as after EINPROGRESS (connect(2)).
         let answer = endpoint.withPointer { loop.syscalls.connect(descriptor, $0, $1) }
         try register()
         if answer >= 0 { return }

@@ -1,25 +1,25 @@
-// Reads and writes for a task, which waits while the socket is not ready. Used by this process's outgoing connections
-// and by tests.
+// Reads and writes for a task. The task waits while the socket is not ready. Used by this process's outgoing
+// connections and by tests.
 //
-// The system call is tried first. If it would block, the task waits for the next edge of that direction. It does not
-// leave the loop between the attempt and the wait, so it misses no edge.
+// The system call is tried first. If it would block, the task waits for the next edge of that direction. The task does
+// not leave the loop between the attempt and the wait, so it misses no edge.
 
-/// One task may read while another one writes. Any task may make any call; the call hops to the connection's loop when
-/// needed.
+/// One task may read while another one writes. Any task may make any of these calls. A call from elsewhere first moves
+/// to the connection's loop.
 extension Connection {
-    /// The number of reads and writes without a wait after which the loop's other connections run.
+    /// The number of successive reads and writes without a wait after which the loop's other connections run.
     private static let callsWithoutWaitMax = 32
 
-    /// Whether a task waits for bytes. Read it on the loop.
+    /// Whether a task waits for bytes. Must be read on the loop.
     var hasReader: Bool { reading?.isTaken == true }
 
     // MARK: - Reading
 
-    /// Waits for bytes and passes at most 64 KiB of them to the closure; they are valid only during that call. The
-    /// buffer is empty at the end of the stream, and on every later read.
+    /// Waits for bytes and passes at most 64 KiB of them to the closure. The buffer is valid only during the closure.
+    /// At the end of the stream, and on every later read, the buffer is empty.
     ///
-    /// `endsOnDrain`: whether a drain ends the wait. If the connection is already draining, the call throws `.draining`
-    /// instead of waiting. If a drain begins during the wait, the call throws `.draining` then.
+    /// `endsOnDrain`: whether a drain ends the wait. If true, the call throws `.draining` when a drain begins during
+    /// the wait, or instead of waiting if the connection is already draining.
     package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {
@@ -38,7 +38,7 @@ extension Connection {
         }
     }
 
-    /// Waits for bytes and returns a copy of at most 64 KiB of them; empty at the end of the stream.
+    /// Waits for bytes and returns a copy of at most 64 KiB of them. The copy is empty at the end of the stream.
     package nonisolated(nonsending) func read(
         until deadline: Deadline = .never, endsOnDrain: Bool = false
     ) async throws(TransportError) -> [UInt8] {
@@ -55,10 +55,9 @@ extension Connection {
 
     // MARK: - Writing
 
-    /// Writes all bytes. Returns when the kernel has them; the peer may not have received them.
+    /// Writes all bytes. Returns when the kernel has taken them. The peer may not have received them yet.
     ///
-    /// `stallTimeoutMilliseconds` limits each single wait until the peer takes more bytes; `deadline` limits the whole
-    /// call.
+    /// `stallTimeoutMilliseconds` limits each wait until the peer takes more bytes. `deadline` limits the whole call.
     package nonisolated(nonsending) func write(
         _ bytes: [UInt8], until deadline: Deadline = .never, stallTimeoutMilliseconds: Int? = nil
     ) async throws(TransportError) {
@@ -86,7 +85,7 @@ extension Connection {
 
     // MARK: - Waiting
 
-    /// Waits until the connection is writable, or until an attempt to connect has succeeded or failed.
+    /// Waits until the connection is writable, or until a connection attempt has succeeded or failed.
     nonisolated(nonsending) func waitWritable(until deadline: Deadline) async throws(TransportError) {
         if writing == nil { writing = ReadinessWaiter(loop) }
         try await wait(writing, until: deadline, endsOnDrain: false)
@@ -114,7 +113,7 @@ extension Connection {
         if callsWithoutWait > Self.callsWithoutWaitMax { try await yieldToOthers() }
     }
 
-    /// Lets the loop's other connections run; throws when the task was cancelled. Must be called on the loop.
+    /// Lets the loop's other connections run. Throws when the task was cancelled. Must be called on the loop.
     package nonisolated(nonsending) func yieldToOthers() async throws(TransportError) {
         callsWithoutWait = 0
         if Task.isCancelled { throw .cancelled }

@@ -1,12 +1,12 @@
-// One socket on its loop: non-blocking reads and writes, and a call to the owner for each change. Independent of the
-// protocol.
+// One socket on its loop: non-blocking reads and writes, and a call of the owner for each change. This file does not
+// depend on the protocol that the bytes follow.
 //
 // No edge is lost. An edge that the poller reports sets `mayRead`, `mayWrite` or both. `mayRead` is cleared only when
 // the kernel has no more bytes: after EAGAIN, or after a read of fewer bytes than requested (epoll(7)). `mayWrite` is
-// cleared only when the kernel takes no more bytes: after EAGAIN. After the poller has reported the end of the peer's
-// bytes, a short read leaves `mayRead` set, because no further edge follows.
+// cleared only when the kernel takes no more bytes: after EAGAIN. Once the poller has reported the end of the peer's
+// bytes, no further edge follows, so a short read then leaves `mayRead` set.
 //
-// There are two ways to use a connection: the owner receives its changes (`whenChanged`), or a task waits for bytes
+// A connection is used in one of two ways: its owner receives its changes (`whenChanged`), or a task waits for bytes
 // (Connection+Waiting.swift).
 
 #if canImport(Glibc)
@@ -17,20 +17,21 @@
 
 /// A change of a connection. The owner reads the details from the connection.
 package enum ConnectionChange: Sendable {
-    /// The connection may be readable or writable, the peer has ended its sending direction, or the connection failed.
+    /// The connection may be readable or writable, or the peer has ended its sending direction, or the connection
+    /// failed.
     case ready
     /// The deadline that was set last has passed.
     case timedOut
-    /// The round of the loop in which `flushAtTickEnd` was called is about to end.
+    /// The end of the loop's round in which `flushAtTickEnd` was called.
     case tickEnds
-    /// A drain began: the owner finishes the request in progress and closes the connection.
+    /// A drain began. The owner finishes the request in progress and closes the connection.
     case draining
-    /// The connection was closed, by either side. Always the last change.
+    /// The connection was closed by either side. This is always the last change.
     case closed
 }
 
-/// Safe to share: all mutable state is touched only on `loop`. Each entry point hops to the loop, or its comment says
-/// that it must be called on the loop.
+/// Safe to share: all mutable state is touched only on `loop`. Each function either does its work on the loop by
+/// itself, or its comment says that it must be called on the loop.
 package final class Connection: @unchecked Sendable {
     package let loop: EventLoop
     /// The peer's IP address as text, without port; "" for a Unix socket.
@@ -49,15 +50,15 @@ package final class Connection: @unchecked Sendable {
     private var owner: ((ConnectionChange) -> Void)?
     private var peerEndsSending: (@Sendable () -> Void)?
     private var timer: LoopTimer?
-    /// Whether `continueInNextRound` was called and its `.ready` has not been delivered yet.
+    /// Whether `continueInNextRound` was called and the `.ready` that it requests has not been delivered yet.
     private var continues = false
 
-    // For tasks that wait; created at the first wait.
+    // For tasks that wait. Each is created at the first wait.
     var reading: ReadinessWaiter?
     var writing: ReadinessWaiter?
     var callsWithoutWait = 0
 
-    /// Takes ownership of the descriptor.
+    /// Creates a connection that owns the descriptor.
     init(_ descriptor: Int32, on loop: EventLoop, remoteAddress: String) {
         self.descriptor = descriptor
         self.loop = loop
@@ -90,8 +91,8 @@ package final class Connection: @unchecked Sendable {
 
     // MARK: - Reading and writing
 
-    /// Reads at most 64 KiB and passes them to the closure. Returns the number of bytes: 0 at the end of the stream and
-    /// on every later call, nil when no bytes are available yet. Must be called on the loop.
+    /// Reads at most 64 KiB and passes the bytes to the closure. Returns the number of bytes: 0 at the end of the
+    /// stream and on every later call. Returns nil when no bytes are available yet. Must be called on the loop.
     package func receive(_ body: (UnsafeRawBufferPointer) -> Void) throws(TransportError) -> Int? {
         if descriptor < 0 { throw .closed }
         if !mayRead { return nil }
@@ -111,7 +112,8 @@ package final class Connection: @unchecked Sendable {
         return nil
     }
 
-    /// Writes as much as the peer takes now. Returns the index of the first byte not sent. Must be called on the loop.
+    /// Writes as much as the peer takes now. Returns the index of the first byte that was not sent. Must be called on
+    /// the loop.
     package func send(_ bytes: [UInt8], from start: Int = 0) throws(TransportError) -> Int {
         var sent = start
         while sent < bytes.count {
@@ -129,7 +131,7 @@ package final class Connection: @unchecked Sendable {
         return sent
     }
 
-    /// Ends the sending direction; reading continues. Closes the connection when the peer is already gone.
+    /// Ends the sending direction, while reading continues. Closes the connection if the peer is already gone.
     package func shutdownWrite() {
         loop.execute { [self] in
             if descriptor < 0 { return }
@@ -157,13 +159,13 @@ package final class Connection: @unchecked Sendable {
         if ended { peerEnds() }
         if mayRead { reading?.wake(.ready) }
         if mayWrite { writing?.wake(.ready) }
-        // Call the owner after the waiters. Call it also if the peer is gone: bytes that the kernel still holds from
-        // the peer can be read.
+        // Call the owner after the waiters. Call it even if the peer is gone, because bytes that the kernel still holds
+        // from the peer can be read.
         owner?(.ready)
     }
 
-    /// Requests a `.tickEnds` at the end of this round of the loop. Returns false and requests nothing if the peer has
-    /// not taken the last output. Must be called on the loop.
+    /// Requests a `.tickEnds` at the end of this round of the loop. If the peer has not taken the last output, requests
+    /// nothing and returns false. Must be called on the loop.
     package func flushAtTickEnd() -> Bool {
         guard owner != nil, mayWrite else { return false }
         loop.flushAtTickEnd { self.tickEnds() }
@@ -174,11 +176,11 @@ package final class Connection: @unchecked Sendable {
         owner?(.tickEnds)
     }
 
-    /// Requests a `.timedOut` at that time, replacing the previous deadline. Must be called on the loop.
+    /// Requests a `.timedOut` at that time. Replaces the previous deadline. Must be called on the loop.
     package func setDeadline(_ deadline: Deadline) {
         if descriptor < 0 || timer == nil && deadline == .never { return }
-        // The timer holds a strong reference to the connection. Closing the connection releases the timer, and with it
-        // that reference. A weak reference would make every other reference to the connection slower.
+        // The timer holds a strong reference to the connection. When the connection is closed, it releases the timer,
+        // and thereby this reference. A weak reference would make every other reference to the connection slower.
         let timer = timer ?? LoopTimer { self.owner?(.timedOut) }
         self.timer = timer
         if deadline == .never { loop.stop(timer) } else { loop.start(timer, deadline) }
@@ -200,9 +202,9 @@ package final class Connection: @unchecked Sendable {
         owner?(.draining)
     }
 
-    /// Calls the closure once, on the loop, when the peer has ended its sending direction, or now if the end is already
-    /// known. The peer may have closed its socket or only ended its sending direction: only a later write shows whether
-    /// it still reads. Passing nil removes the closure.
+    /// Calls the closure once, on the loop, when the peer has ended its sending direction. Calls it now if the end is
+    /// already known. The peer may have closed its socket, or may have ended only its sending direction. Only a later
+    /// write shows whether the peer still reads. Passing nil removes the closure.
     package func whenPeerEndsSending(_ body: (@Sendable () -> Void)?) {
         loop.execute { [self] in
             peerEndsSending = body
@@ -219,7 +221,7 @@ package final class Connection: @unchecked Sendable {
 
     // MARK: - The end
 
-    /// Closes the socket; a waiter gets `.closed`. A second call does nothing.
+    /// Closes the socket. A waiting task gets `.closed`. A second call does nothing.
     package func close() {
         loop.execute { self.closeNow() }
     }

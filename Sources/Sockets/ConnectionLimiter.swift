@@ -2,11 +2,11 @@ internal import Synchronization
 
 /// Limits on open connections.
 package struct ConnectionLimits: Hashable, Sendable {
-    /// Maximum number of open connections in total; at least 1.
+    /// The maximum number of open connections in total. At least 1.
     package var connectionsMax: Int
-    /// Maximum number of open connections from one address: an IPv4 address, or an IPv6 /64, the usual allocation of
-    /// one host. Unix sockets are not counted. 0 turns the limit off (behind a proxy all connections have the proxy's
-    /// address).
+    /// The maximum number of open connections from one address. An address here is an IPv4 address, or an IPv6 /64,
+    /// which is the usual allocation of one host. Unix sockets are not counted. 0 turns the limit off: behind a proxy,
+    /// all connections have the proxy's address.
     package var connectionsPerAddressMax: Int
 
     package init(connectionsMax: Int = 10_000, connectionsPerAddressMax: Int = 0) {
@@ -17,20 +17,20 @@ package struct ConnectionLimits: Hashable, Sendable {
 
 /// Counts of connections.
 package struct ConnectionCounts: Hashable, Sendable {
-    /// Connections open now, including those being rejected.
+    /// The connections that are open now, including those that are being rejected.
     package var open = 0
-    /// Connections served since the start.
+    /// The connections served since the start.
     package var served = 0
     package var rejected = 0
 }
 
-/// Counts connections over all loops, and over all listeners that share this limiter.
+/// A limiter that counts the connections of all loops, and of all listeners that share the limiter.
 package final class ConnectionLimiter: Sendable {
     enum Admission: Equatable {
         case served
         case rejected(RejectedConnection)
-        /// The connection is closed without a response, because too many others are being rejected. It does not count
-        /// as open.
+        /// The connection is closed without a response, because too many other connections are being rejected. It does
+        /// not count as open.
         case closedUnanswered
     }
 
@@ -42,8 +42,8 @@ package final class ConnectionLimiter: Sendable {
     }
     private let limits: ConnectionLimits
     private let counts = Mutex(Counts())
-    /// Maximum number of connections that are being rejected with a response at the same time. Each of them needs a
-    /// descriptor. Further connections are closed without a response.
+    /// The maximum number of connections that are being rejected with a response at the same time. Each of them needs a
+    /// descriptor. Any further connection is closed without a response.
     private static let rejectedMax = 64
 
     package init(_ limits: ConnectionLimits) {
@@ -74,8 +74,8 @@ package final class ConnectionLimiter: Sendable {
         }
     }
 
-    /// Removes a connection from the counts of open connections. Called once for every call of `enter`, with the result
-    /// of that call, unless the result was `.closedUnanswered`.
+    /// Removes a connection from the counts of open connections. Must be called once for every call of `enter`, with
+    /// the result of that call. Must not be called if the result was `.closedUnanswered`.
     func leave(_ endpoint: Endpoint, _ admission: Admission) {
         let address = countedAddress(endpoint)
         counts.withLock { counts in

@@ -3,7 +3,7 @@
 /// Safe to share: all mutable state is touched only on `loop`.
 final class ConnectionRegistry: @unchecked Sendable {
     let loop: EventLoop
-    /// Bounded by `ConnectionLimits.connectionsMax`.
+    /// The open connections. `ConnectionLimits.connectionsMax` bounds their number.
     private var connections: [ObjectIdentifier: Connection] = [:]
     private var isDraining = false
 

@@ -4,9 +4,9 @@
     import Darwin
 #endif
 
-/// A time on the monotonic clock: changes of the wall clock neither trigger nor delay it.
+/// A time on the monotonic clock. Changes of the wall clock therefore neither hasten nor delay a deadline.
 package struct Deadline: Hashable, Comparable, Sendable {
-    /// Nanoseconds on CLOCK_MONOTONIC.
+    /// The time in nanoseconds on CLOCK_MONOTONIC.
     package let nanoseconds: UInt64
 
     package init(nanoseconds: UInt64) {
@@ -21,7 +21,8 @@ package struct Deadline: Hashable, Comparable, Sendable {
         return Deadline(nanoseconds: UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec))
     }
 
-    /// Returns the time `milliseconds` from now. A negative number counts as 0, more than a century as `never`.
+    /// Returns the time `milliseconds` from now. A negative number counts as 0. A number above a century counts as
+    /// `never`.
     package static func inMilliseconds(_ milliseconds: Int) -> Deadline {
         now.advanced(byMilliseconds: milliseconds)
     }
@@ -40,7 +41,7 @@ package struct Deadline: Hashable, Comparable, Sendable {
         self != .never && Deadline.now >= self
     }
 
-    /// Milliseconds until the deadline, rounded up; 0 when it has passed.
+    /// The milliseconds until the deadline, rounded up; 0 when the deadline has passed.
     package var remainingMilliseconds: Int {
         let now = Deadline.now.nanoseconds
         if nanoseconds <= now { return 0 }

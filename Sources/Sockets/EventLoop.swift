@@ -1,9 +1,9 @@
 // An event loop: one serial DispatchQueue with one work item, which waits on the poller as long as the loop exists. The
-// loop is a TaskExecutor: a task that prefers the loop runs on its queue, and a job enqueued from that queue runs in
-// the next round.
+// loop is a TaskExecutor, so a task that prefers the loop runs on its queue. A job that is enqueued from that queue
+// runs in the next round.
 //
-// In each round the loop waits for ready descriptors, the first timer, or jobs from other threads. It handles them, and
-// then runs the tasks that became runnable. While a task is runnable, the loop does not wait.
+// In each round, the loop waits for ready descriptors, the first timer, or jobs from other threads. The loop handles
+// what is ready, and then runs the tasks that became runnable. While a task is runnable, the loop does not wait.
 
 internal import Dispatch
 
@@ -16,13 +16,13 @@ internal import Dispatch
 /// An event for a descriptor of a loop.
 enum DescriptorEvent {
     case ready(Readiness)
-    /// The loop shuts down. The handler closes the descriptor and resumes its waiter.
+    /// The loop is shutting down. The handler closes the descriptor and resumes the waiting task.
     case loopShutsDown
 }
 
 /// The handler of a descriptor. It is a struct, because Swift wraps a closure again on each access if the closure
-/// itself is the element of a collection. A closure that captures only its owner allocates nothing: Swift stores the
-/// reference to the owner.
+/// itself is the element of a collection. A closure that captures only its owner allocates nothing, because Swift
+/// stores the reference to the owner.
 private struct DescriptorHandler {
     let call: (DescriptorEvent) -> Void
 }
@@ -31,8 +31,8 @@ private struct TickEndAction {
     let call: () -> Void
 }
 
-/// Safe to share: `inbox` is thread-safe, all other mutable state is touched only on `queue` (entry points check with
-/// `assertOnLoop`), and the poller's add, remove and wake are thread-safe in the kernel.
+/// Safe to share: `inbox` is thread-safe, and the poller's add, remove and wake are thread-safe in the kernel. All
+/// other mutable state is touched only on `queue`, which the functions check with `assertOnLoop`.
 package final class EventLoop: TaskExecutor, @unchecked Sendable {
     package let syscalls: Syscalls
     /// The loop's index in its group.
@@ -50,20 +50,21 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     private var handlers = SlotMap<DescriptorHandler>()
     var idleTasks = IdleTasks()
     private var isShutDown = false
-    /// A latch that is reached when the poller's descriptor is closed.
+    /// The latch that is reached when the poller's descriptor is closed.
     private let end = Latch()
 
-    /// The buffer for all reads on this loop. One buffer is enough, because a read no longer uses the buffer when the
-    /// next read starts.
+    /// The buffer for all reads on this loop. One buffer is enough, because a read has finished with the buffer when
+    /// the next read starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
-    /// The number of events in a round from which on more events are expected soon. Their sender, such as a proxy on
-    /// the same machine, may need this processor. The loop therefore yields the processor before it sleeps. When it
-    /// runs again, events are usually ready, so it neither sleeps nor has to be woken. It does not yield after every
-    /// round, because then a single request would wait for processes that never sleep.
+    /// The number of events in one round from which on the loop expects more events soon. The sender of the events,
+    /// such as a proxy on the same machine, may need this processor. The loop therefore yields the processor before it
+    /// sleeps. When the loop runs again, events are usually ready, so it neither sleeps nor has to be woken. It does
+    /// not yield after rounds with fewer events, because a single request would then wait for processes that never
+    /// sleep.
     private static let crowd = 4
 
-    /// Takes ownership of the poller.
+    /// Creates a loop that owns the poller.
     init(index: Int, poller: Poller, syscalls: Syscalls) {
         self.index = index
         self.syscalls = syscalls
@@ -75,7 +76,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
             var ready = 0
             while let milliseconds = timeout {
                 ready = poller.wait(milliseconds, yieldsFirst: ready >= Self.crowd)
-                // The loop is not retained during the wait, so it ends when nothing else references it.
+                // The loop is not retained during the wait, so it is released when nothing else references it.
                 timeout = self?.runRound(ready)
             }
             poller.close()
@@ -90,7 +91,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     // MARK: - Current loop
 
-    /// The loop whose queue runs on this thread; nil on any other thread.
+    /// The loop whose queue runs on the current thread; nil on any other thread.
     package static var current: EventLoop? {
         guard let pointer = pthread_getspecific(currentKey) else { return nil }
         return Unmanaged<EventLoop>.fromOpaque(pointer).takeUnretainedValue()
@@ -122,7 +123,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         if inbox.put(job) == .ended { runAfterEndSoon() }
     }
 
-    /// Runs the closure on the loop: immediately when called on the loop, otherwise in its next round.
+    /// Runs the closure on the loop: immediately if the current thread runs the loop, otherwise in the loop's next
+    /// round.
     package func execute(_ body: @escaping @Sendable () -> Void) {
         if isCurrent { return body() }
         if inbox.put(body) == .ended { runAfterEndSoon() }
@@ -135,7 +137,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         try await withTaskExecutorPreference(self) { () async throws(Failure) -> Answer in try body() }
     }
 
-    /// Returns when the deadline has passed; throws `.cancelled` when the task is cancelled before.
+    /// Returns when the deadline has passed. Throws `.cancelled` when the task is cancelled before that.
     package func sleep(until deadline: Deadline) async throws(TransportError) {
         let wake = await withTaskExecutorPreference(self) {
             await ReadinessWaiter(self).wait(until: deadline, endsOnDrain: false)
@@ -162,8 +164,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         pthread_setspecific(EventLoop.currentKey, previous)
     }
 
-    /// Runs one round. `ready`: the number of events from the last wait. Returns how many milliseconds the next wait
-    /// may take: -1 for no limit, nil when the loop was shut down.
+    /// Runs one round. `ready` is the number of events from the last wait. Returns how many milliseconds the next wait
+    /// may take, or -1 for no limit. Returns nil if the loop was shut down.
     private func runRound(_ ready: Int) -> Int32? {
         onThisThread {
             if !isShutDown {
@@ -185,7 +187,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return timers.earliest == .never ? -1 : Int32(clamping: timers.earliest.remainingMilliseconds)
     }
 
-    /// Ends the rounds. From now on added work does not wake the loop: it runs as a separate work item of the queue.
+    /// Ends the rounds. Work that is added from now on does not wake the loop. It runs as a separate work item of the
+    /// queue.
     private func end(isIdle: Bool) {
         if !inbox.end() || !isIdle { runAfterEndSoon() }
     }
@@ -217,8 +220,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         for call in calls { call() }
     }
 
-    /// Runs the jobs that are runnable now. Jobs that become runnable meanwhile run in the next round, after the events
-    /// of its descriptors are handled.
+    /// Runs the jobs that are runnable now. Jobs that become runnable meanwhile run in the next round, after the
+    /// descriptor events of that round.
     private func runRunnable() {
         swap(&runnable, &running)
         let executor = asUnownedTaskExecutor()
@@ -226,11 +229,11 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         running.removeAll(keepingCapacity: true)
     }
 
-    /// Calls the action once, at the next of two points in this round: after the ready descriptors were handled, or
-    /// after the runnable tasks ran. The output of many connections is then sent together. A peer that receives all of
-    /// it, such as a proxy, wakes up once instead of once for each connection.
+    /// Calls the action once in this round: either after the ready descriptors were handled, or after the runnable
+    /// tasks ran, whichever comes next. The output of many connections is then sent together. A peer that receives all
+    /// of this output, such as a proxy, wakes up once instead of once for each connection.
     ///
-    /// The action must not request another one.
+    /// The action must not request another action.
     func flushAtTickEnd(_ action: @escaping () -> Void) {
         assertOnLoop()
         tickEndActions.append(TickEndAction(call: action))
@@ -270,8 +273,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         case connection, listener
     }
 
-    /// Registers the descriptor. The returned token is needed to remove it. The handler is called on the loop. It is
-    /// kept until the descriptor is removed.
+    /// Registers the descriptor. Returns a token, which is needed to remove the descriptor. The handler is called on
+    /// the loop and is kept until the descriptor is removed.
     func add(
         _ descriptor: Int32, _ interest: Interest, _ handler: @escaping (DescriptorEvent) -> Void
     ) throws(TransportError) -> UInt64 {
@@ -290,8 +293,9 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return token
     }
 
-    /// Unregisters the descriptor. `stillOpen`: whether the socket stays open, in this process or in another. The
-    /// descriptor must then be removed from the poller explicitly. Otherwise closing the descriptor removes it.
+    /// Unregisters the descriptor. `stillOpen`: whether the socket stays open, in this process or in another. In that
+    /// case the descriptor is removed from the poller explicitly. Otherwise closing the descriptor removes it from the
+    /// poller.
     func remove(_ token: UInt64, _ descriptor: Int32, stillOpen: Bool) {
         assertOnLoop()
         handlers.remove(token)
@@ -300,8 +304,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     // MARK: - The end
 
-    /// Closes every descriptor registered with this loop, and the loop's own descriptors. Each wait ends with
-    /// `.closed`. Tasks that prefer the loop still run on it to their end. A second call does nothing.
+    /// Closes every descriptor registered with this loop, and the loop's own descriptors. Each waiting task gets
+    /// `.closed`. Tasks that prefer the loop still run on it until they end. A second call does nothing.
     package func shutdown() async {
         execute { self.shutDownNow() }
         await end.wait()

@@ -1,4 +1,5 @@
-// One listening socket on one loop: accepts in bounded batches, and recovers when the process runs out of descriptors.
+// One listening socket on one loop. It accepts connections in bounded batches, and recovers when the process runs out
+// of descriptors.
 
 #if canImport(Glibc)
     internal import Glibc
@@ -6,7 +7,8 @@
     internal import Darwin
 #endif
 
-/// Passes each accepted socket to `accepted`, which takes ownership of its descriptor.
+/// A listening socket on one loop. It passes the descriptor of each accepted connection to `accepted`, which then owns
+/// the descriptor.
 ///
 /// Safe to share: all mutable state is touched only on `loop`.
 final class Listener: @unchecked Sendable {
@@ -16,25 +18,29 @@ final class Listener: @unchecked Sendable {
     private var spare: Int32
     private var token: UInt64?
     private var timer: LoopTimer?
-    /// The time at which to stop waiting for a free descriptor; nil while there are free descriptors.
+    /// The time until which this listener waits for a free descriptor; nil while there are free descriptors.
     private var waitDeadline: Deadline?
     private let backlogWaitMilliseconds: Int
     private let isShared: Bool
 
-    /// Maximum number of connections accepted in one round of the loop. The rest is accepted in later rounds, so that
-    /// the loop's other connections run in between.
+    /// The maximum number of connections accepted in one round of the loop. Further connections are accepted in later
+    /// rounds, so that the loop's other connections run in between.
     private static let acceptedPerTurnMax = 64
-    /// Maximum number of connections accepted in `stop`: the kernel's usual maximum of a backlog (net.core.somaxconn).
+    /// The maximum number of connections accepted in `stop`. It equals the kernel's usual maximum of a backlog
+    /// (net.core.somaxconn).
     private static let acceptedAtStopMax = 4096
-    /// Pause before the next attempt when no descriptor or memory is left: retrying immediately would only use CPU
-    /// time.
+    /// The pause before the next attempt when no descriptor or no memory is left. Retrying immediately would only use
+    /// CPU time.
     static let pauseMilliseconds = 100
 
-    /// Takes ownership of the listening descriptor. `backlogWaitMilliseconds`: how long clients are left in the backlog
-    /// while there is no free descriptor. Other connections may close in that time. After it, one client is accepted
-    /// and closed per pause (`pauseMilliseconds`): such a client sees the failure now instead of at its own timeout,
-    /// which is longer than 10 s. `isShared`: whether another process keeps the socket open when this process closes
-    /// it.
+    /// Creates a listener that owns the listening descriptor.
+    ///
+    /// `backlogWaitMilliseconds`: how long clients stay in the backlog while there is no free descriptor. Other
+    /// connections may close in that time. After that time, one client is accepted and closed per pause
+    /// (`pauseMilliseconds`). Such a client sees the failure now, and not only at its own timeout, which is longer than
+    /// 10 s.
+    ///
+    /// `isShared`: whether another process keeps the socket open when this process closes it.
     init(
         _ descriptor: Int32, on loop: EventLoop, backlogWaitMilliseconds: Int = 10_000, isShared: Bool = false,
         accepted: @escaping @Sendable (Int32, Endpoint) -> Void
@@ -63,8 +69,8 @@ final class Listener: @unchecked Sendable {
         }
     }
 
-    /// Stops accepting and closes the socket. Connections in the backlog are accepted first, because closing would
-    /// reset them; the backlog of a shared socket is left to the next server. Must be called on the loop.
+    /// Stops accepting and closes the socket. Connections in the backlog are accepted first, because closing the socket
+    /// would reset them. The backlog of a shared socket is left to the next server. Must be called on the loop.
     func stop() {
         if descriptor < 0 { return }
         if token != nil, !isShared { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }
@@ -72,7 +78,7 @@ final class Listener: @unchecked Sendable {
     }
 
     private func close() {
-        // Closing the descriptor removes it from the poller only if no other process has the socket open.
+        // Closing the descriptor does not remove it from the poller if another process has the socket open.
         if let token { loop.remove(token, descriptor, stillOpen: isShared) }
         token = nil
         if let timer { loop.remove(timer) }
@@ -112,7 +118,7 @@ final class Listener: @unchecked Sendable {
             if ends.hasPassed { rejectOneWithSpare() }
             return .exhausted
         case ENOBUFS, ENOMEM: return .exhausted
-        // Other errors concern only the connection being accepted: accept the next one (accept(2)).
+        // Other errors concern only the connection that was to be accepted. Accept the next connection (accept(2)).
         default: return .took
         }
     }
@@ -123,8 +129,8 @@ final class Listener: @unchecked Sendable {
         }
     }
 
-    /// Accepts one client with the spare descriptor and closes its connection. The client then sees the failure at
-    /// once. In the backlog it would wait until its own timeout.
+    /// Closes the spare descriptor to accept one client, and closes the client's connection. The client then sees the
+    /// failure at once. In the backlog it would wait until its own timeout.
     private func rejectOneWithSpare() {
         if spare < 0 { return }
         _ = loop.syscalls.close(spare)

@@ -1,26 +1,26 @@
-// Listens on one address with all loops, and keeps the accepted connections until they are drained.
+// Listens on one address with all loops, and keeps a registry of the accepted connections until they are drained.
 
 internal import Synchronization
 
-/// A function that serves one connection, on its loop. It sets `Connection.whenChanged`, and calls `whenOver` once, on
-/// the loop, when the connection is closed and no task runs for it any more. The `RejectedConnection` is the limit that
-/// the connection exceeds, or nil. If it is not nil, the function rejects the connection and closes it within a few
-/// seconds.
+/// A function that serves one connection, on the connection's loop. It sets `Connection.whenChanged`. It calls
+/// `whenOver` once, on the loop, when the connection is closed and no task runs for the connection any more. The
+/// `RejectedConnection` is the limit that the connection exceeds, or nil. If it is not nil, the function rejects the
+/// connection and closes it within a few seconds.
 package typealias ConnectionServing =
     @Sendable (Connection, RejectedConnection?, _ whenOver: @escaping @Sendable () -> Void) -> Void
 
-/// The listeners of one address. For TCP every loop has its own listener on the same port (SO_REUSEPORT), and the
-/// kernel distributes connections among them. For a Unix socket the kernel does not distribute connections: there is
-/// one listener, and its connections are assigned to the loops in rotation.
+/// The listeners of one address. For TCP, every loop has its own listener on the same port (SO_REUSEPORT), and the
+/// kernel distributes connections among the listeners. For a Unix socket, the kernel cannot do this. A Unix socket
+/// therefore has one listener, and its connections are assigned to the loops in rotation.
 package final class ListenerGroup: Sendable {
     /// The requested address, with the port that the kernel chose if port 0 was requested.
     package let address: SocketAddress
 
     private let loops: EventLoopGroup
     private let serve: ConnectionServing
-    /// Counts the connections; other groups may share it.
+    /// The limiter that counts the connections. Other groups may share it.
     private let limiter: ConnectionLimiter
-    /// Open connections of this group, including those being rejected.
+    /// The number of open connections of this group, including those that are being rejected.
     private let openCount = Atomic<Int>(0)
     /// Whether another process opened the listening socket and keeps it open.
     private let isInherited: Bool
@@ -30,7 +30,7 @@ package final class ListenerGroup: Sendable {
     private let acceptingEnded = Atomic<Bool>(false)
     private let allClosed = Latch()
 
-    /// Time that a rejected client has to read its response.
+    /// The time that a rejected client has to read its response.
     private static let rejectionTimeoutMilliseconds = 2_000
 
     private init(
@@ -47,10 +47,10 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - Listening
 
-    /// Binds, listens, and serves until `drain`. `limiter`: counts the connections; groups with common limits share one
-    /// limiter. `backlog`: maximum number of connections that the kernel queues per listener. The kernel may lower it
-    /// to its own maximum. Throws if the address is in use (`.system` with EADDRINUSE), if this machine does not have
-    /// the address, or if the process may not bind it.
+    /// Binds, listens, and serves until `drain`. `limiter` counts the connections; groups with common limits share one
+    /// limiter. `backlog` is the maximum number of connections that the kernel queues per listener. The kernel may
+    /// lower this number to its own maximum. Throws if the address is in use (`.system` with EADDRINUSE), if this
+    /// machine does not have the address, or if the process may not bind it.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limiter: ConnectionLimiter, backlog: Int = 4096,
         serve: @escaping ConnectionServing
@@ -71,7 +71,7 @@ package final class ListenerGroup: Sendable {
         return group
     }
 
-    /// Binds, listens, and serves until `drain`, with limits that no other group shares.
+    /// Binds, listens, and serves until `drain`, with limits that this group does not share with other groups.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limits: ConnectionLimits = ConnectionLimits(),
         backlog: Int = 4096, serve: @escaping ConnectionServing
@@ -158,11 +158,11 @@ package final class ListenerGroup: Sendable {
     // MARK: - The end
 
     /// Marks the connections as draining (`Connection.isDraining`), stops listening, and closes the remaining
-    /// connections at the deadline. Returns how many connections remained. Handlers that still run find their
-    /// connection closed.
+    /// connections at the deadline. Returns the number of these remaining connections. Handlers that still run find
+    /// their connection closed.
     ///
-    /// The connections are marked before listening stops, so that all of them are draining when the first new client is
-    /// refused. A connection accepted in between starts draining in `ConnectionRegistry.insert`.
+    /// The connections are marked before listening stops. Therefore all of them are draining when the first new client
+    /// is refused. A connection that is accepted in between starts draining in `ConnectionRegistry.insert`.
     @discardableResult
     package func drain(until deadline: Deadline) async -> Int {
         for registry in registries { await registry.loop.run { registry.beginDrain() } }

@@ -1,16 +1,17 @@
-// Work from other threads for a loop: jobs of tasks, and calls. The first work added to a sleeping loop wakes it.
+// Work that other threads add for a loop: jobs of tasks, and calls. The first work that is added to a sleeping loop
+// wakes it.
 
 internal import Synchronization
 
 /// Safe to share: its contents are behind one lock.
 final class LoopInbox: Sendable {
     private struct Contents {
-        /// Jobs of tasks, at most one per task.
+        /// The jobs of tasks. A task has at most one job here.
         var jobs: [UnownedJob] = []
         var calls: [@Sendable () -> Void] = []
-        /// Whether the loop waits or is about to wait, so that added work must wake it.
+        /// Whether the loop waits or is about to wait. If true, added work must wake the loop.
         var sleeps = false
-        /// Whether the loop is shut down and its poller closed. Tasks still run to their end.
+        /// Whether the loop is shut down and its poller is closed. Tasks still run until they end.
         var hasEnded = false
 
         var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
@@ -38,8 +39,8 @@ final class LoopInbox: Sendable {
         put { $0.calls.append(call) }
     }
 
-    /// Adds work and wakes a sleeping loop. The lock is held during the wake. It ensures that the poller is not closed
-    /// meanwhile, and that the wake ends the current wait.
+    /// Adds work and wakes the loop if it sleeps. The lock is held during the wake. Therefore the poller is not closed
+    /// meanwhile, and the wake ends the current wait.
     private func put(_ change: (inout Contents) -> Void) -> PutResult {
         contents.withLock { contents in
             let wasEmpty = contents.isEmpty
@@ -52,7 +53,7 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// Empties the inbox: appends the jobs to `jobs` and returns the calls.
+    /// Empties the inbox. Appends the jobs to `jobs`, and returns the calls.
     func take(jobs: inout [UnownedJob]) -> [@Sendable () -> Void] {
         contents.withLock { contents in
             contents.sleeps = false
@@ -63,8 +64,8 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// Marks the loop as sleeping: from now on added work wakes it. Returns false, without marking it, when there is
-    /// already work.
+    /// Marks the loop as sleeping. From now on, added work wakes the loop. If there already is work, returns false
+    /// without marking the loop.
     func prepareToSleep() -> Bool {
         contents.withLock { contents in
             contents.sleeps = contents.isEmpty
@@ -72,7 +73,7 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// Marks the loop as ended: added work no longer wakes it. Returns false when work is left.
+    /// Marks the loop as ended. From now on, added work no longer wakes the loop. Returns false when work is left.
     func end() -> Bool {
         contents.withLock { contents in
             contents.hasEnded = true

@@ -1,5 +1,6 @@
-// The tasks that a loop starts for its connections. A task whose work has ended waits for more work. A new task for
-// each request would cost more: about a kilobyte that malloc does not keep cached, and a new stack that has to grow.
+// The tasks that a loop starts for its connections. A task whose work has ended waits for more work. Starting a new
+// task for each request would cost more: about a kilobyte that malloc does not keep cached, and a new stack that has to
+// grow.
 
 /// A task that runs one piece of work after another on its loop. Safe to share: all mutable state is touched only on
 /// that loop.
@@ -14,15 +15,15 @@ package final class LoopTask: @unchecked Sendable {
         next = work
     }
 
-    /// Cancels the current work. Must not be called after that work has ended, because the task may have other work by
-    /// then.
+    /// Cancels the current work. Must not be called after that work has ended, because the task may then have other
+    /// work.
     package func cancel() {
         task?.cancel()
     }
 
     fileprivate func start(on loop: EventLoop) {
         task = Task(executorPreference: loop) {
-            // A cancelled task stays cancelled, so the next work needs another task.
+            // A cancelled task stays cancelled. The next work therefore needs another task.
             while await self.runNext(), !Task.isCancelled, loop.keep(self) {
                 await withUnsafeContinuation { self.waiter = $0 }
             }
@@ -30,8 +31,8 @@ package final class LoopTask: @unchecked Sendable {
         }
     }
 
-    /// Returns false if there is no work. This is a separate function, so that a waiting task keeps nothing of its last
-    /// work alive, such as a connection or the content of a request.
+    /// Runs the next work. Returns false if there is none. This is a separate function, so that a waiting task keeps
+    /// nothing of its last work alive, such as a connection or the content of a request.
     private nonisolated(nonsending) func runNext() async -> Bool {
         guard let work = next else { return false }
         next = nil
@@ -39,7 +40,8 @@ package final class LoopTask: @unchecked Sendable {
         return true
     }
 
-    /// Resumes the waiting task with new work; nil ends the task. Must be called only while the task waits.
+    /// Resumes the waiting task with new work, or ends the task if `work` is nil. Must be called only while the task
+    /// waits.
     fileprivate func resume(with work: Work?) {
         next = work
         let waiter = waiter
@@ -51,8 +53,8 @@ package final class LoopTask: @unchecked Sendable {
 /// The tasks of a loop that wait for work. The task that began to wait last is resumed first, because its stack is
 /// still in the processor's cache.
 struct IdleTasks {
-    /// Maximum number of waiting tasks. Each uses about four kilobytes. If more requests than this arrive at once, some
-    /// of them need new tasks.
+    /// The maximum number of waiting tasks. Each uses about four kilobytes. If more requests arrive at once, some of
+    /// them need new tasks.
     static let countMax = 128
 
     private var tasks: [LoopTask] = []
@@ -68,7 +70,7 @@ struct IdleTasks {
         tasks.popLast()
     }
 
-    /// Ends the waiting tasks now; working tasks end after their work.
+    /// Ends the waiting tasks now. Working tasks end after their current work.
     mutating func end() {
         isEnded = true
         let waiting = tasks

@@ -1,10 +1,11 @@
-// Reports which descriptors are ready. The only file that uses epoll; a version for kqueue would have the same members.
+// Reports which descriptors are ready. Only this file uses epoll. A version for kqueue would have the same members.
 //
-// Connections are registered once, for both directions, edge-triggered, and never touched again until they are closed.
-// Level-triggered polling would report a pipelining client repeatedly while its handler waits for a commit, unless
-// epoll_ctl disabled and enabled the descriptor around every request. Edge-triggered polling has neither cost, because
-// a connection always tries the call before it waits (Connection.swift says why no edge is lost). Listeners are
-// level-triggered: they accept in bounded batches, and the rest must be reported again.
+// Connections are registered once, for both directions, edge-triggered. Their registration is not changed until they
+// are closed. With level-triggered polling, a pipelining client would be reported again and again while its handler
+// waits for a commit, unless epoll_ctl disabled and enabled the descriptor around every request. Edge-triggered polling
+// needs neither the repeated reports nor the calls of epoll_ctl. It is correct because a connection always tries the
+// call before it waits (Connection.swift says why no edge is lost). Listeners are level-triggered: they accept in
+// bounded batches, so the connections left over must be reported again.
 
 internal import CEpoll
 
@@ -17,21 +18,21 @@ struct Readiness: OptionSet {
     let rawValue: UInt32
     static let readable = Readiness(rawValue: EPOLLIN.rawValue)
     static let writable = Readiness(rawValue: EPOLLOUT.rawValue)
-    /// The peer sent its last byte (EPOLLRDHUP), or the connection is down (EPOLLHUP), or failed (EPOLLERR).
+    /// The peer sent its last byte (EPOLLRDHUP), or the connection is down (EPOLLHUP) or failed (EPOLLERR).
     static let ended = Readiness(rawValue: EPOLLRDHUP.rawValue | gone.rawValue)
-    /// The connection is down or failed: no response can reach the peer. epoll reports both states without being asked
-    /// to, also while nothing is read.
+    /// The connection is down or failed, so no response can reach the peer. epoll always reports both states, even if
+    /// the registration does not request them and nothing is read.
     static let gone = Readiness(rawValue: EPOLLHUP.rawValue | EPOLLERR.rawValue)
 }
 
-/// Safe to share: only the thread that waits touches `events`; everything else is immutable.
+/// Safe to share: `events` is touched only by the thread that waits, and everything else is immutable.
 struct Poller: @unchecked Sendable {
     private let descriptor: Int32
-    /// An eventfd: another thread writes to it to end a wait.
+    /// An eventfd. Another thread writes to it to end a wait.
     private let waker: Int32
     private let syscalls: Syscalls
     private let events: UnsafeMutablePointer<epoll_event>
-    /// Maximum number of events that one epoll_wait returns; the next call returns the rest.
+    /// The maximum number of events that one epoll_wait returns. The next call returns the rest.
     private static let eventsMax = 256
     /// The token of `waker`; no other descriptor has it.
     private static let wakerToken = UInt64.max
@@ -40,7 +41,8 @@ struct Poller: @unchecked Sendable {
         let answer = syscalls.pollerCreate()
         if answer < 0 { throw .system(call: "epoll_create1", errno: Int32(-answer)) }
         let waker = dwell_eventfd()
-        // Register the waker edge-triggered: each write is reported once, and its counter never has to be read.
+        // Register the waker edge-triggered. Each write is then reported once, and the eventfd's counter never has to
+        // be read.
         var event = epoll_event(
             events: EPOLLIN.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: Poller.wakerToken))
         guard waker >= 0, epoll_ctl(Int32(answer), EPOLL_CTL_ADD, waker, &event) == 0 else {
@@ -73,8 +75,8 @@ struct Poller: @unchecked Sendable {
         _ = syscalls.pollerRemove(self.descriptor, descriptor)
     }
 
-    /// Waits until a descriptor is ready, `wake` is called, or `milliseconds` have passed (-1: no limit). Returns the
-    /// number of events for `takeReady`. `yieldsFirst`: whether to yield the processor before the wait.
+    /// Waits until a descriptor is ready, until `wake` is called, or until `milliseconds` have passed (-1: no limit).
+    /// Returns the number of events for `takeReady`. `yieldsFirst`: whether to yield the processor before the wait.
     func wait(_ milliseconds: Int32, yieldsFirst: Bool) -> Int {
         if yieldsFirst, milliseconds != 0 { sched_yield() }
         return max(0, Int(epoll_wait(descriptor, events, Int32(Poller.eventsMax), milliseconds)))
@@ -88,7 +90,7 @@ struct Poller: @unchecked Sendable {
         }
     }
 
-    /// Ends the current wait or, if there is none, the next one. May be called from any thread.
+    /// Ends the current wait, or the next wait if there is no current one. May be called from any thread.
     func wake() {
         var one: UInt64 = 1
         _ = Glibc.write(waker, &one, MemoryLayout<UInt64>.size)

@@ -5,18 +5,18 @@ enum Wake {
     case ready, timedOut, cancelled, draining, closed
 }
 
-/// Safe to share: everything is touched only on `loop`. A cancellation comes from another thread and goes through
-/// `loop.execute`.
+/// Safe to share: all mutable state is touched only on `loop`. A cancellation comes from another thread, and therefore
+/// goes through `loop.execute`.
 final class ReadinessWaiter: @unchecked Sendable {
     private let loop: EventLoop
     private var waiter: UnsafeContinuation<Wake, Never>?
     private var timer: LoopTimer?
     private var endsOnDrain = false
-    /// The number of waits so far. A cancellation compares it with the number of its own wait, so that a late
-    /// cancellation does not end a later wait.
+    /// The number of waits so far. A cancellation compares this number with the number of the wait that it is meant
+    /// for, so that a late cancellation does not end a later wait.
     private var number: UInt64 = 0
-    /// The number of the wait that was cancelled last. It is stored because the cancellation may arrive before the wait
-    /// has a continuation.
+    /// The number of the wait that was cancelled last. It is stored because the cancellation may arrive before that
+    /// wait has a continuation.
     private var cancelled: UInt64 = 0
 
     init(_ loop: EventLoop) {
@@ -25,7 +25,7 @@ final class ReadinessWaiter: @unchecked Sendable {
 
     var isTaken: Bool { waiter != nil }
 
-    /// Returns when `wake` is called or the deadline has passed. Only one task may wait at a time.
+    /// Returns when `wake` is called, or when the deadline has passed. Only one task may wait at a time.
     nonisolated(nonsending) func wait(until deadline: Deadline, endsOnDrain: Bool) async -> Wake {
         number &+= 1
         let number = number
@@ -46,7 +46,7 @@ final class ReadinessWaiter: @unchecked Sendable {
         if self.number == number { wake(.cancelled) }
     }
 
-    /// Ends the wait, if there is one.
+    /// Ends the current wait. Does nothing if no task waits.
     func wake(_ wake: Wake) {
         guard let waiter else { return }
         self.waiter = nil

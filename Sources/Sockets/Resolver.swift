@@ -1,6 +1,6 @@
 // Resolves configured addresses (`SocketAddress`) to addresses of the system (`Endpoint`). Numeric addresses and paths
-// are converted immediately. Names need getaddrinfo, which blocks, so they are looked up on a bounded number of other
-// threads.
+// are converted immediately. Names need getaddrinfo, which blocks. They are therefore looked up on other threads, whose
+// number is limited.
 
 internal import Dispatch
 internal import Synchronization
@@ -12,7 +12,8 @@ internal import Synchronization
 #endif
 
 enum Resolver {
-    /// Maximum number of running lookups: a lookup that hangs occupies a thread until the system's resolver gives up.
+    /// The maximum number of running lookups. A lookup that hangs occupies a thread until the system's resolver gives
+    /// up.
     private static let lookupsMax = 8
     private static let lookups = Mutex(0)
     private static let queue = DispatchQueue(label: "dwell.resolver", attributes: .concurrent)
@@ -30,8 +31,8 @@ enum Resolver {
         }
     }
 
-    /// Returns the addresses in the order to try; at least one. Throws `.timedOut` at the deadline, although the lookup
-    /// itself continues. Throws `.unresolvable` without a lookup while `lookupsMax` lookups are running.
+    /// Returns the addresses in the order to try them; at least one. Throws `.timedOut` at the deadline, although the
+    /// lookup itself continues. Throws `.unresolvable` at once if `lookupsMax` lookups are running.
     static func resolve(_ address: SocketAddress, until deadline: Deadline) async throws(TransportError) -> [Endpoint] {
         if let endpoint = try resolveNow(address) { return [endpoint] }
         guard case .ip(let host, let port) = address else { throw .unresolvable }
@@ -81,7 +82,7 @@ enum Resolver {
         return endpoints
     }
 
-    /// The outcome of a lookup: its result, the deadline or a cancellation, whichever comes first.
+    /// The outcome of a lookup: the lookup's result, the deadline, or a cancellation, whichever comes first.
     private final class Outcome: Sendable {
         typealias Value = Result<[Endpoint], TransportError>
         private struct State {

@@ -1,5 +1,6 @@
 /// Maps the tokens of poller events to values. Each token contains a generation, so that an old event does not reach
-/// the next value in a slot: a batch may contain events of a descriptor that was closed while the batch was handled.
+/// the next value in the same slot. A batch of events may contain such old events, because a descriptor may be closed
+/// while the batch is handled.
 struct SlotMap<Value> {
     private struct Slot {
         var generation: UInt32 = 0

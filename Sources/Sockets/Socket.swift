@@ -1,4 +1,4 @@
-// Operations shared by listening and connecting sockets. Every socket is non-blocking and closed on exec.
+// Operations that listening and connecting sockets share. Every socket is non-blocking and closed on exec.
 
 #if canImport(Glibc)
     internal import Glibc
@@ -14,15 +14,15 @@ enum Socket {
         return Int32(answer)
     }
 
-    /// Turns Nagle's algorithm off: a response is written in one call, so Nagle's wait for more bytes would only delay
-    /// it. A failure is harmless.
+    /// Turns Nagle's algorithm off. A response is written in one call, so Nagle's wait for more bytes would only delay
+    /// it. A failure of this function is harmless.
     static func setNoDelay(_ descriptor: Int32, _ endpoint: Endpoint, _ syscalls: Syscalls) {
         guard endpoint.family != AF_UNIX else { return }
         _ = syscalls.setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
 
-    /// Returns a bound, listening socket. `sharesPort`: whether further sockets may bind the same port. The kernel then
-    /// distributes connections among them.
+    /// Returns a bound, listening socket. `sharesPort`: whether further sockets may bind the same port. If true, the
+    /// kernel distributes connections among these sockets.
     static func listen(
         on endpoint: Endpoint, backlog: Int, sharesPort: Bool, _ syscalls: Syscalls
     ) throws(TransportError) -> Int32 {

@@ -6,12 +6,12 @@
 
 /// A configured address, to listen on or to connect to.
 package enum SocketAddress: Hashable, Sendable, CustomStringConvertible {
-    /// An IPv4 or IPv6 address (no brackets) or a name; port 0...65535. Port 0 is only for listening: the system
-    /// chooses one.
+    /// An IPv4 or IPv6 address (without brackets) or a name, and a port of 0...65535. Port 0 is only for listening: the
+    /// system then chooses a port.
     case ip(host: String, port: Int)
     /// The path of a Unix socket; at most 107 bytes.
     case unix(path: String)
-    /// Only for listening: a socket that already listens, opened by the process that started this one.
+    /// A socket that already listens, opened by the process that started this one. Only for listening.
     case inherited(descriptor: Int32)
 
     package var description: String {
@@ -30,7 +30,7 @@ struct Endpoint: Sendable {
 
     var family: Int32 { Int32(storage.ss_family) }
 
-    /// Returns an endpoint that a call such as accept or getsockname has filled, and the call's result.
+    /// Returns an endpoint that a system call such as accept or getsockname has filled, and the result of that call.
     static func filled(_ call: (UnsafeMutablePointer<sockaddr>, inout socklen_t) -> Int) -> (Endpoint, Int) {
         var endpoint = Endpoint()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -49,7 +49,8 @@ struct Endpoint: Sendable {
         withUnsafeMutableBytes(of: &storage) { $0.copyMemory(from: .init(start: address, count: count)) }
     }
 
-    /// Returns nil when the path is empty, contains a NUL or is too long for sockaddr_un.
+    /// Creates the endpoint of a Unix socket. Returns nil when the path is empty, contains a NUL, or is too long for
+    /// sockaddr_un.
     init?(unixPath: String) {
         var address = sockaddr_un()
         let bytes = Array(unixPath.utf8)

@@ -2,9 +2,9 @@
 // n-th call fail with EINTR, EAGAIN or EMFILE. Poller.swift makes some calls directly: epoll_wait, and the calls for
 // its eventfd.
 //
-// A call returns its result, which is never negative, or the negated errno if it failed. Callers do not read errno,
-// because the next call on the thread could overwrite it. EINTR is retried here and nowhere else, in `retried`; the
-// closures themselves must not retry.
+// A closure returns the result of its call, which is never negative, or the negated errno if the call failed. Callers
+// do not read errno, because the next call on the thread could overwrite it. Only `retried` repeats a call after EINTR.
+// The closures themselves must not.
 
 internal import CEpoll
 
@@ -27,10 +27,10 @@ package struct Syscalls: Sendable {
     package var getOption: @Sendable (_ descriptor: Int32, _ level: Int32, _ name: Int32, inout Int32) -> Int
     package var setOption: @Sendable (_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int32) -> Int
     package var localName: @Sendable (_ descriptor: Int32, UnsafeMutablePointer<sockaddr>, inout socklen_t) -> Int
-    /// Sets O_NONBLOCK and FD_CLOEXEC on a socket that another process opened. Sockets opened here are created with
-    /// both.
+    /// Sets O_NONBLOCK and FD_CLOEXEC on a socket that another process opened. Sockets that this process opens are
+    /// created with both flags.
     package var makeOwn: @Sendable (_ descriptor: Int32) -> Int
-    /// Opens /dev/null and returns the descriptor. A listener holds it in reserve.
+    /// Opens /dev/null and returns its descriptor. A listener holds this descriptor in reserve.
     package var openSpare: @Sendable () -> Int
     /// Returns the st_mode of the path itself, without following symbolic links.
     package var fileMode: @Sendable (_ path: String) -> Int
@@ -39,8 +39,8 @@ package struct Syscalls: Sendable {
     package var pollerAdd: @Sendable (_ poller: Int32, _ descriptor: Int32, _ events: UInt32, _ token: UInt64) -> Int
     package var pollerRemove: @Sendable (_ poller: Int32, _ descriptor: Int32) -> Int
 
-    /// Repeats a call that a signal interrupted. Not for `close`: on Linux the descriptor is gone even when close
-    /// returns EINTR, and its number may already be reused.
+    /// Repeats a call that a signal interrupted. Must not be used for `close`: on Linux the descriptor is closed even
+    /// when close returns EINTR, and another thread may already have reused its number.
     @inline(__always)
     static func retried(_ call: () -> Int) -> Int {
         while true {
@@ -59,7 +59,7 @@ package struct Syscalls: Sendable {
             accept: { answered(Int(dwell_accept4($0, $1, &$2))) },
             connect: { answered(Int(Glibc.connect($0, $1, $2))) },
             receive: { answered(Glibc.recv($0, $1.baseAddress, $1.count, 0)) },
-            // Without MSG_NOSIGNAL a send to a peer that is gone would end the process with SIGPIPE.
+            // Without MSG_NOSIGNAL, a send to a peer that is gone would end the process with SIGPIPE.
             send: { answered(Glibc.send($0, $1.baseAddress, $1.count, Int32(MSG_NOSIGNAL))) },
             shutdownWrite: { answered(Int(Glibc.shutdown($0, Int32(SHUT_WR)))) },
             close: { answered(Int(Glibc.close($0))) },
@@ -93,7 +93,7 @@ package struct Syscalls: Sendable {
             pollerRemove: { answered(Int(epoll_ctl($0, EPOLL_CTL_DEL, $1, nil))) }
         )
 
-        /// Reads errno before anything else can run on this thread.
+        /// Returns the result of a call, or the negated errno. Reads errno before any other call on this thread.
         @inline(__always)
         private static func answered(_ answer: Int) -> Int {
             answer >= 0 ? answer : Int(-errno)

@@ -1,13 +1,14 @@
-// A loop's timers: a binary heap. Each timer stores its index in the heap, so that it is in the heap at most once.
+// The timers of a loop, as a binary heap. Each timer stores its index in the heap, so that it is in the heap at most
+// once.
 //
-// Moving a timer later or stopping it changes only the timer; its position in the heap is corrected when it reaches the
-// top. A keep-alive connection moves its timer with every request, which costs one store instead of a heap operation.
-// The queue does not read the clock; `now` is passed in.
+// Moving a timer later, or stopping it, changes only the timer. Its position in the heap is corrected when it reaches
+// the top. A keep-alive connection moves its timer with every request. Each of these moves costs one store instead of a
+// heap operation. The queue does not read the clock; callers pass `now`.
 
-/// One timer. Safe to share: everything is touched only on its loop.
+/// One timer. Safe to share: all its state is touched only on its loop.
 final class LoopTimer: @unchecked Sendable {
     fileprivate var index = -1
-    /// The heap's key; never later than `deadline`, so that the timer reaches the top in time.
+    /// The key of the timer in the heap. It is never later than `deadline`, so that the timer reaches the top in time.
     fileprivate var key = UInt64.max
     fileprivate(set) var deadline = Deadline.never
     let fire: () -> Void
@@ -22,8 +23,8 @@ struct TimerQueue {
 
     var count: Int { heap.count }
 
-    /// The time at which to call `takeDue` again; `.never` when there is no timer. May be earlier than the deadline of
-    /// the first timer.
+    /// The time at which to call `takeDue` again; `.never` when there is no timer. It may be earlier than the deadline
+    /// of the first timer.
     var earliest: Deadline {
         heap.isEmpty ? .never : Deadline(nanoseconds: heap[0].key)
     }
@@ -42,7 +43,7 @@ struct TimerQueue {
         }
     }
 
-    /// Stops the timer: it does not fire, and leaves the heap when it reaches the top.
+    /// Stops the timer. It does not fire any more, and leaves the heap when it reaches the top.
     func stop(_ timer: LoopTimer) {
         timer.deadline = .never
     }

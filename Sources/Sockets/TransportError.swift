@@ -4,18 +4,18 @@
     internal import Darwin
 #endif
 
-/// The reason why bytes could not be transferred. No error response can be sent for these errors. A protocol's own
-/// errors are declared in the layers above.
+/// The reason why bytes could not be transferred. After these errors no error response can be sent. The layers above
+/// declare the errors of their own protocols.
 package enum TransportError: Error, Hashable, Sendable {
-    /// This side closed the connection, before the call or during it.
+    /// This side closed the connection before the call or during it.
     case closed
     /// The peer is gone: ECONNRESET, EPIPE and similar.
     case reset
-    /// The deadline of the call passed first.
+    /// The deadline of the call passed before the call was done.
     case timedOut
     /// The task was cancelled while it waited.
     case cancelled
-    /// A drain began, and the call had asked to end then (`endsOnDrain`).
+    /// A drain began during a call that a drain ends (`endsOnDrain`).
     case draining
     /// Another task already waits for the same direction of this connection.
     case alreadyWaiting

@@ -1,4 +1,4 @@
-// The bytes of one log line while it is built: quoting, escaping and truncation. Used by LogLine only.
+// The bytes of one log line under construction: quoting, escaping and truncation. Only LogLine uses this type.
 
 import Logging
 
@@ -13,8 +13,8 @@ struct LineBuffer {
         bytes.append(contentsOf: string.utf8)
     }
 
-    /// Appends every entry, sorted by name, so that equal records give equal lines. An entry that leaves no room for
-    /// `ending` is removed together with all later entries, and `whenCut` marks the line as truncated.
+    /// Appends the entries sorted by name, so that equal records give equal lines. The first entry that leaves no room
+    /// for `ending` is removed together with all later entries. `whenCut` then marks the line as truncated.
     mutating func appendEntries(
         of metadata: Logger.Metadata, roomFor ending: String,
         _ appendEntry: (inout LineBuffer, String, Logger.MetadataValue) -> Void,
@@ -68,7 +68,7 @@ struct LineBuffer {
         }
     }
 
-    /// Writes a single plain word unchanged and any other text in quotes, so that `key=value` can be parsed.
+    /// Writes a single plain word unchanged, and any other text in quotes, so that `key=value` can be parsed.
     mutating func appendWord(_ string: String) {
         let isPlain = !string.isEmpty && string.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && $0 != 0x22 && $0 != 0x3D }
         if isPlain { appendEscaped(string) } else { appendQuoted(string) }
@@ -80,8 +80,9 @@ struct LineBuffer {
         bytes.append(0x22)
     }
 
-    /// Writes the content of a JSON string (RFC 8259, section 7) without its quotes, cut to `valueBytesMax` bytes
-    /// including escapes. DEL and the C1 controls are escaped too, because terminals interpret them.
+    /// Writes the content of a JSON string (RFC 8259, section 7) without its quotes. The content is cut to
+    /// `valueBytesMax` bytes, including escapes. DEL and the C1 controls are escaped too, because terminals interpret
+    /// them.
     mutating func appendEscaped(_ string: String) {
         let escapeBytesMax = 6
         let end = bytes.count + LogLine.valueBytesMax - escapeBytesMax

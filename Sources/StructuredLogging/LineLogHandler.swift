@@ -1,8 +1,8 @@
-// The swift-log backend: takes a record, adds the logger's metadata, renders and writes it.
+// The backend for swift-log: takes a record, adds the logger's metadata, and renders and writes the line.
 
 package import Logging
 
-/// Writes every record as one line (see `LogLine`).
+/// A log handler that writes every record as one line (see `LogLine`).
 package struct LineLogHandler: LogHandler {
     package var logLevel: Logger.Level
     package var metadata: Logger.Metadata = [:]
@@ -14,7 +14,7 @@ package struct LineLogHandler: LogHandler {
     private let repeats: RepeatLimiter
     private let clock: @Sendable () -> Int64
 
-    /// `clock` returns milliseconds since 1970-01-01T00:00:00Z.
+    /// Creates a handler. `clock` returns milliseconds since 1970-01-01T00:00:00Z.
     package init(
         label: String, level: Logger.Level, format: LogFormat, output: LogOutput = .standardError,
         repeats: RepeatLimiter = RepeatLimiter(), clock: @escaping @Sendable () -> Int64 = millisecondsSince1970
@@ -35,7 +35,8 @@ package struct LineLogHandler: LogHandler {
     package func log(event: LogEvent) {
         let now = clock()
         guard let omitted = repeats.admit(event.message.description, atMilliseconds: now) else { return }
-        // Precedence: the call's own metadata, then the logger's, then the provider's.
+        // Metadata of the call replaces metadata of the logger. Metadata of the logger replaces metadata of the
+        // provider.
         var all = metadataProvider?.get() ?? [:]
         all.merge(metadata) { _, nearer in nearer }
         if let own = event.metadata { all.merge(own) { _, nearer in nearer } }
@@ -51,8 +52,8 @@ package struct LineLogHandler: LogHandler {
 }
 
 extension Logger {
-    /// Creates a logger that writes lines in `format` to `output`. Pass the logger to the code that uses it; there is
-    /// no global logger.
+    /// Creates a logger that writes lines in `format` to `output`. There is no global logger, so pass the logger to the
+    /// code that uses it.
     package init(
         label: String, level: Logger.Level, format: LogFormat, output: LogOutput,
         repeats: RepeatLimiter = RepeatLimiter()

@@ -1,6 +1,6 @@
-// The formats of a log line. LogLine.swift renders both.
+// The formats of a log line. LogLine.swift renders all of them.
 
-/// The two forms of a log line; the raw values are those of `LOG_FORMAT`.
+/// The format of a log line. The raw values are those of `LOG_FORMAT`.
 package enum LogFormat: String, CaseIterable, Sendable {
     /// One line for people: time, level, message, then `key=value`.
     case text

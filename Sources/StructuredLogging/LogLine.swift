@@ -1,21 +1,23 @@
-// One log line as bytes: a pure function of the logged record and its time. For any input the result is exactly one
-// line, at most `lineBytesMax` long, and valid JSON in the JSON format: control characters are escaped in both formats,
-// so that input cannot forge a line or control the terminal.
+// Renders one log line as bytes. The line depends only on the logged record and its time. For any input the result is
+// exactly one line of at most `lineBytesMax` bytes, and in the JSON format it is valid JSON. Control characters are
+// escaped in both formats, so that input cannot forge a line or control the terminal.
 
 package import Logging
 
-/// Renders log records.
+/// The rendering of log records as lines.
 package enum LogLine {
-    /// `PIPE_BUF` on Linux: a write of up to this many bytes is not interleaved with another process's (pipe(7)).
+    /// The value of `PIPE_BUF` on Linux. Writes of other processes are not interleaved with a write of up to this many
+    /// bytes (pipe(7)).
     package static let lineBytesMax = 4096
-    /// Maximum length of a value, including escapes. A longer value is cut and ends in `...`. Three values (label,
-    /// message, error) together with the line's other fixed parts are shorter than `lineBytesMax`.
+    /// The maximum length of a value in bytes, including escapes. A longer value is cut and ends in `...`. Three values
+    /// of this length (label, message, error) and the fixed parts of the line together are shorter than `lineBytesMax`.
     static let valueBytesMax = 1024
     /// The maximum depth of nested metadata. Metadata that is nested deeper is shown as `...`. The server's own
-    /// metadata is flat; the bound protects against endless recursion by a bug.
+    /// metadata is flat. The limit protects against endless recursion caused by a bug.
     static let depthMax = 4
 
-    /// The member names of the line itself. Metadata with one of these names is written with a trailing underscore.
+    /// The member names that the line itself uses. A metadata name that equals one of them is written with a trailing
+    /// underscore.
     static let ownNames: Set<String> = ["time", "level", "logger", "message", "error", "truncated"]
 
     /// Returns the line with its final newline, in UTF-8. `milliseconds` is the time since 1970-01-01T00:00:00Z.

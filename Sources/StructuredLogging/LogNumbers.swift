@@ -1,4 +1,4 @@
-// Numbers in log lines: JSON numbers, so that a log collector can compare and add them.
+// Numbers in log lines. They are JSON numbers, so that a log collector can compare and add them.
 
 package import Logging
 

@@ -1,10 +1,10 @@
 // The output of log lines: one file descriptor. Each line is written with one write(2), which never waits long.
 //
 // A write to a pipe whose reader has stopped would block the event loop that logs. The descriptor is therefore polled
-// first (poll(2)): a pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once. If there is no
-// POLLOUT within `waitMilliseconds`, the line is dropped and counted. For later lines the descriptor is then polled
-// without waiting, until one of them can be written. A line with the number of dropped lines follows that line. A
-// written line survives a crash of the process, which a queue in memory would not guarantee.
+// first (poll(2)). A pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once. If the
+// descriptor does not report POLLOUT within `waitMilliseconds`, the line is dropped and counted. For later lines, the
+// descriptor is polled without waiting until one of these lines can be written. After that line, a line with the number
+// of dropped lines is written. Written lines survive a crash of the process; lines in a queue in memory would not.
 
 import Logging
 import Synchronization
@@ -19,28 +19,29 @@ import Synchronization
 
 /// A descriptor for log lines. Safe to use from every thread.
 package final class LogOutput: Sendable {
-    /// Standard error: standard output is reserved for a command's result (`dwell token` prints nothing else
-    /// there), and systemd and container runtimes collect a service's log from standard error.
+    /// Standard error. Standard output is reserved for a command's result: `dwell token` prints only the token there.
+    /// Also, systemd and container runtimes collect a service's log from standard error.
     package static let standardError = LogOutput(descriptor: STDERR_FILENO)
 
-    /// Maximum wait for POLLOUT. It is long enough for a reader that was only descheduled, and short enough for the
-    /// event loop that logs the line.
+    /// The maximum wait for POLLOUT in milliseconds. It is long enough for a reader that was only descheduled. It is
+    /// short enough for the event loop that logs the line.
     static let waitMilliseconds: Int32 = 5
 
     private let descriptor: Int32
     private let dropped = Mutex(0)
 
-    /// Does not take ownership of the descriptor, and never closes it.
+    /// Creates an output that does not own the descriptor and never closes it.
     package init(descriptor: Int32) {
         self.descriptor = descriptor
     }
 
-    /// Whether the descriptor is a terminal, so that a person is likely to read the lines.
+    /// Whether the descriptor is a terminal. If it is, a person is likely to read the lines.
     package var isTerminal: Bool {
         isatty(descriptor) == 1
     }
 
-    /// Writes one line, or drops it. `missing` returns the line that reports the number of lines dropped before.
+    /// Writes one line, or drops it. `missing` returns the line that reports the number of lines dropped before this
+    /// line.
     package func write(_ line: [UInt8], missing: (_ count: Int) -> [UInt8]) {
         dropped.withLock { dropped in
             guard isWritable(waitMilliseconds: dropped == 0 ? Self.waitMilliseconds : 0) else {
@@ -58,12 +59,12 @@ package final class LogOutput: Sendable {
     private func isWritable(waitMilliseconds: Int32) -> Bool {
         var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         guard poll(&entry, 1, waitMilliseconds) == 1 else { return false }
-        // POLLERR means that the reading end is closed: a write would raise SIGPIPE.
+        // POLLERR means that the reading end is closed. A write would then raise SIGPIPE.
         return entry.revents & Int16(POLLOUT) != 0 && entry.revents & Int16(POLLERR | POLLNVAL) == 0
     }
 
-    /// Writes the line in one call, or in several if a terminal or socket accepts only part of it. Bytes that cannot be
-    /// written are dropped, because there is nowhere to report the failure.
+    /// Writes the line in one call, or in several calls if a terminal or socket accepts only a part at a time. Bytes
+    /// that cannot be written are dropped, because the failure cannot be reported anywhere.
     private func writeAll(_ line: [UInt8]) {
         line.withUnsafeBytes { buffer in
             var rest = buffer[...]

@@ -1,6 +1,5 @@
-// Limits how often one message is written. Otherwise a failure that affects every request would log one line per
-// request, and the log would grow with the number of requests. The next written line of the message reports how many
-// lines were omitted.
+// Limits how often one message is written to the log. Without this limit, a failure that affects every request would
+// log one line per request. The next line of a limited message reports how many lines of the message were omitted.
 
 internal import Synchronization
 
@@ -8,14 +7,14 @@ internal import Synchronization
 package final class RepeatLimiter: Sendable {
     /// Maximum number of lines of one message per second.
     static let linesPerSecondMax = 50
-    /// Maximum number of messages with their own count; further messages share one count. The messages are a few
-    /// hundred constants in the source.
+    /// The maximum number of messages that have their own count. All further messages share one count. The server's
+    /// messages are a few hundred constants in the source.
     static let messagesMax = 1024
 
     private struct Count: Sendable {
         var second: Int64
         var lines = 0
-        /// Lines omitted since the last written line.
+        /// The number of lines omitted since the last written line.
         var omitted = 0
     }
 
@@ -27,8 +26,8 @@ package final class RepeatLimiter: Sendable {
         self.unlimited = unlimited
     }
 
-    /// Returns how many lines of this message were omitted since its last written line; nil when this line must be
-    /// omitted too.
+    /// Returns how many lines of this message were omitted since its last written line. Returns nil when the new line
+    /// must be omitted too.
     func admit(_ message: String, atMilliseconds milliseconds: Int64) -> Int? {
         if unlimited.contains(message) { return 0 }
         let second = milliseconds / 1000

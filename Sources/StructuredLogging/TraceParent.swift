@@ -2,11 +2,11 @@
 
 /// The value of a `traceparent` field: the trace of a request, and the span of the caller within it.
 package struct TraceParent: Hashable, Sendable {
-    /// 16 bytes, never all zero; the first eight in the high half.
+    /// The trace id: 16 bytes, never all zero. The first eight bytes are in the high half.
     package let traceID: UInt128
     /// The span of the caller (`parent-id`), never zero.
     package let parentID: UInt64
-    /// The flags: bit 0 is "sampled"; the other bits have no meaning in version 00 and are passed on unchanged.
+    /// The flags. Bit 0 is "sampled". The other bits have no meaning in version 00 and are passed on unchanged.
     package let flags: UInt8
 
     package init?(traceID: UInt128, parentID: UInt64, flags: UInt8) {
@@ -16,9 +16,9 @@ package struct TraceParent: Hashable, Sendable {
         self.flags = flags
     }
 
-    /// Parses a field value. Returns nil when it is invalid; the specification then requires a new trace. If the
-    /// version is above 00, only the first 55 characters are parsed. After them the value must end or continue with a
-    /// dash (section 4.3).
+    /// Parses a field value. Returns nil when the value is invalid; the specification then requires a new trace. If the
+    /// version is above 00, only the first 55 characters are parsed. The value must end after these characters or
+    /// continue with a dash (section 4.3).
     package init?(_ fieldValue: some StringProtocol) {
         let bytes = Array(fieldValue.utf8.prefix(Self.fieldBytesMax + 1))
         guard bytes.count >= 55, bytes.count <= Self.fieldBytesMax,
@@ -35,11 +35,12 @@ package struct TraceParent: Hashable, Sendable {
     /// The trace's id in logs: 32 lowercase hexadecimal digits.
     package var traceIDText: String { Self.digits(traceID, count: 32) }
 
-    /// Maximum length of the field: a later version may append to it, but a longer value is rejected.
+    /// The maximum length of the field in bytes. A later version may append to the field, but a longer value is
+    /// rejected.
     private static let fieldBytesMax = 256
     private static let dash = UInt8(ascii: "-")
 
-    /// Parses lowercase hexadecimal digits, the only ones in the grammar (HEXDIGLC).
+    /// Parses lowercase hexadecimal digits. The grammar allows no others (HEXDIGLC).
     private static func hexadecimal<Number: FixedWidthInteger>(
         _ digits: ArraySlice<UInt8>, as type: Number.Type
     ) -> Number? {

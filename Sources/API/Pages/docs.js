@@ -1,4 +1,4 @@
-// Renders /openapi.json (OpenAPI 3.1). Supports only the constructs that this file contains. Its descriptions are
+// Renders /openapi.json (OpenAPI 3.1). Supports only the constructs that /openapi.json contains. Its descriptions are
 // inserted as text, never as HTML.
 "use strict";
 

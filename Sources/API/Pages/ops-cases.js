@@ -1,8 +1,9 @@
-// The entries behind a count ("cases"), which are drivers, sessions, events or rejected requests; and search results.
-// Each view opens in the dialog, on top of the previous view.
+// The views of the operator page that show the entries behind a count ("cases"), and the results of a search. The
+// entries are drivers, sessions, events or rejected requests. Each view opens in the dialog, on top of the previous
+// view.
 "use strict";
 
-// The open views, each with its title and the function that loads it. The last one is shown.
+// The open views, each with its title and the function that loads it. The last view is shown.
 let opened = [];
 
 function openCases(title, load) {
@@ -34,7 +35,7 @@ byID("cases-back").addEventListener("click", () => { opened.pop(); showCases(); 
 byID("cases-close").addEventListener("click", () => byID("cases").close());
 byID("cases").addEventListener("close", () => { if (!byID("cases").open) opened = []; });
 
-// Returns the server's response, or throws with the server's error text.
+// Returns the server's response. If the response is an error, throws its text.
 async function read(path, options) {
     const answer = await ask(path, options);
     const body = await answer.json();
@@ -46,7 +47,7 @@ function query(values) {
     return new URLSearchParams(Object.entries(values).filter(([, value]) => value !== undefined && value !== "")).toString().replaceAll("+", "%20");
 }
 
-// Draws a list. As long as there may be a next page, the list has a button that loads it.
+// Draws a list. While there may be a next page, the list ends with a button that loads it.
 async function pages(path, values, name, rowsOf, headings, empty) {
     const place = element("div", { class: "scroll" });
     const more = element("p");
@@ -86,14 +87,14 @@ const eventRow = (one) => [dayAndTime(one.occurred_at), driverName(one.driver_id
 const refusalHeadings = ["Count", "Driver", "Route", "Status", "Last at", "Last request id"];
 const refusalRow = (one) => [one.count, driverName(one.driver_id), one.route, `${one.status} ${statusNames[one.status] || ""}`, dayAndTime(one.last_at), one.request_id];
 
-// Removes the column with the driver. It is the second column in all three tables.
+// Removes the column with the driver. This is the second column in all three tables.
 const withoutDriver = (columns) => columns.filter((_, index) => index !== 1);
 
 function openDriversIn(state) {
     openCases(`Drivers in ${state}`, () => pages("/ops/drivers", { state }, "drivers", driverRow, driverHeadings, "None found so far."));
 }
 
-// Opens the events of the last hour, unless the filter has another time.
+// Opens the list of events. If the filter has no time, the list shows the last hour.
 function openEvents(title, filter) {
     const from = new Date(Date.now() - 3_600_000).toISOString();
     openCases(title, () => pages("/ops/events", { from, ...filter }, "events", eventRow, eventHeadings, "None found so far."));
@@ -106,7 +107,7 @@ function openRefusals(status) {
     });
 }
 
-// Opens the list of the rejected requests for whose status `matches` returns true.
+// Opens the list of the rejected requests with a status for which `matches` returns true.
 function openRefusalsWhere(words, matches) {
     openCases(`Requests ${words}, since the server started`, async () => {
         const { refusals } = await read(`/ops/refusals?${query({ limit: 200 })}`);

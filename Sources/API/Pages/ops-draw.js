@@ -1,4 +1,4 @@
-// Drawing functions of the operator page: elements, tables, shapes, and formats of numbers and times. Texts are
+// Drawing functions of the operator page: elements, tables, shapes, and formats of numbers and times. All texts are
 // inserted as text, never as HTML.
 "use strict";
 
@@ -27,13 +27,14 @@ function opener(text, label, open) {
     return button;
 }
 
-// All buttons share one listener, because each update replaces the buttons, every two seconds.
+// All buttons share one listener, because each update (every two seconds) replaces the buttons.
 document.addEventListener("click", (event) => {
     const button = event.target.closest("button.link");
     if (button?.open) button.open();
 });
 
-// Replaces the content of an element only if the new content differs, so that an update keeps the user's selection.
+// Replaces the content of an element only if the new content differs, so that an update does not clear the user's
+// selection.
 function put(id, ...made) {
     const place = byID(id);
     const next = place.cloneNode(false);
@@ -44,7 +45,7 @@ function put(id, ...made) {
         place.replaceChildren(...next.childNodes);
         if (focused >= 0) place.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
     }
-    // Only content that can be scrolled horizontally becomes a tab stop, so that the keyboard can scroll it.
+    // Content is a tab stop only if it can be scrolled horizontally, so that the keyboard can scroll it.
     if (place.classList.contains("scroll")) place.tabIndex = place.scrollWidth > place.clientWidth ? 0 : -1;
 }
 
@@ -69,7 +70,7 @@ function cell(value) {
     return value.tagName === "TD" ? value : element("td", {}, value);
 }
 
-// Returns a name in camel case or with underscores, in which a line may wrap between two words of the name.
+// Returns a name in camel case or with underscores. Between two words of the name, the line may wrap.
 function breakable(name) {
     return name.split(/(?<=[a-z])(?=[A-Z])|(?<=_)/).flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word]));
 }
@@ -97,7 +98,7 @@ function clockTime(text) {
     return new Date(text).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
-// Returns a time as 2026-11-23 09:05:01, in the time zone of the browser. The form is the same for every language.
+// Returns a time as 2026-11-23 09:05:01, in the time zone of the browser. The format is the same in every language.
 function dayAndTime(time) {
     if (time === undefined) return "";
     const local = new Date(time);

@@ -1,10 +1,10 @@
-// Charts of events, responses and latency over the chosen range, with data from /ops/history. They have bars and lines,
-// and show the values of the step under the pointer.
+// Charts of events, responses and latency over the chosen range, with data from /ops/history. The charts have bars and
+// lines, and show the values of the step under the pointer.
 "use strict";
 
 const rangeKey = "dwell-operator-range";
-// The time between two refreshes of a range. The server's counts change every ten seconds. Long ranges, which have long
-// steps, are refreshed less often.
+// The time between two refreshes of a range. The server's counts change every ten seconds. Long ranges have long steps
+// and are refreshed less often.
 const refreshMilliseconds = { "15m": 10_000, "1h": 10_000, "6h": 20_000, "24h": 60_000, "7d": 60_000, "30d": 60_000 };
 const eventOutcomes = [
     ["applied", "applied"], ["none", "no change"], ["rejected", "rejected"], ["already_processed", "repeated"],
@@ -20,8 +20,8 @@ function chosenRange() {
     return document.querySelector("#ranges [aria-pressed=true]").value;
 }
 
-// Reads the history if the last read was at least one refresh interval ago. If `isNow` is true, because the user has
-// changed the range, reads it immediately.
+// Reads the history if the last read was at least one refresh interval ago. If `isNow` is true, reads it immediately.
+// `isNow` is true when the user has changed the range.
 async function readHistory(isNow = false) {
     const range = chosenRange();
     if (!isNow && Date.now() - historyReadAt < refreshMilliseconds[range]) return;
@@ -32,7 +32,7 @@ async function readHistory(isNow = false) {
     drawHistory();
 }
 
-// Returns all steps of the range. The server omits steps without a count; this function adds them.
+// Returns all steps of the range. The server omits steps without a count, so this function adds them.
 function allSteps(history) {
     const length = history.step_seconds * 1000;
     const begin = Date.parse(history.from);
@@ -78,7 +78,7 @@ function drawHistory() {
 // --- charts ---
 
 function frame(id, label, steps, highest, format) {
-    // The chart is as wide as its container, so that its text has the same size on a phone as elsewhere.
+    // The chart is as wide as its container, so that text in the chart has the same size on a phone as elsewhere.
     const width = Math.max(byID(id).clientWidth, 200), height = 180, left = 52, bottom = 18, top = 10;
     const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
     const area = { svg, left, width, base: height - bottom, tall: height - bottom - top, step: (width - left) / steps.length };
@@ -120,8 +120,8 @@ function bars(id, label, steps, kinds, counts) {
     hover(id, area, steps, (step) => kinds.filter(([name]) => counts(step)[name]).map(([name, words]) => [name, words, grouped.format(counts(step)[name])]));
 }
 
-// Returns a count. If its entries are stored, the count is a button that opens them. The stored entries are events, by
-// verdict and time, and the rejected requests since the start of the server.
+// Returns a count. If the entries behind the count are stored, the count is a button that opens them. Stored are
+// events, by verdict and time, and the rejected requests since the start of the server.
 function countOfCases(id, name, words, count, from, to) {
     const text = grouped.format(count);
     if (count === 0) return text;
@@ -146,7 +146,8 @@ function lines(id, label, steps) {
             if (step[name] === undefined) { isDown = false; return; }
             const x = area.left + (index + 0.5) * area.step, y = area.base - (step[name] / highest) * area.tall;
             path += `${isDown ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
-            // A step with no responses before and after it has no line, so it gets a dot.
+            // A step that has no responses in the steps before and after it is not connected by a line, so it gets a
+            // dot.
             if (!isDown && steps[index + 1]?.[name] === undefined) area.svg.append(shape("circle", { cx: x, cy: y, r: 3, class: `dot ${name}` }));
             isDown = true;
         });
@@ -158,7 +159,7 @@ function lines(id, label, steps) {
     hover(id, area, steps, (step) => latencies.filter(([name]) => step[name] !== undefined).map(([name, words]) => [name, words, milliseconds(step[name])]));
 }
 
-// For each chart, the data with which the values of the step under the pointer are shown next to the pointer.
+// For each chart, the data for showing the values of the step under the pointer.
 const hovered = {};
 
 function hover(id, area, steps, values) {
@@ -169,7 +170,8 @@ function hover(id, area, steps, values) {
     place.addEventListener("pointermove", (event) => showValues(id, event.clientX));
     place.addEventListener("pointerdown", (event) => showValues(id, event.clientX));
     place.addEventListener("pointerleave", () => { byID("values").hidden = true; });
-    // The keyboard cannot open a step of the chart. It can use the counts in the table below, which are buttons.
+    // The keyboard cannot open a step of the chart. It can open the same entries with the buttons in the table below
+    // the chart.
     if (id === "rate") place.addEventListener("click", (event) => openStep(stepAt(id, event.clientX)));
 }
 
@@ -193,7 +195,7 @@ function showValues(id, clientX) {
     const found = values(step);
     tip.replaceChildren(element("strong", {}, dayAndTime(step.at)), ...(found.length ? found : [["none", "no counts", ""]]).map(([name, words, value]) =>
         element("div", {}, element("span", { class: `key ${name}`, "aria-hidden": "true" }), `${words} ${value}`)));
-    // If there is no room to the right of the pointer, the values are shown to its left.
+    // If there is not enough room to the right of the pointer, the values are shown to its left.
     const x = clientX + 14 + tip.offsetWidth < document.documentElement.clientWidth ? clientX + 14 : clientX - 14 - tip.offsetWidth;
     tip.style.left = `${Math.max(4, x) + window.scrollX}px`;
     tip.style.top = `${box.top + window.scrollY + 8}px`;
@@ -208,7 +210,7 @@ function cells(id, kinds, step, counts) {
     });
 }
 
-// Draws the charts as a table, only while the table is open.
+// Draws the charts as a table, but only while the table is open.
 function drawHistoryTable(steps) {
     if (!byID("minutes").open) return;
     const rows = steps.filter((step) => step.begins_at !== undefined).reverse().map((step) => [

@@ -1,4 +1,5 @@
-// Runs last, when every part of the page is loaded. Restores the token and the time range that this tab has stored.
+// Runs last, when every part of the page is loaded. Restores the token and the time range that were stored for this
+// tab.
 "use strict";
 
 const keptRange = sessionStorage.getItem(rangeKey);

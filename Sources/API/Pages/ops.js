@@ -40,7 +40,7 @@ function drawRequests({ requests }) {
         opener(grouped.format(count), `${count} rejected with ${status}: show the drivers`, () => openRefusals(status)), status, statusNames[status] || ""]), "None."));
 }
 
-// The result of the database check of /readyz, which is requested with every picture.
+// The result of the database check of /readyz. /readyz is requested with every picture.
 let ready = null;
 const disk = { ok: ["accepts writes", false], refuses_writes: ["rejects writes: events get 503", true], no_answer: ["does not respond", true] };
 
@@ -94,7 +94,8 @@ function drawSettings(picture) {
 }
 
 // The interval between two reads of the history of the settings. The history is read repeatedly, because other servers
-// may change the settings. After a change or a reload, it is read with each picture until it contains the change.
+// may change the settings. After a change or a reload, the history is read with each picture until it contains that
+// change or reload.
 const settingsHistoryMilliseconds = 60_000;
 let shownSettings = null;
 
@@ -164,7 +165,7 @@ function draw(picture) {
 }
 
 // Shows the state of the connection. A screen reader reads the state aloud when it changes. The time of the last update
-// is in a separate element, because it changes with each picture.
+// changes with each picture, so it is in a separate element.
 function say(text, isStale) {
     if (byID("standing").textContent !== text) byID("standing").textContent = text;
     byID("standing").classList.toggle("stale", isStale);
@@ -181,7 +182,7 @@ async function ask(path, options = {}) {
 }
 
 // Yields the messages of a stream of server-sent events. Supports only messages with one data line, because the server
-// sends no others.
+// sends no other messages.
 async function* messages(answer) {
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
@@ -232,7 +233,7 @@ function show(isIn) {
     byID("skip").hidden = !isIn;
     byID("enter").hidden = isIn;
     byID("leave").hidden = !isIn;
-    // The field that had the focus is hidden now, so the focus is moved to the top of the page.
+    // The field that had the focus is now hidden, so the focus moves to the top of the page.
     if (comesIn) {
         byID("content").focus({ preventScroll: true });
         window.scrollTo(0, 0);

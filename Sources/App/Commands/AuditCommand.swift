@@ -1,4 +1,4 @@
-// `dwell audit`: shows the audit records of a driver, each with the action, the time, the origin and the outcome.
+// `dwell audit`: shows the audit records of a driver. Each record has the action, the time, the origin and the outcome.
 
 import ArgumentParser
 import Identity

@@ -1,4 +1,4 @@
-// `dwell check-config`: reads the settings in the same way as the server, and prints them.
+// `dwell check-config`: reads the settings in the same way as `dwell serve`, and prints them.
 
 import ArgumentParser
 import Foundation

@@ -1,11 +1,11 @@
-// The options that several subcommands share. Each option sets a variable from the command line. Its value overrides
-// the environment, and is validated by the variable's declaration.
+// The options that several subcommands share. Each option sets one variable from the command line. The option's value
+// overrides the environment, and the variable's declaration validates it.
 
 import ArgumentParser
 import Foundation
 import Identity
 
-/// The options that say where settings come from, for every subcommand that reads settings.
+/// The options that name the sources of the settings. Every subcommand that reads settings has them.
 struct SettingsOptions: ParsableArguments {
     @Option(
         name: .customLong("env-file"), help: "The environment file to read instead of ENV_FILE.", completion: .file())
@@ -44,7 +44,7 @@ struct ListenOptions: ParsableArguments {
 }
 
 extension ExitCode {
-    /// EX_CONFIG of sysexits.h: another start with the same settings would fail in the same way.
+    /// EX_CONFIG of sysexits.h. It means that another start with the same settings would fail in the same way.
     static let badConfiguration = ExitCode(78)
 }
 
@@ -59,7 +59,7 @@ extension ConfigurationReport {
 }
 
 extension TokenConfiguration {
-    /// Returns the existing signing key. Only a server creates one; commands do not.
+    /// Returns the existing signing key. Only `dwell serve` creates a key; all other commands require an existing one.
     ///
     /// - Throws: `ExitCode`, after printing to standard error where the key was looked for.
     func requiredKey() throws -> SigningKey {

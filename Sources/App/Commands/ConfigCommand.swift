@@ -1,4 +1,4 @@
-// `dwell config history`: shows which settings took effect when, and what changed.
+// `dwell config history`: shows which settings took effect at what time, and what changed.
 
 import ArgumentParser
 import Engine
@@ -45,12 +45,11 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // The partial configuration suffices, because only the path of the database is needed. The command must also
-        // work when the environment file is invalid: the history is most useful then.
+        // The partial configuration is enough, because only the path of the database is needed. The command must also
+        // work when the environment file is invalid, because the history is most useful then.
         let path = Configuration.report(from: input).partial.databasePath
         let (changes, reloads) = try reading(path) { (records: SettingsRecords) throws(RecordsUnreadable) in
-            // Read one change more than `limit`, because the oldest change that is shown is compared with the one
-            // before it.
+            // Read one change more than `limit`: the oldest shown change is compared with the change before it.
             (try records.changes(limit: limit + 1), try records.reloads(limit: limit))
         }
         print(
@@ -85,7 +84,7 @@ enum SettingsHistoryText {
         }
     }
 
-    /// Returns text such as `by Ann: why`, or nil when neither the author nor the reason is known.
+    /// Returns text such as `by Ann: why`. Returns nil when neither the author nor the reason is known.
     private static func text(_ note: SettingsChangeNote) -> String? {
         let changedBy = note.changedBy.map { "by \($0)" }
         let parts = [changedBy, note.reason].compactMap(\.self)
@@ -146,7 +145,7 @@ enum SettingsHistoryText {
         }
     }
 
-    /// Returns the values as they were written, by name of setting.
+    /// Returns the settings of a version by name. Each value is the text that was stored.
     private static func values(_ change: SettingsChange) -> [String: String] {
         guard case .object(let members)? = try? JSONValue.parse(Array(change.settings.utf8)) else { return [:] }
         return members.reduce(into: [:]) { values, member in

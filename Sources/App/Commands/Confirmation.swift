@@ -1,10 +1,10 @@
-// The operator's confirmation of an operation that cannot be undone.
+// Asks the operator to confirm an operation that cannot be undone.
 
 import ArgumentParser
 import Foundation
 
-/// Returns normally when the operator agrees, by `--yes` or by answering `y` at a terminal. Otherwise throws, so that
-/// the command ends with status 1 and without changes.
+/// Returns if the operator agrees, by `--yes` or by answering `y` at a terminal. Otherwise throws, and the command ends
+/// with status 1 without having changed anything.
 func confirm(_ question: String, yes: Bool) throws {
     if yes { return }
     guard isatty(STDIN_FILENO) == 1, isatty(STDERR_FILENO) == 1 else {

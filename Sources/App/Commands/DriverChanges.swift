@@ -1,6 +1,6 @@
-// The changes that the commands of `dwell driver` make. If a server can be reached over the database's control socket,
-// it makes the change and updates its memory at once. Otherwise the command changes the database file. The outcome is
-// the same.
+// The changes that the commands of `dwell driver` make. If a server answers on the control socket of the database, the
+// server makes the change and updates its caches at once. Otherwise the command makes the change in the database file.
+// The result is the same in both cases.
 
 import API
 import ArgumentParser
@@ -11,7 +11,7 @@ import Sockets
 
 struct DriverErasure: Sendable {
     var receipt: ErasureReceipt
-    /// Whether the WAL still contains deleted bytes, because a reader still uses an older snapshot.
+    /// Whether the WAL still contains deleted bytes, because a reader uses a snapshot from before the deletion.
     var isInWAL: Bool
 }
 
@@ -29,9 +29,8 @@ extension MissingErasures {
     var all: [RecordedErasure] { drivers.map(\.erasure) + withoutDriver }
 }
 
-/// Runs `body` with the changes that the running server makes or, if no server can be reached over the database's
-/// control socket, with those that this process makes in the database file. Prints errors to standard error and fails
-/// the command.
+/// Runs `body` with `ServerChanges` if a server answers on the database's control socket, otherwise with `FileChanges`.
+/// Prints errors to standard error and fails the command.
 func changingDrivers<Outcome>(
     _ options: SettingsOptions, _ body: (any DriverChanges) async throws -> Outcome
 ) async throws -> Outcome {
@@ -47,21 +46,21 @@ func changingDrivers<Outcome>(
     }
 }
 
-/// Changes to a driver's account, made by the running server on request over its control socket.
+/// Changes of drivers' accounts that the running server makes. They are requested over the server's control socket.
 struct ServerChanges: DriverChanges {
     struct Failure: Error, CustomStringConvertible {
         var description: String
     }
 
-    /// Timeout of a request in seconds. Deleting a driver with a million events takes half a minute, or several minutes
-    /// if the server is busy.
+    /// The timeout of a request in seconds. Deleting a driver with a million events takes half a minute. It takes
+    /// several minutes if the server is busy.
     private static let seconds = 900
 
     private let socket: LocalExchange
     private let database: String
 
-    /// Returns nil when no server listens on the database's control socket. The socket file may then still exist,
-    /// because its server was killed.
+    /// Connects to the control socket of the database. Returns nil when no server listens on it. The socket file may
+    /// exist even then, because a killed server leaves it behind.
     ///
     /// - Throws: `Failure`
     init?(database path: String) async throws {
@@ -107,8 +106,8 @@ struct ServerChanges: DriverChanges {
 
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures {
         var missing = MissingErasures()
-        // A list that was joined from several files may contain a driver twice, and the server handles each part of the
-        // list separately. So only the latest deletion of each driver is sent.
+        // A list that was joined from several files may contain a driver twice. The server handles each part of the
+        // list separately and cannot detect this. Therefore only the latest deletion of each driver is sent.
         let latest = Dictionary(erasures.map { ($0.digest, $0) }) { $0.at >= $1.at ? $0 : $1 }
         try await inParts(Array(latest.values), isDryRun: true) { reply in
             for driver in reply.drivers {

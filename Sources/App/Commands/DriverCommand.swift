@@ -1,6 +1,6 @@
-// `dwell driver`: operations on a driver's account, at the driver's request or to repeat deletions after a restore. The
-// running server makes the changes. If no server can be reached, the command makes them in the database file. Commands
-// that only read use the file.
+// `dwell driver`: operations on a driver's account. An operator runs them when the driver asks for it, or to repeat
+// deletions after a restore. The running server makes the changes. If no server can be reached, the command makes them
+// in the database file. Commands that only read use the database file.
 
 import ArgumentParser
 import Identity

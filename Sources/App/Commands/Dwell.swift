@@ -28,10 +28,10 @@ struct Dwell: AsyncParsableCommand {
             VerifyErasedCommand.self, DriverCommand.self, PurchasesCommand.self,
         ])
 
-    /// Runs the command. If the subcommand is unknown, prints the list of known subcommands.
+    /// Runs the command. If the subcommand is unknown, prints the list of subcommands.
     static func main() async {
-        // The first statement of the process: a signal that arrives during the start is held until the server can
-        // handle it.
+        // This must be the first statement of the process. A signal that arrives during the start is then held until
+        // the server can handle it.
         SignalSource.hold()
         FileModes.keepToOwner()
         let names = configuration.subcommands.compactMap { $0.configuration.commandName }

@@ -1,5 +1,5 @@
-// `dwell driver erasures` and `dwell driver repeat-erasures`. A restore brings deleted drivers back, so their deletions
-// must be repeated.
+// `dwell driver erasures` and `dwell driver repeat-erasures`. Restoring a backup brings back drivers who were deleted
+// after the backup, so their deletions must be repeated.
 
 import ArgumentParser
 import Identity

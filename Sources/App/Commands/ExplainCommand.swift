@@ -1,4 +1,4 @@
-// `dwell explain`: shows how the server processed each event, and why.
+// `dwell explain`: shows how the server processed each event of a driver or session, and why.
 
 import ArgumentParser
 import Foundation

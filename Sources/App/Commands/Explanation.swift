@@ -1,4 +1,4 @@
-// Values that both output formats derive from a recorded event. The verdict is the stored one and is not computed
+// Values that both output formats derive from a recorded event. The verdict is the stored verdict; it is not computed
 // again.
 
 import JourneyModel
@@ -40,7 +40,8 @@ extension RecordedEvent {
         ].compactMap(\.self)
     }
 
-    /// The reason why the event left the state unchanged. Nil when it changed the state, or when its kind never does.
+    /// The reason why the event left the state unchanged. Nil when the event changed the state, or when events of its
+    /// kind never change it.
     var why: String? {
         if isBelowFloor, verdict.reason == nil {
             return "earlier events were deleted (EVENT_RETENTION_DAYS), and the fold starts after it"
@@ -61,12 +62,12 @@ extension RecordedEvent {
         }
     }
 
-    /// The implied steps, and what proves them. Nil when there are none.
+    /// The implied steps, and the evidence that proves them. Nil when there are no implied steps.
     var whyImplied: String? {
         guard !verdict.implied.isEmpty else { return nil }
         let steps = verdict.implied.names.joined(separator: ", ")
         let evidence = previousState.flatMap { $0 == before.state ? nil : $0 }
-        // A verification of a visit also proves the steps between the state that the phone reported and AT_MERCHANT.
+        // A verified visit also proves the steps from the state that the phone reported to AT_MERCHANT.
         let isAtMerchant = (previousState ?? before.state) == .atMerchant
         let reasons = [
             evidence.map { "the phone was in \($0.rawValue)" },
@@ -75,7 +76,8 @@ extension RecordedEvent {
         return "\(steps): " + (reasons.isEmpty ? "the event proves it" : reasons.joined(separator: ", and "))
     }
 
-    /// The session that was in progress and that this event ended, because the event began another journey.
+    /// The session in progress that this event ended by beginning another journey. Nil if the event ended no session in
+    /// this way.
     var closedSession: (id: String, ending: Journey.Ending)? {
         guard let id = before.sessionID, let ending = before.closing(by: after) else { return nil }
         return (id, ending)
@@ -90,7 +92,7 @@ extension RecordedEvent {
 }
 
 extension ClockRule {
-    /// The reason why `corrected` has its value.
+    /// The reason for the value of `corrected`.
     var explanation: String {
         switch self {
         case .noSendTime: "send time unknown, so occurred_at is not corrected"

@@ -1,4 +1,4 @@
-// Formats recorded events for a terminal, within 100 columns. Each event has a headline and aligned lines.
+// Formats recorded events for a terminal, in at most 100 columns. Each event has a headline and aligned lines.
 
 import JourneyModel
 import SQLiteStore
@@ -32,8 +32,8 @@ struct ExplanationText {
         return lines
     }
 
-    /// Returns the summary of the final state. If the last event closed the explained session, this is the session's
-    /// end. Otherwise it is the state after that event.
+    /// Returns the summary of the final state. If the last event closed the explained session, this is how the session
+    /// ended. Otherwise it is the driver's state after that event.
     private func summary(after event: RecordedEvent, session: String?) -> String {
         guard let closed = event.closedSession, let session, closed.id.utf8.elementsEqual(session.utf8) else {
             return summary(event.after)
@@ -183,8 +183,8 @@ struct ExplanationText {
         return (lines + [line]).map { String(repeating: " ", count: indent) + $0 }
     }
 
-    /// Returns a client's text made safe for a terminal: without control characters, and without characters that change
-    /// the writing direction.
+    /// Returns a text from a client, made safe for a terminal. Control characters are removed, and so are characters
+    /// that change the writing direction.
     private static func printable(_ text: String) -> String {
         var shown = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {

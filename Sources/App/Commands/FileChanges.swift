@@ -1,4 +1,4 @@
-// The changes that a command makes in the database file itself.
+// The changes that a command itself makes in the database file.
 
 import ArgumentParser
 import Identity
@@ -8,8 +8,8 @@ import SQLiteStore
 import Sockets
 import StructuredLogging
 
-/// Changes to a driver's account, made in the database file. They are used when no server can be reached over the
-/// control socket of the database.
+/// Changes drivers' accounts directly in the database file. Used when no server answers on the control socket that
+/// belongs to this database.
 struct FileChanges: DriverChanges {
     private let accounts: OperatorAccounts
 
@@ -56,8 +56,8 @@ struct FileChanges: DriverChanges {
     }
 }
 
-/// Opens the database that the settings name, runs `body`, and closes the database. Works with and without a running
-/// server. Prints errors to standard error and fails the command.
+/// Opens the database that the settings name, runs `body`, and closes the database. Works whether or not a server is
+/// running. Prints errors to standard error and fails the command.
 func changing<Outcome>(
     _ options: SettingsOptions, _ body: (SQLiteAccounts, SQLiteEventStore, Moment) async throws -> Outcome
 ) async throws -> Outcome {

@@ -1,5 +1,5 @@
-// One GET request over a socket. Its result is the status code of the response. Supports only the part of HTTP that
-// this needs (RFC 9112, sections 3 and 4).
+// One GET request over a socket. Its result is the status code of the response. It supports only the part of HTTP that
+// such a request needs (RFC 9112, sections 3 and 4).
 
 import Foundation
 import Sockets
@@ -8,8 +8,9 @@ struct HealthRequest: Sendable {
     let address: SocketAddress
     let path: String
 
-    /// Addresses the server that has these settings and runs on this machine, at the first of its addresses. A wildcard
-    /// address is replaced by loopback, because a client cannot connect to a wildcard address.
+    /// Creates a request to the server on this machine that uses these settings, at the first of the server's
+    /// addresses. A wildcard address is replaced by the loopback address, because a client cannot connect to a wildcard
+    /// address.
     init(http: Configuration.HTTP, path: String = "/healthz") {
         self.path = path
         switch http.hosts.first {
@@ -20,7 +21,7 @@ struct HealthRequest: Sendable {
         }
     }
 
-    /// Returns nil unless `url` has the form `http://host[:port][/path]`.
+    /// Creates a request to `url`. Returns nil unless `url` has the form `http://host[:port][/path]`.
     init?(url: String) {
         guard let components = URLComponents(string: url), components.scheme?.lowercased() == "http",
             let host = components.host, !host.isEmpty, components.user == nil, components.fragment == nil
@@ -32,8 +33,8 @@ struct HealthRequest: Sendable {
         path = target + (components.percentEncodedQuery.map { "?" + $0 } ?? "")
     }
 
-    /// Returns the status code of the response, or nil when it is not an HTTP/1.1 response. The deadline covers
-    /// connecting, sending and receiving.
+    /// Sends the request and returns the status code of the response. Returns nil when the response is not HTTP/1.1.
+    /// The deadline covers connecting, sending and receiving.
     func ask(within deadline: Deadline) async throws -> Int? {
         let loops = try EventLoopGroup(count: 1)
         let outcome: Result<[UInt8], TransportError>
@@ -46,8 +47,8 @@ struct HealthRequest: Sendable {
         return Self.statusCode(of: try outcome.get())
     }
 
-    /// Returns the beginning of the response, long enough to contain its status line. It is shorter if the server
-    /// closes earlier.
+    /// Returns the beginning of the response, which is long enough to contain the status line. It is shorter if the
+    /// server closes the connection earlier.
     private func exchange(on loop: EventLoop, until deadline: Deadline) async throws(TransportError) -> [UInt8] {
         let connection = try await Connection.connect(to: address, on: loop, until: deadline)
         defer { connection.close() }

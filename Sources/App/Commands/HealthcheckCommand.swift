@@ -1,4 +1,4 @@
-// `dwell healthcheck`: the check for a container's HEALTHCHECK. With it the image needs no curl.
+// `dwell healthcheck`: the check for a container's HEALTHCHECK. With this command, the image needs no curl.
 
 import ArgumentParser
 import Sockets

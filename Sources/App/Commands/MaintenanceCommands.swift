@@ -92,7 +92,7 @@ struct RestoreCommand: AsyncParsableCommand {
         }
     }
 
-    /// Returns two lines, the first about the backup and the second about the database.
+    /// Returns two lines: the first describes the backup, the second the existing database.
     static func text(_ plan: RestorePlan, file: String, path: String) -> String {
         let current =
             switch plan.current {
@@ -150,7 +150,8 @@ struct CheckCommand: AsyncParsableCommand {
     }
 }
 
-/// Runs `body` and shows its progress on standard error. Prints a refusal there too, and fails the command.
+/// Runs `body` and shows its progress on standard error. If `body` refuses, prints the reason on standard error and
+/// fails the command.
 private func runMaintenance<Outcome>(
     _ unit: String, _ body: ((MaintenanceProgress) -> Void) throws(MaintenanceRefusal) -> Outcome
 ) throws -> Outcome {
@@ -161,7 +162,7 @@ private func runMaintenance<Outcome>(
     }
 }
 
-/// Runs `body`. Prints a refusal to standard error and fails the command.
+/// Runs `body`. If `body` refuses, prints the reason on standard error and fails the command.
 private func refusing<Outcome>(_ body: () throws(MaintenanceRefusal) -> Outcome) throws -> Outcome {
     do throws(MaintenanceRefusal) {
         return try body()

@@ -34,7 +34,7 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// Returns one line per migration, with its number, its name, and the time when it was applied.
+    /// Returns one line per migration, with its number, its name, and the time at which it was applied.
     static func table(_ migrations: [MigrationStatus]) -> String {
         let width = migrations.map(\.name.count).max() ?? 0
         return migrations.map { migration in

@@ -1,12 +1,12 @@
-// Reports which process holds a port that the server needs, and what to do about it. The information comes from Linux's
-// /proc. A user sees there only the open files of their own processes; root sees those of all processes.
+// Reports which process uses a port that the server needs, and what to do about it. The information comes from Linux's
+// /proc. A user sees there only the open files of the user's own processes. Root sees those of all processes.
 
 import Foundation
 import HTTPServer
 import Sockets
 
 enum PortHolder {
-    /// Returns a hint if the error is a port in use, and nil for any other error.
+    /// Returns a hint if the error means that a port is in use. Returns nil for any other error.
     static func hint(about error: CannotListen) -> String? {
         guard case .system(_, EADDRINUSE) = error.reason, case .ip(_, let port) = error.address else { return nil }
         let holders = names(ofListenersOn: port)
@@ -17,8 +17,8 @@ enum PortHolder {
         return "\(who); stop it, or choose another port: HTTP_PORT=\(port < 65535 ? port + 1 : port - 1)"
     }
 
-    /// Returns text such as `caddy (process 1234)` for each process that listens on the port and is visible to the
-    /// user.
+    /// Returns text such as `caddy (process 1234)` for each process that listens on the port. Processes that the user
+    /// cannot see are left out.
     static func names(ofListenersOn port: Int) -> [String] {
         let sockets = Set(
             ["/proc/net/tcp", "/proc/net/tcp6"].flatMap { file in
@@ -41,8 +41,8 @@ enum PortHolder {
     }
 
     /// Returns the inodes of the sockets that listen on `port`, from a table in the format of /proc/net/tcp (proc(5)).
-    /// The second column of the table ends with the port in hexadecimal, the fourth is the socket's state, and the
-    /// tenth is the inode.
+    /// The second column ends with the port in hexadecimal. The fourth column is the state of the socket. The tenth
+    /// column is the inode.
     static func inodes(in table: String, port: Int) -> [String] {
         table.split(separator: "\n").dropFirst().compactMap { line in
             let columns = line.split(separator: " ")

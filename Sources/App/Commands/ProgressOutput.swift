@@ -1,5 +1,5 @@
-// Shows the progress of a run on standard error: at a terminal as a bar that is redrawn, elsewhere as one line per
-// tenth of the run.
+// Shows the progress of a run on standard error. At a terminal, this is a bar that is redrawn. Elsewhere it is one line
+// per tenth of the run.
 
 import Foundation
 import Simulation
@@ -16,8 +16,8 @@ final class ProgressOutput: Sendable {
 
     func show(_ progress: DeliveryProgress) {
         if isTerminal {
-            // `\r` returns to the first column. `ESC[K` clears the rest of the previous line, which may have been
-            // longer.
+            // `\r` moves to the first column. `ESC[K` clears the rest of the line, because the previous bar may have
+            // been longer.
             writeToStandardError("\r\(ProgressDisplay.bar(progress, unit: unit))\u{1B}[K")
             return
         }
@@ -29,7 +29,7 @@ final class ProgressOutput: Sendable {
         if isNew { writeToStandardError("\(ProgressDisplay.line(progress, unit: unit))\n") }
     }
 
-    /// Ends the line with the bar, so that later output begins on a new line.
+    /// Ends the line of the bar, so that later output begins on a new line.
     func end() {
         if isTerminal { writeToStandardError("\n") }
     }

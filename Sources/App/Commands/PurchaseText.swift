@@ -1,5 +1,5 @@
-// Formats a driver's purchases as text or as JSON: the entitlements, the reason for each, and what Apple signed. Its
-// functions are pure.
+// Formats a driver's purchases as text or as JSON: the entitlements, the reason for each entitlement, and what Apple
+// signed. Its functions are pure.
 
 import JourneyModel
 import Purchases
@@ -9,7 +9,7 @@ struct PurchaseText {
     var driver: DriverID
     var records: [PurchaseRecord]
     var facts: PurchaseFacts
-    /// The driver's consent; nil if the driver was never asked.
+    /// The driver's consent to consumption information; nil if the driver was never asked.
     var consent: ConsumptionConsent?
     var now: Moment
 
@@ -33,7 +33,7 @@ struct PurchaseText {
         return "consumption information: consent \(word) \(RFC3339.text(of: consent.changedAt))"
     }
 
-    /// Returns how Apple's request for consumption information was answered.
+    /// Returns how the server answered Apple's request for consumption information.
     private static func answer(_ notification: PurchaseRecord.Notification) -> String {
         guard let consumption = notification.consumption else { return "" }
         switch consumption.outcome {
@@ -44,7 +44,7 @@ struct PurchaseText {
         }
     }
 
-    /// Returns one sentence with the facts that determine the entitlement's status.
+    /// Returns one sentence with the purchase data that determines the entitlement's status.
     static func why(_ entitlement: Entitlement, _ facts: PurchaseFacts) -> String {
         let transaction = "transaction \(escaped(entitlement.transactionID))"
         let end = entitlement.accessEnds.map(RFC3339.text(of:)) ?? "an unknown time"

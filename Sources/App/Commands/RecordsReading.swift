@@ -1,11 +1,11 @@
-// Opens a database file for one read. Shared by `explain`, `audit` and `config history`.
+// Opens a database file for one read. Used by `explain`, `audit` and `config history`.
 
 import ArgumentParser
 import SQLiteStore
 
 /// Opens the records in the file, calls `body` to read them, and closes them.
 ///
-/// - Throws: the command's failure, after printing to standard error why the file cannot be read.
+/// - Throws: the failure of the command, after printing to standard error why the file cannot be read.
 func reading<Records: RecordsReader, Value>(
     _ path: String, _ body: (Records) throws(RecordsUnreadable) -> Value
 ) throws -> Value {

@@ -45,7 +45,7 @@ struct RefoldCommand: AsyncParsableCommand {
     func run() async throws {
         let path = try settingsOptions.configuration().databasePath
         do {
-            // A dry run does not migrate the database, because a server of the previous version may still use the old
+            // A dry run must not migrate the database, because a server of the previous release may still use the old
             // columns.
             if dryRun, FileManager.default.fileExists(atPath: path) { try DatabaseOpening.requireCurrent(path: path) }
             let store = try Wiring.openStore(existing: path)
@@ -65,7 +65,7 @@ struct RefoldCommand: AsyncParsableCommand {
     }
 
     /// Refolds all drivers in parts. After each part, pauses for as long as the part took, but at most 100 ms, so that
-    /// a running server is not blocked.
+    /// a running server can write too.
     private func refold(_ store: SQLiteEventStore) async throws -> (RefoldCounts, failures: [StoreFailure]) {
         var counts = RefoldCounts()
         var failures: [StoreFailure] = []

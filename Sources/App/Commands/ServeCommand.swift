@@ -16,7 +16,7 @@ struct ServeCommand: AsyncParsableCommand {
             SIGHUP reloads the environment file.
             """)
 
-    /// The message of the line that is logged for each invalid setting.
+    /// The message of the log line for each invalid setting.
     static let settingNotAllowed = "invalid setting"
 
     @OptionGroup var listenOptions: ListenOptions

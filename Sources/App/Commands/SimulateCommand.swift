@@ -1,4 +1,4 @@
-// `dwell simulate`: a smoke test to run after a deploy.
+// `dwell simulate`: a smoke test that an operator runs after a deploy.
 
 import ArgumentParser
 import Foundation
@@ -138,7 +138,7 @@ struct SimulateCommand: AsyncParsableCommand {
 
     // MARK: Server and tokens
 
-    /// Returns the configuration, or nil when the options contain everything that would be read from the settings.
+    /// Returns the configuration. Returns nil when the options contain everything that would be read from the settings.
     private func configurationIfNeeded() throws -> Configuration? {
         if url != nil, token != nil, appleKey == nil { return nil }
         return try settingsOptions.configuration()
@@ -160,12 +160,12 @@ struct SimulateCommand: AsyncParsableCommand {
         guard let tokens = configuration?.tokens else { throw ExitCode.badConfiguration }
         let issuer = await AccessTokenIssuer(key: try tokens.requiredKey(), scope: tokens.scope)
         return .perDriver { driver in
-            // The token is valid for a day, which is longer than any run.
+            // The token is valid for a day, so it does not expire during a run.
             try await issuer.mint(driver: driver, role: nil, ttlSeconds: 86_400, now: millisecondsSince1970() / 1000)
         }
     }
 
-    /// Returns a source of Apple identity tokens, or nil without `--apple-key`.
+    /// Returns a source of Apple identity tokens; nil without `--apple-key`.
     private func identityToken(_ configuration: Configuration?) throws -> SimulatedDrivers.IdentityToken? {
         guard let appleKey else { return nil }
         guard let clientID = configuration?.apple.clientIDs.first else {

@@ -1,4 +1,4 @@
-// `dwell token`: prints an access token for an operator's tests, or for another service.
+// `dwell token`: prints an access token, for an operator's tests or for another service.
 
 import ArgumentParser
 import Identity
@@ -35,7 +35,7 @@ struct TokenCommand: AsyncParsableCommand {
 
     @OptionGroup var settingsOptions: SettingsOptions
 
-    /// The maximum lifetime of a token: ten years in seconds. No key should be in use for longer.
+    /// The maximum lifetime of a token: ten years, in seconds. No signing key should be in use for longer.
     static let ttlSecondsMax: Int64 = 315_360_000
 
     func validate() throws {

@@ -1,4 +1,4 @@
-// `dwell verify-erased`: searches for remaining data of a deleted driver.
+// `dwell verify-erased`: searches the database, Redis and named files for remaining data of a deleted driver.
 
 import ArgumentParser
 import Foundation
@@ -90,7 +90,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     }
 
     /// Prints when the driver was deleted. Fails when the database has no record of the deletion. Without the signing
-    /// key, only prints that the deletion cannot be looked up.
+    /// key, only prints that the record cannot be looked up.
     private func checkDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(
@@ -112,14 +112,14 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     }
 
     private var identifiers: [(option: String, text: String)] {
-        // Only the digits are searched for, so a number is found both with its `+` and without.
+        // Only the digits are searched for. The number is therefore found both with `+` and without.
         let digits = phone.flatMap { PhoneNumber($0).map { String($0.e164.dropFirst()) } ?? $0 }
         return [("--driver", driver), ("--phone", digits), ("--email", email), ("--apple-subject", appleSubject)]
             .compactMap { option, text in text.map { (option, $0) } } + text.map { ("--text", $0) }
     }
 
     private func ofDeletion(_ path: String, _ tokens: TokenConfiguration) throws -> [String] {
-        // An unreadable key is reported by `checkDeletion`.
+        // `checkDeletion` reports an unreadable key.
         guard let driver, let key = try? tokens.existingKey() else { return [] }
         let records = try DriverRecords(path: path)
         defer { records.close() }

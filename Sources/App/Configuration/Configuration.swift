@@ -1,6 +1,6 @@
 // Every variable that the server reads (contract, sections 2 and 8), with its name, type, default, range and purpose,
-// and whether it is a secret. The server validates against this table, `dwell check-config` prints it, and a test
-// compares ENV.example with it. ConfigurationReading says where the values come from.
+// and whether it is a secret. The server validates its settings against this table. `dwell check-config` prints the
+// table, and a test compares ENV.example with it. ConfigurationReading decides where each value comes from.
 //
 // The eight variables of the session engine are declared in JourneyModel, next to the type that clients decode.
 
@@ -144,7 +144,7 @@ enum Variables {
         "HTTP_OUTPUT_BUFFER_BYTES", .http, default: 65_536, in: 4096...16_777_216,
         "Output buffer of one connection for responses to pipelined requests.")
 
-    /// The lower bound has room for one batch of the maximum size and its copies.
+    /// The lower bound leaves room for one batch of the maximum size and its copies.
     static let bufferedBytesMax = Variable<Int>.integer(
         "HTTP_BUFFERED_BYTES_MAX", .http, default: 268_435_456, in: 4_194_304...1_099_511_627_776,
         "Memory for bodies, incomplete requests and unsent responses of all connections; beyond: 503.")
@@ -282,8 +282,8 @@ enum Variables {
         "RATE_LIMIT_OPERATOR", .limits, default: 10, in: 0...100_000,
         "Invalid tokens for /ops and /metrics per address (IPv6: per /64) and window; 0 is no limit.")
 
-    /// The upper bound is that of `Retry-After` (contract, section 5: at most 3600), because a client may have to wait
-    /// for a whole window.
+    /// The upper bound equals that of `Retry-After` (contract, section 5: at most 3600), because a client may have to
+    /// wait for a whole window.
     static let rateLimitWindowSeconds = Variable<Int>.integer(
         "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600, "Length of the sliding window.")
 
@@ -311,12 +311,12 @@ enum Variables {
         ] + operation + [settingsChangedBy, settingsChangeReason] + Settings.declarations.map(EngineVariable.init)
 }
 
-/// The values of `APP_ENV`, as raw values.
+/// The values of `APP_ENV`. The raw values are the texts of the variable.
 enum AppEnvironment: String, CaseIterable, Sendable {
     case development, production
 }
 
-/// The values of `SESSION_REGISTRATION`, as raw values.
+/// The values of `SESSION_REGISTRATION`. The raw values are the texts of the variable.
 enum SessionRegistrationRule: String, CaseIterable, Sendable {
     case open, required
 }

@@ -1,5 +1,5 @@
-// Makes a Configuration from the command line, the environment and the environment file. If there are errors, reports
-// all of them at once.
+// Makes a Configuration from the command line, the environment and the environment file. All errors are reported
+// together.
 
 import Engine
 import Foundation
@@ -9,33 +9,34 @@ import JourneyModel
 import RateLimiting
 import Secrets
 
-/// The sources that a configuration is made from.
+/// The sources from which a configuration is made.
 struct ConfigurationInput: Sendable {
     /// The values that command-line options set, by name of variable.
     var overrides: [String: String] = [:]
     var environment: [String: String] = ProcessInfo.processInfo.environment
 }
 
-/// The result of reading the settings: the configuration if there are no problems, and the details in any case.
+/// The result of reading the settings. It contains the configuration if there are no problems. It contains the details
+/// in any case.
 struct ConfigurationReport: Sendable {
     /// The configuration; nil when there are problems.
     var configuration: Configuration?
     var variables: [ReadVariable]
     var problems: [ConfigurationProblem]
-    /// The names in the environment file that look mistyped. They do not prevent the start.
+    /// The names in the environment file that are probably mistyped. They do not prevent the start.
     var unknown: [UnknownVariable]
     var warnings: [String] { unknown.map { "\($0)" } }
     /// Whether an environment file was read.
     var hasFile: Bool
-    /// The configuration as far as it could be read, with defaults for invalid values. It is used for the log format,
-    /// and by commands that call a server whose file has become invalid.
+    /// The configuration as far as it could be read, with defaults in place of invalid values. It determines the log
+    /// format. Commands use it to call a running server whose environment file has become invalid.
     var partial: Configuration
     var log: Configuration.Log { partial.log }
 }
 
 extension Configuration {
-    /// Returns the configuration and its problems. Every call reads the environment file again, because SIGHUP requires
-    /// that.
+    /// Returns the configuration and its problems. Every call reads the environment file again, because a reload
+    /// (SIGHUP) must see changes of the file.
     static func report(from input: ConfigurationInput) -> ConfigurationReport {
         let (file, fileProblems) = environmentFile(input)
         var reading = ConfigurationReading(overrides: input.overrides, environment: input.environment, file: file)
@@ -106,15 +107,14 @@ extension Configuration {
             reason: reading.value(of: Variables.settingsChangeReason))
     }
 
-    /// Reads the file that ENV_FILE names. The file at the default path may be missing. A file that ENV_FILE names
-    /// explicitly must exist.
+    /// Reads the environment file. The file at the default path may be missing. A file that ENV_FILE names must exist.
     private static func environmentFile(
         _ input: ConfigurationInput
     ) -> (EnvironmentFile?, problems: [ConfigurationProblem]) {
         let variable = Variables.environmentFile
         let named = input.overrides[variable.name] ?? input.environment[variable.name]
         let path = named ?? variable.defaultText
-        // An invalid path is reported later, when ENV_FILE is read like all other variables.
+        // Another check reports an invalid path later, when ENV_FILE is read like all other variables.
         guard variable.accepts(path) else { return (nil, []) }
         do {
             let text = try readTextFile(path, bytesMax: EnvironmentFile.fileBytesMax)
@@ -140,8 +140,8 @@ extension Configuration {
 }
 
 extension Configuration.HTTP {
-    /// The default of `INSTANCE_NAME`: host name and port, or the socket's path. ProcessInfo's host name is not used,
-    /// because it calls the DNS resolver.
+    /// The default of `INSTANCE_NAME`: the host name and the port, or the socket's path. The host name of ProcessInfo
+    /// is not used, because computing it calls the DNS resolver.
     fileprivate var instanceName: String {
         var name = [CChar](repeating: 0, count: 256)
         guard gethostname(&name, name.count - 1) == 0 else { return "localhost:\(port)" }

@@ -1,4 +1,4 @@
-// Formats a ConfigurationReport as a table or as JSON. The functions are pure. Secrets were already removed
+// Formats a ConfigurationReport as a table or as JSON. The functions are pure. Secrets were removed before
 // (ReadVariable.shown).
 
 import Foundation

@@ -1,6 +1,6 @@
 // Reads every declared variable once. The sources in order of precedence are the command line, the environment, the
-// environment file, and the default. swift-configuration's ConfigReader looks the values up by this precedence. This
-// file adds ranges, NAME_FILE, the source of each value and the error texts.
+// environment file, and the default. swift-configuration's ConfigReader looks values up in this order. This file adds
+// ranges, NAME_FILE, the source of each value, and the error texts.
 
 import Configuration
 import Foundation
@@ -13,7 +13,7 @@ enum ValueSource: Hashable, Sendable, CustomStringConvertible {
     case commandLine
     case environment
     case environmentFile(path: String, line: Int)
-    /// The file that contains a secret. The secret's `_FILE` variable names it.
+    /// The file that contains the value of a secret. The variable `NAME_FILE` names the file.
     case file(path: String, variable: String)
     case standard
 
@@ -31,15 +31,17 @@ enum ValueSource: Hashable, Sendable, CustomStringConvertible {
 /// One variable with its value and source.
 struct ReadVariable: Sendable {
     var declaration: any Declaration
-    /// The value in a form that may be printed: without any part of a secret, and with control characters escaped.
+    /// The value in a form that may be printed. It contains no part of a secret, and its control characters are
+    /// escaped.
     var shown: String
     var source: ValueSource
-    /// The text as written, or the text of the default. Two texts are compared to detect a change.
+    /// The text as written; for a default, the text of the default. Comparing two texts shows whether the value was
+    /// changed.
     var text: Secret<String>
 }
 
-/// A problem with one variable, as one line for the operator: the variable, its value, and the allowed values. It never
-/// contains the value of a secret.
+/// A problem with one variable, as one line for the operator: the variable, its value, and the allowed values. The line
+/// never contains the value of a secret.
 struct ConfigurationProblem: Error, Hashable, Sendable, CustomStringConvertible {
     var variable: String
     var detail: String
@@ -77,8 +79,8 @@ struct ConfigurationReading {
         problems.append(ConfigurationProblem(variable: variable, detail: detail))
     }
 
-    /// Returns the variable's value, or its default if the variable is not set or is invalid. Records an invalid value
-    /// as a problem.
+    /// Returns the variable's value. Returns the default if the variable is not set or is invalid. Records an invalid
+    /// value as a problem.
     mutating func value<Value>(of variable: Variable<Value>) -> Value {
         guard let found = found(variable), !(found.text.isEmpty && variable.isOptional) else {
             let shown = variable.show(variable.defaultValue)
@@ -102,8 +104,8 @@ struct ConfigurationReading {
         return value
     }
 
-    /// Returns the eight settings of the session engine. JourneyModel reads and validates them. Some of them are
-    /// validated against each other.
+    /// Returns the eight settings of the session engine. JourneyModel reads and validates them, because some of them
+    /// are validated against each other.
     mutating func engineSettings() -> Settings {
         var found: [String: Found] = [:]
         for declaration in Settings.declarations {
@@ -126,7 +128,7 @@ struct ConfigurationReading {
         }
     }
 
-    /// Returns the variable's own value or, for a secret, the content of the file that `NAME_FILE` names.
+    /// Returns the variable's own value. For a secret, this may be the content of the file that `NAME_FILE` names.
     private mutating func found(_ variable: some Declaration) -> Found? {
         let own = text(of: variable.name, isSecret: variable.isSecret)
         guard variable.isSecret, let named = text(of: variable.fileVariableName, isSecret: false), !named.text.isEmpty
@@ -138,7 +140,7 @@ struct ConfigurationReading {
         do {
             let text = try readTextFile(named.text, bytesMax: Self.secretBytesMax)
             let source = ValueSource.file(path: escaped(named.text), variable: variable.fileVariableName)
-            // Editors add a final newline to a file. The newline is not part of the secret.
+            // Editors add a newline at the end of a file. The newline is not part of the secret.
             return Found(
                 text: text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text, source: source)
         } catch {
@@ -159,12 +161,12 @@ struct ConfigurationReading {
         }
     }
 
-    /// The maximum bytes of a file with a secret. All keys and URLs are shorter.
+    /// The maximum size of a file with a secret, in bytes. All keys and URLs are shorter.
     private static let secretBytesMax = 65_536
 }
 
-/// Records which provider had the value. ConfigReader queries the providers in order and stops at the first one that
-/// has the value. Before the lookup returns, it reports the providers that it queried.
+/// Records which provider had the value. ConfigReader queries the providers in order, and stops at the first provider
+/// that has the value. Before the lookup returns, ConfigReader reports the providers that it queried.
 private final class LastAnswer: AccessReporter {
     private let index = Mutex(0)
 
@@ -175,8 +177,8 @@ private final class LastAnswer: AccessReporter {
     var providerIndex: Int { index.withLock { $0 } }
 }
 
-/// Returns the first 200 characters of the text as one line, with control characters escaped. So no value can break the
-/// table or control the terminal.
+/// Returns the first 200 characters of the text as one line, with control characters escaped. Therefore no value can
+/// break the table or control the terminal.
 func escaped(_ text: String) -> String {
     let charactersMax = 200
     let shown = text.unicodeScalars.prefix(charactersMax).map { scalar in

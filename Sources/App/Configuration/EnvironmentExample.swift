@@ -1,7 +1,8 @@
-// Generates the required content of ENV.example from the declarations. Pure.
+// Generates from the declarations the content that ENV.example must have. Pure.
 
 enum EnvironmentExample {
-    /// An environment file in which every variable has its default, with description and range, divided into sections.
+    /// An environment file in which every variable has its default. It has a section per group of variables, and states
+    /// the description and the range of each variable.
     static var text: String {
         let head = """
             # Every variable of this version of dwell, at its default. Copy this file to .env and change what you need.
@@ -16,7 +17,7 @@ enum EnvironmentExample {
     }
 
     private static func entry(_ variable: any Declaration) -> String {
-        // ENV_FILE is commented out: it names the environment file, and has no effect inside that file.
+        // ENV_FILE is commented out, because it names the environment file and has no effect inside that file.
         let mark = variable.name == Variables.environmentFile.name ? "# " : ""
         let range = variable.isOptional ? "Not set, or: \(variable.allowed)." : "Allowed: \(variable.allowed)."
         return "# \(variable.sentence)\n# \(range)\n\(mark)\(variable.name)=\(variable.defaultText)\n"

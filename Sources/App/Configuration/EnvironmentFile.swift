@@ -1,13 +1,13 @@
 // The environment file (`.env`) with lines of NAME=value. The parser is pure: it turns text into names and values.
 //
-// The values are passed to swift-configuration's EnvironmentVariablesProvider. That provider has its own parser
-// (`environmentFilePath`), which is not used for three reasons. It silently skips a line that it cannot read
-// (`HTTP_PORT 8080`). It cannot list the names, so a mistyped name could not be reported. It treats quotes as part of
-// the value.
+// The values are passed to swift-configuration's EnvironmentVariablesProvider. That provider has its own parser of
+// files (`environmentFilePath`). Its parser is not used, for three reasons. It silently skips a line that it cannot
+// read (`HTTP_PORT 8080`). It cannot list the names, so a mistyped name could not be reported. It treats quotes as part
+// of the value.
 //
 // A line is `NAME=value`, `export NAME=value`, a comment that begins with `#`, or blank. Single or double quotes around
-// a value are removed. Escapes, `$NAME` and `#` have no special meaning in a value. If two lines have the same name,
-// the later line applies.
+// a value are removed. Escapes, `$NAME` and `#` have no special meaning in a value. If several lines set the same name,
+// the last of them applies.
 
 import Foundation
 
@@ -19,15 +19,15 @@ struct EnvironmentFile: Sendable {
 
     let path: String
     private(set) var entries: [String: Entry] = [:]
-    /// The numbers of the lines that are not in the format above. The content of such a line is not kept, because it
-    /// may be a secret.
+    /// The numbers of the lines that do not have the format described above. The content of such a line is not kept,
+    /// because it may be a secret.
     private(set) var unreadableLines: [Int] = []
 
-    /// The maximum bytes of an environment file. Real files are far shorter. The limit protects memory when the path
-    /// leads to a different, large file.
+    /// The maximum size of an environment file in bytes. Real files are far shorter. The limit protects memory if the
+    /// path names a large file by mistake.
     static let fileBytesMax = 1 << 20
 
-    /// Parses the text. A line that sets `ignoredName` is allowed and has no effect.
+    /// Parses the text. A line that sets `ignoredName` is allowed but has no effect.
     init(path: String, text: String, without ignoredName: String) {
         self.path = path
         let lines = text.split(omittingEmptySubsequences: false) { $0.isNewline }
@@ -50,7 +50,8 @@ struct EnvironmentFile: Sendable {
         entries[name] = Entry(value: value, line: number)
     }
 
-    /// Returns whether the text is a name as defined in POSIX.1-2017, section 8.1. Lowercase letters are allowed too.
+    /// Returns whether the text is a name as defined in POSIX.1-2017, section 8.1. Here a name may also have lowercase
+    /// letters.
     private static func isName(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, first == "_" || (first.isASCII && first.properties.isAlphabetic)
         else { return false }

@@ -1,5 +1,5 @@
 // The validated values of the variables declared in Configuration.swift, as one immutable value with typed members.
-// Wiring passes to each module the members that it needs.
+// Wiring passes to each module the members that the module needs.
 
 import Engine
 import Foundation
@@ -14,25 +14,25 @@ import StructuredLogging
 
 struct Configuration: Sendable {
     struct HTTP: Hashable, Sendable {
-        /// The addresses or host names to listen on, all with the same port. If empty, there is no TCP listener.
+        /// The addresses or host names to listen on. All of them use `port`. If empty, there is no TCP listener.
         var hosts: [String]
-        /// The port for all `hosts`. 0 means any free port.
+        /// The port of all `hosts`. 0 means any free port.
         var port: Int
-        /// The path of a Unix socket to listen on in addition to `hosts`.
+        /// The path of a Unix socket to listen on, in addition to `hosts`; nil if there is none.
         var unixSocketPath: String?
         /// The number of event loops. Nil means one per core.
         var eventLoops: Int?
         var connectionsMax: Int
-        /// The maximum number of connections per client address. 0 means that only `connectionsMax` limits them.
+        /// The maximum number of connections per client address. 0 means that only `connectionsMax` applies.
         var connectionsPerAddressMax: Int
         var trustedProxies: TrustedProxies
-        /// The access for web pages of other origins; nil if it is not allowed.
+        /// The web pages of other origins that may call the server; nil if none may.
         var crossOrigin: CrossOrigin?
         var timeouts: Timeouts
         var outputBufferBytes: Int
         var bufferedBytesMax: Int
 
-        /// The limits of the time that the server waits for a client.
+        /// The limits on the time that the server waits for a client.
         struct Timeouts: Hashable, Sendable {
             var headerTimeoutSeconds: Int
             var bodyTimeoutSeconds: Int
@@ -47,7 +47,7 @@ struct Configuration: Sendable {
 
     struct Log: Hashable, Sendable {
         var level: Logger.Level
-        /// The format of the log. Nil means text at a terminal, and otherwise JSON.
+        /// The format of the log. Nil means text if the output is a terminal, and otherwise JSON.
         var format: LogFormat?
         var refusals: RefusalLineLimiter.Limits
 
@@ -62,7 +62,7 @@ struct Configuration: Sendable {
     }
 
     struct Redis: Hashable, Sendable {
-        /// The address of Redis. If nil, each process counts for the rate limits in its own memory.
+        /// The address of Redis. If nil, each process counts requests for the rate limits in its own memory.
         var endpoint: RedisEndpoint?
         var timeoutMilliseconds: Int
     }
@@ -75,22 +75,23 @@ struct Configuration: Sendable {
     }
 
     var environment: AppEnvironment
-    /// `INSTANCE_NAME`, or host name and port.
+    /// The value of `INSTANCE_NAME`. By default it is the host name and port.
     var instanceName: String
     var shutdownTimeoutSeconds: Int
     var log: Log
     var http: HTTP
-    /// The path of the database file. It is relative to the working directory unless it begins with a slash.
+    /// The path of the database file. A path that does not begin with a slash is relative to the working directory.
     var databasePath: String
-    /// The days for which events are kept; nil to keep them forever.
+    /// The number of days for which events are kept; nil to keep them forever.
     var eventRetentionDays: Int?
-    /// The days for which audit entries are kept. Nil to keep them forever, except those of the high-volume kinds.
+    /// The number of days for which audit entries are kept. If nil, entries are kept forever, except those of the
+    /// high-volume kinds.
     var auditRetentionDays: Int?
     var redis: Redis
     var tokens: TokenConfiguration
     var apple: AppleConfiguration
     var codes: CodeConfiguration
-    /// The settings of purchases; nil if purchases are not accepted.
+    /// The settings of purchases; nil if the server accepts no purchases.
     var purchases: PurchaseConfiguration?
     var rateLimits: RateLimits
     var sessionRegistration: SessionRegistrationRule
@@ -100,11 +101,11 @@ struct Configuration: Sendable {
     var operation: Operation
     /// The settings of the session engine, which GET /native/config returns.
     var settings: Settings
-    /// The author of the last change of the settings, and the reason.
+    /// The author of the last change of the settings, and the reason for the change.
     var settingsNote: SettingsChangeNote
 }
 
-/// How access tokens are signed, which claims they need, and how long issued tokens are valid.
+/// How access tokens are signed, which claims they must have, and for how long issued tokens are valid.
 struct TokenConfiguration: Sendable {
     enum Key: Sendable {
         /// `JWT_SECRET` or `JWT_PRIVATE_KEY_FILE`.
@@ -124,7 +125,7 @@ struct TokenConfiguration: Sendable {
     /// The value of `DATA_KEY`, 32 bytes.
     var dataKey: Secret<[UInt8]>?
 
-    /// Returns the key, or nil when the server creates its own key and has not created it yet.
+    /// Returns the signing key. Returns nil when the server creates its own key but has not created it yet.
     func existingKey() throws(SigningKeyError) -> SigningKey? {
         switch key {
         case .configured(let key): key
@@ -132,7 +133,8 @@ struct TokenConfiguration: Sendable {
         }
     }
 
-    /// Returns the key. Creates the server's own key on first use, so only `serve` may call it.
+    /// Returns the signing key. Creates the server's own key if it does not exist, so only `serve` may call this
+    /// function.
     func signingKey() throws(SigningKeyError) -> SigningKey {
         switch key {
         case .configured(let key): key
@@ -143,11 +145,11 @@ struct TokenConfiguration: Sendable {
 
 /// Which identity tokens are accepted, and how Apple is called.
 struct AppleConfiguration: Sendable {
-    /// The values of the three variables that must be set together. The last of them names the file with the key.
+    /// The values of the three variables that must be set together. The last of the three names the file with the key.
     struct CodeExchange: Sendable {
         var teamID: String
         var keyID: String
-        /// The P-256 key that makes ES256 signatures.
+        /// The P-256 key for ES256 signatures.
         var key: SigningKey
     }
 
@@ -156,8 +158,8 @@ struct AppleConfiguration: Sendable {
     var keySetURL: OutgoingURL
     var tokenURL: OutgoingURL
     var revokeURL: OutgoingURL
-    /// The settings for exchanging authorization codes. If nil, codes are not exchanged, so there are no tokens to
-    /// revoke.
+    /// The settings for exchanging authorization codes. If nil, codes are not exchanged, so there are no Apple tokens
+    /// to revoke.
     var codeExchange: CodeExchange?
 }
 

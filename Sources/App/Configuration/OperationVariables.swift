@@ -1,5 +1,5 @@
-// The operator's variables: access, and the destination of analytics (contract, sections 7 and 8). They are part of the
-// table in Configuration.swift.
+// The variables for operators: who has access, and where analytics events are sent (contract, sections 7 and 8). They
+// are part of the table in Configuration.swift.
 
 import Secrets
 
@@ -37,7 +37,7 @@ extension Variables {
 
     static let operation: [any Declaration] = watching + [operatorToken, analyticsHost, analyticsKey]
 
-    /// Returns whether a reload applies a new value of the variable. Other variables need a restart.
+    /// Returns whether a reload applies a new value of the variable. A new value of any other variable needs a restart.
     static func isReloaded(_ declaration: any Declaration) -> Bool {
         declaration is EngineVariable || [settingsChangedBy.name, settingsChangeReason.name].contains(declaration.name)
     }
@@ -47,7 +47,7 @@ struct AnalyticsConfiguration: Sendable {
     var host: OutgoingURL
     var key: Secret<String>
 
-    /// Returns nil unless both variables are set. Records a problem when only one of them is set.
+    /// Returns nil unless host and key are both set. Records a problem when only one of the two is set.
     init?(_ reading: inout ConfigurationReading) {
         let host = reading.value(of: Variables.analyticsHost)
         let key = reading.value(of: Variables.analyticsKey)

@@ -1,9 +1,10 @@
-// Two kinds of values with a required form: the URLs that the server may call, and the key that encrypts stored values.
-// The parsers are pure.
+// Two kinds of values that must have a certain form: the URLs that the server may call, and the key that encrypts
+// stored values. The parsers are pure.
 
 import Foundation
 
-/// An https URL. An http URL is allowed only to this machine, where traffic cannot be intercepted.
+/// An https URL. An http URL is allowed only if it names this machine, because traffic within the machine cannot be
+/// intercepted.
 struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
     static let allowed = "an https URL, or an http URL of localhost, 127.0.0.0/8 or [::1], without user and fragment"
 
@@ -11,7 +12,7 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
 
     var text: String { url.absoluteString }
 
-    /// Returns nil for a URL that is not allowed and for text that is not a URL.
+    /// Parses a URL. Returns nil for a URL that is not allowed, and for text that is not a URL.
     init?(_ text: String) {
         guard text.utf8.count <= 2048, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
             let components = URLComponents(string: text), let url = components.url,
@@ -26,7 +27,7 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
         self.url = url
     }
 
-    /// Makes the default of a variable. A test parses every default in the same way as an operator's text.
+    /// Makes the default of a variable. A test parses every default in the same way as a value that an operator sets.
     init(stringLiteral text: StaticString) {
         url = Self.init("\(text)")?.url ?? URL(filePath: "/")
     }
@@ -42,8 +43,8 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
 enum DataKey {
     static let byteCount = 32
 
-    /// Returns the 32 bytes that the text encodes, in 64 hexadecimal digits or in base64. No text is valid in both
-    /// forms.
+    /// Returns the 32 bytes that the text encodes, either in 64 hexadecimal digits or in base64. No text is valid in
+    /// both encodings.
     static func bytes(_ text: String) -> [UInt8]? {
         let bytes = text.utf8.count == 2 * byteCount ? hexadecimal(text) : base64(text)
         return bytes?.count == byteCount ? bytes : nil
@@ -55,7 +56,7 @@ enum DataKey {
         return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
     }
 
-    /// Decodes base64 or base64url (RFC 4648, sections 4 and 5). Padding may be present or absent.
+    /// Decodes base64 or base64url (RFC 4648, sections 4 and 5), with or without padding.
     private static func base64(_ text: String) -> [UInt8]? {
         let plain = text.replacing("-", with: "+").replacing("_", with: "/").prefix { $0 != "=" }
         let padding = String(repeating: "=", count: (4 - plain.utf8.count % 4) % 4)

@@ -5,12 +5,13 @@ import Identity
 struct PurchaseAPIConfiguration: Sendable {
     var issuerID: String
     var keyID: String
-    /// The P-256 key that makes ES256 signatures.
+    /// The P-256 key for ES256 signatures.
     var key: SigningKey
     var url: OutgoingURL
     var sandboxURL: OutgoingURL
 
-    /// Returns nil unless all three variables are set. Records a problem when only some of them are set.
+    /// Returns nil unless issuer id, key id and key file are all set. Records a problem when only some of the three are
+    /// set.
     init?(_ reading: inout ConfigurationReading) {
         let issuerID = reading.value(of: Variables.purchaseIssuerID)
         let keyID = reading.value(of: Variables.purchaseKeyID)

@@ -1,4 +1,4 @@
-// The rules that involve several sign-in variables: which of them must be set together, and what production rejects.
+// The rules that involve several sign-in variables: which variables must be set together, and what production rejects.
 
 import Identity
 import Secrets
@@ -12,8 +12,8 @@ extension AppleConfiguration {
         codeExchange = Self.codeExchange(&reading, hasDataKey: hasDataKey)
     }
 
-    /// Returns nil unless all three variables are set. Records a problem when only some of them are set. DATA_KEY is
-    /// required too, because the tokens that Apple issues are stored encrypted.
+    /// Returns nil unless team id, key id and key file are all set. Records a problem when only some of the three are
+    /// set. DATA_KEY is required too, because the tokens that Apple issues are stored encrypted.
     private static func codeExchange(_ reading: inout ConfigurationReading, hasDataKey: Bool) -> CodeExchange? {
         let teamID = reading.value(of: Variables.appleTeamID)
         let keyID = reading.value(of: Variables.appleKeyID)

@@ -98,7 +98,7 @@ extension Variables {
     }
 }
 
-/// The values of `OTP_DELIVERY`, as raw values.
+/// The values of `OTP_DELIVERY`. The raw values are the texts of the variable.
 enum OTPDelivery: String, CaseIterable, Sendable {
     case log, webhook
 }

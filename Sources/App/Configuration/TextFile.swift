@@ -1,14 +1,14 @@
-// Reads small text files that an operator names: the environment file, secrets, keys.
+// Reads small text files whose paths an operator sets: the environment file, secrets, and keys.
 
 import Foundation
 
-/// The reason why a file cannot be used. The text is for the operator, and contains nothing of the file's content.
+/// The reason why a file cannot be used. The text is for the operator. It contains no part of the file's content.
 struct TextFileError: Error {
     var reason: String
     var isMissing = false
 }
 
-/// Returns the file's text. Throws unless the file is UTF-8 and has at most `bytesMax` bytes.
+/// Returns the file's text. Throws if the file is not UTF-8 or has more than `bytesMax` bytes.
 func readTextFile(_ path: String, bytesMax: Int) throws(TextFileError) -> String {
     guard let descriptor = FileHandle(forReadingAtPath: path) else {
         let reason = String(cString: strerror(errno))

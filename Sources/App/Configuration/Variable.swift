@@ -1,12 +1,12 @@
-// The declaration of one environment variable: its name, the allowed values, its default, and how its text is converted
-// to a value. The conversion is pure: it takes a text and returns a value or nil.
+// The declaration of one environment variable: its name, the allowed values, its default, and the conversion of its
+// text to a value. The conversion is pure: it returns a value, or nil for an invalid text.
 
 /// The part of a declaration that does not depend on the type of the value. The table of `check-config`, ENV.example
-/// and the tests generated from the declarations need only this part.
+/// and the generated tests need only this part.
 protocol Declaration: Sendable {
     var name: String { get }
     var section: VariableSection { get }
-    /// The default as written in ENV.example. It is empty when the variable has no default.
+    /// The default as written in ENV.example. Empty when the variable has no default.
     var defaultText: String { get }
     var allowed: Allowed { get }
     var sentence: String { get }
@@ -18,12 +18,12 @@ protocol Declaration: Sendable {
 
 extension Declaration {
     var fileVariableName: String { name + "_FILE" }
-    /// Whether the variable may be unset. If it may, an empty text counts as unset. For other variables an empty text
-    /// is invalid.
+    /// Whether the variable may be unset. For such a variable, an empty text counts as unset. For any other variable,
+    /// an empty text is invalid.
     var isOptional: Bool { defaultText.isEmpty }
 }
 
-/// The headings of the sections of ENV.example, in order.
+/// The headings of the sections of ENV.example, in the order of that file.
 enum VariableSection: String, CaseIterable, Sendable {
     case process = "The process"
     case http = "HTTP"
@@ -41,7 +41,7 @@ enum VariableSection: String, CaseIterable, Sendable {
 enum Allowed: Sendable {
     case integers(ClosedRange<Int>)
     case words([String])
-    /// Any text that fits the description.
+    /// Any text that fits the description in this case.
     case text(String)
 }
 
@@ -55,7 +55,7 @@ extension Allowed: CustomStringConvertible {
     }
 }
 
-/// A declared variable with values of type `Value`. If the variable may be unset, that type is an optional.
+/// A declared variable with values of type `Value`. `Value` is an optional type if the variable may be unset.
 struct Variable<Value: Sendable>: Declaration {
     let name: String
     let section: VariableSection
@@ -66,7 +66,8 @@ struct Variable<Value: Sendable>: Declaration {
     let sentence: String
     /// Converts a text to a value. Returns nil for an invalid text.
     let parse: @Sendable (String) -> Value?
-    /// Returns the value in the form that the operator may see. For a secret, this is the part that may be shown.
+    /// Returns the value in a form that may be shown to the operator. For a secret, this is only the part that may be
+    /// shown.
     let show: @Sendable (Value) -> String
 
     func accepts(_ text: String) -> Bool {

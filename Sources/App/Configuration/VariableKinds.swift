@@ -1,5 +1,5 @@
 // The kinds of variables: whole numbers, words, Booleans, texts and secrets. Numbers are parsed strictly: ` 40`, `+40`,
-// `40s` and `0x28` are invalid. The numbers of the session engine are parsed by JourneyModel.
+// `40s` and `0x28` are invalid. JourneyModel parses the numbers of the session engine.
 
 extension Variable<Int> {
     static func integer(
@@ -59,8 +59,8 @@ extension Variable<String?> {
 }
 
 extension Variable {
-    /// Returns the declaration of a secret. `parse` converts a text to the stored value, or returns nil for an invalid
-    /// text. `show` returns the part of the value that may be shown.
+    /// Returns the declaration of a secret. `parse` converts a text to the value, or returns nil for an invalid text.
+    /// `show` returns the part of the value that may be shown.
     static func secret<Kept: Sendable>(
         _ name: String, _ section: VariableSection, allowed: String, _ sentence: String,
         parse: @escaping @Sendable (String) -> Kept?, show: @escaping @Sendable (Kept) -> String = { _ in "set" }
@@ -89,7 +89,7 @@ func wholeNumber(_ text: String, in range: ClosedRange<Int>) -> Int? {
 }
 
 extension Variable {
-    /// Returns the declaration of a variable that may be unset. `unset` describes what happens then.
+    /// Returns the declaration of a variable that may be unset. `unset` describes what the server does if it is unset.
     static func words<Word: CaseIterable & RawRepresentable<String> & Sendable>(
         _ name: String, _ section: VariableSection, unset: String, _ sentence: String
     ) -> Self where Value == Word? {

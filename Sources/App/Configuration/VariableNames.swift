@@ -1,16 +1,16 @@
-// Distinguishes the mistyped names in an environment file from the names that belong to other programs. Pure.
+// Distinguishes mistyped names in an environment file from names that belong to other programs. Pure.
 
 enum VariableNames {
-    /// Returns the end of the warning about an undeclared name: a suggestion, or an empty text if there is none.
-    /// Returns nil when the name is declared or does not resemble a declared name. Two names resemble each other when
-    /// they have the same first word or differ by at most two letters.
+    /// Returns the end of the warning about an undeclared name: a suggestion, or an empty text if there is no
+    /// suggestion. Returns nil when the name is declared, or when it does not resemble a declared name. Two names
+    /// resemble each other when they have the same first word, or differ by at most two letters.
     static func hint(for name: String) -> String? {
         finding(for: name).map { $0.nearest.map { "; did you mean \($0)?" } ?? "" }
     }
 
     /// An undeclared name that resembles a declared name.
     struct Finding: Hashable, Sendable {
-        /// The declared name that was probably meant.
+        /// The declared name that the operator probably meant.
         var nearest: String?
     }
 
@@ -32,7 +32,8 @@ enum VariableNames {
 
     private static let nameBytesMax = 128
 
-    /// Returns the Levenshtein distance of two names: the number of characters to insert, delete or replace.
+    /// Returns the Levenshtein distance of two names: the number of characters that must be inserted, deleted or
+    /// replaced.
     static func distance(_ one: String, _ other: String) -> Int {
         let other = Array(other.utf8)
         var row = Array(0...other.count)
@@ -49,7 +50,7 @@ enum VariableNames {
     }
 }
 
-/// A name in the environment file that looks like a mistyped name of a variable.
+/// A name in the environment file that is probably a mistyped name of a variable.
 struct UnknownVariable: Hashable, Sendable, CustomStringConvertible {
     var name: String
     var nearest: String?

@@ -1,4 +1,4 @@
-// The validation of texts that several variables share.
+// The validation of texts for several variables.
 
 import Foundation
 
@@ -16,15 +16,16 @@ extension Variables {
         (1...256).contains(text.utf8.count) && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
     }
 
-    /// Returns whether the text has 1 to `bytesMax` bytes and no control characters. For texts that a person writes.
+    /// Returns whether the text has 1 to `bytesMax` bytes and no control characters. Used for texts that a person
+    /// writes.
     static func isLine(_ text: String, bytesMax: Int) -> Bool {
         (1...bytesMax).contains(text.utf8.count)
             && !text.unicodeScalars.contains { $0.properties.generalCategory == .control }
     }
 
-    /// Returns the hosts, or nil when the text is not a list of hosts or when one host includes another. `::` includes
-    /// all of IPv6 and IPv4, and `0.0.0.0` includes all of IPv4. To bind an included address would fail with "address
-    /// in use".
+    /// Returns the hosts. Returns nil when the text is not a list of hosts, or when one host in the list includes
+    /// another. `::` includes all of IPv6 and IPv4, and `0.0.0.0` includes all of IPv4. Binding an address that another
+    /// one includes would fail with "address in use".
     static func hosts(in text: String) -> [String]? {
         if text.isEmpty { return [] }
         let hosts = text.split(separator: ",", omittingEmptySubsequences: false)

@@ -1,5 +1,5 @@
-// Limits the log lines about rejected requests, per second for each client and per second in total. Otherwise a client
-// could fill the log, because rejected requests cost nothing to send. The number of omitted lines is counted. The
+// Limits the log lines about rejected requests: per client and second, and in total per second. Without limits a client
+// could fill the log, because sending requests that are rejected costs nothing. The omitted lines are counted. The
 // functions are pure: callers pass the current second.
 
 struct RefusalLineLimiter: Sendable {
@@ -10,8 +10,8 @@ struct RefusalLineLimiter: Sendable {
         var total: Int
     }
 
-    /// The kinds of rejection. Each kind has its own `Limits.total`, so that lines of one kind cannot displace those of
-    /// another.
+    /// The kinds of rejection. `Limits.total` applies to each kind separately, so that lines of one kind cannot
+    /// displace lines of another kind.
     enum Kind: Int, CaseIterable {
         /// A 4xx for a client without a valid token.
         case anonymous
@@ -24,8 +24,8 @@ struct RefusalLineLimiter: Sendable {
     /// The lines that were omitted in one second.
     struct Omitted: Hashable, Sendable {
         var count: Int
-        /// The client with the most omitted lines. Only clients with at least one written line are considered. Nil when
-        /// none of them has omitted lines.
+        /// The client with the most omitted lines, among the clients with at least one written line. Nil when none of
+        /// these clients has omitted lines.
         var busiestClient: String?
         var busiestCount: Int
     }
@@ -36,13 +36,13 @@ struct RefusalLineLimiter: Sendable {
     }
 
     private struct Window {
-        /// The clients with at least one written line. There are at most `Limits.total` of them.
+        /// The clients with at least one written line. Their number is at most `Limits.total`.
         var clients: [String: Client] = [:]
         var lines = 0
     }
 
     let limits: Limits
-    /// The second that `windows` counts, in whole seconds.
+    /// The second whose lines `windows` counts, as whole seconds since 1970.
     private var second: Int64 = .min
     private var windows = [Window](repeating: Window(), count: Kind.allCases.count)
     private var omitted = 0
@@ -51,7 +51,8 @@ struct RefusalLineLimiter: Sendable {
         self.limits = limits
     }
 
-    /// Returns whether to write the line, and counts the line as written or omitted. Call `end(before:)` first.
+    /// Returns whether to write the line. Counts the line as written or omitted. Call `end(before:)` before this
+    /// function.
     mutating func admits(_ client: String, _ kind: Kind, at second: Int64) -> Bool {
         if second > self.second { self.second = second }
         let index = kind.rawValue
@@ -70,13 +71,14 @@ struct RefusalLineLimiter: Sendable {
         return true
     }
 
-    /// Returns empty counts for a new client, or nil when no more lines of this kind may be written in this second.
+    /// Returns empty counts for a new client. Returns nil when no more lines of this kind may be written in this
+    /// second.
     private func newClient(_ index: Int) -> Client? {
         windows[index].lines < limits.total ? Client() : nil
     }
 
-    /// Ends the counted second if `second` is later. Returns the lines omitted in the ended second, or nil when there
-    /// were none.
+    /// Ends the second that is being counted, if `second` is later. Returns the lines omitted in the ended second; nil
+    /// when there were none.
     mutating func end(before second: Int64) -> Omitted? {
         guard second > self.second else { return nil }
         let busiest = windows.flatMap(\.clients).max { ($0.value.omitted, $1.key) < ($1.value.omitted, $0.key) }
@@ -87,6 +89,6 @@ struct RefusalLineLimiter: Sendable {
         return report.count > 0 ? report : nil
     }
 
-    /// The number of clients that are counted. A test checks that it is bounded.
+    /// The number of clients that have counts. A test checks that this number is bounded.
     var clientCount: Int { windows.reduce(0) { $0 + $1.clients.count } }
 }

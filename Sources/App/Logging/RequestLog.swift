@@ -1,7 +1,7 @@
 // The access log, with one line per completed request. Successful requests are logged at debug level, rejected requests
-// at info, and server errors as warnings. A rejected request can be found by the request id that its client received.
-// Path and query are never logged, so the log cannot leak them. The number of lines about rejections is limited: see
-// RefusalLineLimiter.
+// at info level, and server errors as warnings. The line of a rejected request contains the request id that the client
+// received. Path and query are never logged, so the log cannot leak them. The number of lines about rejections is
+// limited; see RefusalLineLimiter.
 
 import HTTP1
 import HTTPServer
@@ -15,8 +15,8 @@ final class RequestLog: RequestObserver {
     static let message = "request"
 
     private let logger: Logger
-    /// The logger's level. It is read only once, because reading it for every request would take longer than the rest
-    /// of this type's work.
+    /// The logger's level. It is read only once, because reading the level for every request would take longer than the
+    /// rest of the work for one request.
     private let leastLevel: Logger.Level
     private let limiter: Mutex<RefusalLineLimiter>
     private let driverName: @Sendable (String) -> String
@@ -38,24 +38,24 @@ final class RequestLog: RequestObserver {
 
     func answered(_ request: CompletedRequest) {
         let level = Self.level(of: request.status)
-        // This check is the first, so that nothing is built for a line that is not written.
+        // This check comes first, so that nothing is built for a line that is not written.
         guard level >= leastLevel, request.status.code < 400 || admits(request) else { return }
         logger.log(level: level, "\(Self.message)", metadata: metadata(of: request))
     }
 
-    /// Once a second, logs the number of omitted lines if there are any. Otherwise their number would be logged only
-    /// with the next rejection, which may never come.
+    /// Once a second, logs the number of omitted lines if there are any. Without this task, the number would be logged
+    /// only at the next rejection, which may never come.
     func run() async {
         while (try? await Task.sleep(for: .seconds(1))) != nil { reportOmitted() }
     }
 
-    /// If the second that is being counted has ended, logs one line with the number of lines omitted in it.
+    /// Logs one line with the number of lines omitted in the second being counted, if that second has ended.
     func reportOmitted() {
         let second = clock() / 1000
         report(limiter.withLock { $0.end(before: second) })
     }
 
-    /// Logs one line with the number of lines omitted in the last second. Call it after the last response.
+    /// Logs one line with the number of lines omitted in the last second. Must be called after the last response.
     func reportLastOmitted() {
         report(limiter.withLock { $0.end(before: .max) })
     }
@@ -82,15 +82,15 @@ final class RequestLog: RequestObserver {
     }
 
     /// Returns the key by which lines are limited, and the kind of rejection. For a 4xx of a signed-in driver, the key
-    /// is the driver's log name, so that a flood from the same address does not displace the driver's lines. Otherwise
-    /// the key is the client's address, or its /64 for IPv6.
+    /// is the name of the driver in the log. A flood from the same address therefore does not displace the driver's
+    /// lines. Otherwise the key is the client's address; for IPv6, it is the /64 of the address.
     private func client(of request: CompletedRequest) -> (String, RefusalLineLimiter.Kind) {
         if request.status.code >= 500 { return (AddressGroup.name(of: request.remoteAddress), .failure) }
         if let principal = request.principal { return (driverName(principal), .signedIn) }
         return (AddressGroup.name(of: request.remoteAddress), .anonymous)
     }
 
-    /// The methods whose names are logged. The name of any other method is text that a client chose.
+    /// The methods whose names are logged. Any other method is text that a client chose.
     private static let methods: Set<Method> = [.get, .head, .post, .put, .patch, .delete, .options]
 
     private func metadata(of request: CompletedRequest) -> Logger.Metadata {

@@ -1,5 +1,5 @@
-// The first and the last line of a server's log. The first line says what started, and on which addresses. The last
-// line says why and how the server ended.
+// The first line and the last line of a server's log. The first line says what started, and on which addresses. The
+// last line says why and how the server ended.
 
 import Engine
 import Foundation
@@ -28,7 +28,7 @@ struct StartAndStopLog: Sendable {
             ])
     }
 
-    /// Logs the last line.
+    /// Logs the last line of the server's log.
     ///
     /// - Parameters:
     ///   - signal: the signal that requested the shutdown.
@@ -48,7 +48,7 @@ struct StartAndStopLog: Sendable {
     }
 }
 
-/// The number of connections that a server's drain had to cut.
+/// The number of connections that were still open at the end of a server's drain and had to be closed.
 final class DrainOutcome: Sendable {
     private let cut = Mutex(0)
 

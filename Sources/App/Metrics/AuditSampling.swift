@@ -1,5 +1,5 @@
-// Sign-in metrics, computed from the audit. The audit contains the committed actions of all handlers, so the handlers
-// need not count. Entries from before the start of the process are not counted.
+// Sign-in metrics, counted from the audit. The audit contains the committed actions of all handlers, so the handlers
+// themselves need not count. Entries from before the start of the process are not counted.
 
 import CoreMetrics
 import Identity

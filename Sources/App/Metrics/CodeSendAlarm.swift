@@ -1,5 +1,5 @@
-// Logs a line when a limit of one-time codes is nearly used up. An attacker may be requesting codes. Each code costs
-// money, and new users get no codes once the limit is used up. The numbers are in /metrics
+// Logs a warning when a limit of one-time codes is nearly used up. The cause may be an attacker who requests codes.
+// Each code costs money, and once the limit is used up, new users get no codes. /metrics contains the numbers
 // (dwell_code_sends_used_ratio).
 
 import Identity
@@ -9,7 +9,7 @@ import StructuredLogging
 import Synchronization
 
 final class CodeSendAlarm: Sendable {
-    /// Minimum milliseconds between two lines about the same limit.
+    /// The minimum milliseconds between two warnings about the same limit.
     static let pauseMilliseconds: Int64 = 600_000
 
     private let logger: Logger

@@ -1,5 +1,5 @@
-// The totals for the history on the operator page, read from existing metrics: events by outcome, responses by status,
-// and durations. Streams are left out of the durations, because their duration is how long the client listened.
+// The totals for the history on the operator page: events by outcome, responses by status, and durations. They are read
+// from existing metrics. The durations leave out streams, because a stream lasts as long as its client listens.
 
 import Engine
 import HTTPServer

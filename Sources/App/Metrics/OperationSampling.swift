@@ -1,4 +1,4 @@
-// Metrics that are read when needed instead of counted: connections and buffers, the loops, the writer's queue, Redis,
+// Metrics that are not counted but read when needed: connections and buffers, the loops, the writer's queue, Redis, and
 // the files of the database. They are sampled when a client reads /metrics.
 
 import API
@@ -23,7 +23,7 @@ struct OperationSampling: Sendable {
         sampling.add { outbox.set(delivery.codesWaiting, oldest: delivery.oldestWaitingSince, at: clock()) }
     }
 
-    /// Adds the number of open streams of drivers, and that of operators.
+    /// Adds the number of open streams of drivers, and the number of open streams of operators.
     func add(_ streams: JourneyStreams, operators: @escaping @Sendable () -> Int) {
         let drivers = factory.gauge(.streams, [("kind", "driver")])
         let watching = factory.gauge(.streams, [("kind", "operator")])
@@ -33,7 +33,8 @@ struct OperationSampling: Sendable {
         }
     }
 
-    /// Adds the settings version in force. It is the label of a single series, which is replaced after a reload.
+    /// Adds the settings version in force. The version is the label of a single series. After a reload, a new series
+    /// replaces it.
     func add(_ settings: CurrentSettings) {
         let info = SettingsInfoGauge(factory: factory)
         sampling.add { info.set(settings.read().version) }

@@ -9,7 +9,7 @@ extension MetricFamily {
         "dwell_outbox_age_seconds", "Age of the oldest pending delivery in the queue; 0: none pending.")
 }
 
-/// The metrics of one delivery queue: the number of waiting entries, and the age of the oldest one.
+/// The metrics of one delivery queue: the number of waiting entries, and the age of the oldest waiting entry.
 struct OutboxGauges: Sendable {
     private let waiting: any MeterHandler
     private let age: any MeterHandler

@@ -1,5 +1,5 @@
 // The operating system's data about this process, under the names that Prometheus's own client libraries use. Linux
-// provides the data in /proc. On other systems only processor time and limits are known.
+// provides the data in /proc. On other systems, only processor time and limits are known.
 
 import CoreMetrics
 import MetricInstruments
@@ -89,13 +89,13 @@ final class ProcessMetrics: Sendable {
         return numbers.count == 2 ? (numbers[0], numbers[1]) : nil
     }
 
-    /// Returns the number of open descriptors. The descriptor that counting needs is not included.
+    /// Returns the number of open descriptors, without the descriptor that is opened for counting.
     private static func openDescriptors() -> Int? {
         guard let folder = opendir("/proc/self/fd") else { return nil }
         defer { closedir(folder) }
         var count = 0
         while readdir(folder) != nil { count += 1 }
-        // Three entries do not count: ".", ".." and the descriptor of the directory itself.
+        // Three entries are not counted: ".", ".." and the descriptor of the directory that is being read.
         return max(0, count - 3)
     }
 }

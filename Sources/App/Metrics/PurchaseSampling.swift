@@ -1,5 +1,5 @@
-// Metrics of entitlements by status. A background task counts the entitlements. The metrics are absent before its first
-// pass is complete.
+// Metrics of entitlements by status. A background task counts the entitlements. The metrics are absent until the task
+// has counted all entitlements once.
 
 import CoreMetrics
 import MetricInstruments
@@ -13,7 +13,7 @@ extension MetricFamily {
 }
 
 enum PurchaseSampling {
-    /// Returns a sampler that counts production and the sandbox separately.
+    /// Returns a sampler with separate counts for production and the sandbox.
     static func sampler(_ purchases: PurchaseCounts, _ factory: any MetricsFactory) -> @Sendable () -> Void {
         {
             guard let totals = purchases.totals else { return }

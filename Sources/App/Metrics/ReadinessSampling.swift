@@ -31,7 +31,7 @@ struct ReadinessSampling: Sendable {
         ready.set(Int64(report.isReady ? 1 : 0))
         database.set(Int64(report.database == .takesWrites ? 1 : 0))
         drain.set(Int64(report.isDraining ? 0 : 1))
-        // If the settings contain no Redis, there is no check of it.
+        // If Redis is not configured, it is not checked.
         guard report.redis != .notConfigured else { return }
         factory.gauge(.readyChecks, [("check", "redis")]).set(Int64(report.redis == .serves ? 1 : 0))
     }

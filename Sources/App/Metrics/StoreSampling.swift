@@ -1,5 +1,5 @@
 // The metrics that need a query of the database: drivers by state, due deadlines, waiting deliveries, the age of the
-// oldest event, the last backup. The queries run when a client reads /metrics.
+// oldest event, and the last backup. The queries run when a client reads /metrics.
 
 import CoreMetrics
 import Engine
@@ -18,8 +18,8 @@ struct StoreSampling: Sendable {
     private let revocations: OutboxGauges
     private let codeLimits: CodeSendLimits
     private let codeSends: [CodeSendUse.Limit: any MeterHandler]
-    /// The metrics of analytics forwarding. Nil without forwarding: no event waits then, even if an earlier
-    /// configuration forwarded events.
+    /// The metrics of analytics forwarding. Nil if forwarding is off. In that case no event waits to be forwarded, even
+    /// if forwarding was on earlier.
     private let analytics: (waiting: OutboxGauges, lost: SampledCounter)?
 
     init(

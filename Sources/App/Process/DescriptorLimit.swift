@@ -1,5 +1,5 @@
 // The number of descriptors that the process may open. Each connection uses one. Systems start programs with a low soft
-// limit (1024, because of select(2)), and a program may raise it.
+// limit (1024, because of select(2)). A program may raise its soft limit.
 
 import Logging
 import StructuredLogging
@@ -11,12 +11,12 @@ import StructuredLogging
 #endif
 
 enum DescriptorLimit {
-    /// The number of descriptors for everything except connections: the database, Redis, listeners, the standard
+    /// The number of descriptors for everything except connections: the database, Redis, listeners, and the standard
     /// streams.
     private static let otherDescriptors: rlim_t = 256
 
-    /// Raises the soft limit to the number that `connectionsMax` connections need. If the hard limit is lower, raises
-    /// it to the hard limit and logs a warning.
+    /// Raises the soft limit to the number of descriptors that `connectionsMax` connections need. If the hard limit is
+    /// lower than that, raises the soft limit to the hard limit and logs a warning.
     static func raise(forConnections connectionsMax: Int, _ logger: Logger) {
         #if canImport(Glibc)
             let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

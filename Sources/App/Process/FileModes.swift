@@ -1,4 +1,4 @@
-// The permissions of the files that the process creates: databases with drivers' data, backups, keys, the socket.
+// The permissions of the files that the process creates: databases with drivers' data, backups, keys, and the socket.
 
 #if canImport(Glibc)
     import Glibc
@@ -7,9 +7,9 @@
 #endif
 
 enum FileModes {
-    /// Makes the files and sockets that are created from now on accessible only to their owner, whatever umask the
-    /// process inherited. Existing files keep their mode. Call it before any thread is started and before any file is
-    /// created.
+    /// Makes files and sockets that are created from now on accessible only to their owner, whatever umask the process
+    /// inherited. Existing files keep their permissions. Must be called before any thread is started and before any
+    /// file is created.
     static func keepToOwner() {
         _ = umask(0o077)
     }

@@ -1,11 +1,11 @@
 // Listening sockets that the parent process passes to this process, as in systemd's socket activation
-// (sd_listen_fds(3)). Such a socket outlives the process. While one server ends and the next one starts, the kernel
-// queues clients instead of rejecting them.
+// (sd_listen_fds(3)). Such a socket outlives this process. From the end of one server to the start of the next, the
+// kernel queues clients instead of rejecting them.
 
 import Foundation
 
 enum InheritedSockets {
-    /// The number of the first passed descriptor. The numbers below it are those of the three standard streams.
+    /// The number of the first passed descriptor. Lower numbers belong to the three standard streams.
     private static let firstDescriptor: Int32 = 3
     private static let countMax: Int32 = 64
 
@@ -13,8 +13,8 @@ enum InheritedSockets {
         descriptors(ProcessInfo.processInfo.environment, processID: ProcessInfo.processInfo.processIdentifier)
     }
 
-    /// Returns the passed descriptors. Returns none unless LISTEN_PID names this process, because child processes
-    /// inherit the variables although the sockets are not meant for them.
+    /// Returns the passed descriptors. Returns none unless LISTEN_PID names this process. Child processes inherit the
+    /// environment variables, although the sockets are not meant for them.
     static func descriptors(_ environment: [String: String], processID: Int32) -> [Int32] {
         guard let pid = environment["LISTEN_PID"].flatMap({ Int32($0) }), pid == processID,
             let count = environment["LISTEN_FDS"].flatMap({ Int32($0) }), (1...countMax).contains(count)

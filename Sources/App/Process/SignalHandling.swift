@@ -1,5 +1,5 @@
-// How the process handles signals (contract, sections 2 and 7). The first SIGTERM or SIGINT starts the drain, and
-// SIGHUP reads the environment file again. SignalSource handles a second SIGTERM or SIGINT.
+// How the process handles signals (contract, sections 2 and 7). The first SIGTERM or SIGINT starts the drain. SIGHUP
+// reads the environment file again. SignalSource handles a second SIGTERM or SIGINT.
 
 import Logging
 import ServiceLifecycle
@@ -10,7 +10,7 @@ struct SignalHandling: Sendable {
     let beginDrain: @Sendable () -> Void
     let logger: Logger
 
-    /// Runs the services until they have ended. Signals are handled before, during and after the run.
+    /// Runs the services until all of them have ended. Signals are handled before, during and after the run.
     func run(_ group: ServiceGroup) async throws {
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {

@@ -1,13 +1,12 @@
 // SIGHUP, SIGINT and SIGTERM, from the start of the process on. CSignals catches them before anything else happens, and
-// a dedicated thread handles them. So no signal is lost during the start, and no signal ends the process in the middle
-// of it.
+// a dedicated thread handles them. Therefore no signal is lost during the start, and no signal interrupts the start.
 
 import CSignals
 import Foundation
 import Logging
 import Synchronization
 
-/// The signals that this process received. There is one instance per process.
+/// The signals that this process received. A process has only one instance.
 final class SignalSource: Sendable {
     enum Request: Hashable, Sendable {
         case reload
@@ -16,7 +15,7 @@ final class SignalSource: Sendable {
     }
 
     private struct State: Sendable {
-        /// Whether a reload was requested. Several SIGHUP before the reload count as one.
+        /// Whether a reload was requested. Several SIGHUP before one reload count as one request.
         var isReloadDue = false
         var endSignal: Int32?
         var isEndDue = false
@@ -27,18 +26,18 @@ final class SignalSource: Sendable {
     private let wakes: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 
-    /// Holds signals until `start` is called. Call it in the first line of `main`, because signals that arrive earlier
-    /// have their default action.
+    /// Holds signals until `start` is called. Must be called in the first line of `main`: signals that arrive before
+    /// this call have their default action.
     static func hold() { dwell_hold_signals() }
 
-    /// Restores the default actions of the signals. For commands that are not a server.
+    /// Restores the default actions of the signals. Used by commands that are not a server.
     static func release() { dwell_release_signals() }
 
     init() {
         (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// Begins to handle signals, including those that arrived before.
+    /// Begins to handle signals, including the signals that were held.
     func start() {
         let thread = Thread { [self] in
             while true { take(dwell_next_signal()) }
@@ -50,7 +49,7 @@ final class SignalSource: Sendable {
     /// Sets the logger that reports a second SIGTERM or SIGINT.
     func log(to logger: Logger) { state.withLock { $0.logger = logger } }
 
-    /// Handles one signal. A second SIGTERM or SIGINT ends the process at once, whatever it is doing.
+    /// Handles one signal. A second SIGTERM or SIGINT ends the process at once, whatever the process is doing.
     func take(_ number: Int32) {
         let (isSecond, logger) = state.withLock { state in
             if number == SIGHUP {
@@ -68,11 +67,11 @@ final class SignalSource: Sendable {
         wake.yield()
     }
 
-    /// The signal that requested the shutdown; nil before there is one.
+    /// The signal that requested the shutdown; nil if no signal has requested it.
     var endSignal: Int32? { state.withLock { $0.endSignal } }
 
-    /// Calls `body` for each request (a reload or the shutdown) that a signal makes, in order. Returns when the task is
-    /// cancelled.
+    /// Calls `body` for each reload and for the shutdown that signals request. If both are due, the reload comes first.
+    /// Returns when the task is cancelled.
     func forEachRequest(_ body: @Sendable (Request) async -> Void) async {
         wake.yield()
         for await _ in wakes {

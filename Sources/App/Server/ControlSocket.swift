@@ -1,5 +1,6 @@
-// The Unix socket on which a running server accepts the operator's commands. Its path is that of the database with
-// `.sock` added, for example `dwell.sqlite3.sock`, so that a command reaches only the server of its own database.
+// The Unix socket on which a running server accepts operator commands. The socket's path is the path of the database
+// with `.sock` added, for example `dwell.sqlite3.sock`. A command therefore reaches only a server that uses the same
+// database.
 
 import Foundation
 import HTTPServer
@@ -9,14 +10,14 @@ import ServiceLifecycle
 import Sockets
 
 enum ControlSocket {
-    /// Returns the socket's path. Symbolic links are resolved, so that all paths to one database lead to the same
-    /// socket.
+    /// Returns the socket's path. Symbolic links in `path` are resolved, so that all paths to one database lead to the
+    /// same socket.
     static func path(ofDatabase path: String) -> String {
         URL(fileURLWithPath: path).resolvingSymlinksInPath().path + ".sock"
     }
 
-    /// Returns the device and inode of the file, which identify it independently of its path. Returns nil for a missing
-    /// file.
+    /// Returns the device and inode of the file, which identify the file independently of its path. Returns nil for a
+    /// missing file.
     static func identity(ofDatabase path: String) -> String? {
         let resolved = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
         guard let attributes = try? FileManager.default.attributesOfItem(atPath: resolved),
@@ -27,11 +28,11 @@ enum ControlSocket {
     }
 }
 
-/// Serves the control socket for as long as the group runs. A server without a control socket works too: commands then
-/// change the database file themselves.
+/// Serves the control socket for as long as the service group runs. A server can also run without a control socket:
+/// commands then change the database file themselves.
 struct ControlService: Service {
-    /// The pause before the next attempt to listen. Another server on the same file may hold the socket until it ends,
-    /// for example during a deploy.
+    /// The pause before the next attempt to listen. During a deploy, for example, another server on the same database
+    /// file may hold the socket until that server ends.
     static let retryPause = Duration.seconds(5)
 
     let makeServer: @Sendable () -> Server
@@ -43,7 +44,7 @@ struct ControlService: Service {
         await server?.drain(withinSeconds: 1)
     }
 
-    /// Returns the server once it listens, or nil when the group shuts down first.
+    /// Returns the server once it listens; nil when the group shuts down first.
     private func start() async -> Server? {
         var isFirst = true
         while !Task.isCancelled {

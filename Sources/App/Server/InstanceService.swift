@@ -1,5 +1,6 @@
-// Several servers on one database. Each server writes a row about itself with a heartbeat, and compares its settings
-// with those of the others. It only reports differences, because no server decides which settings are right.
+// Several servers on one database. Each server writes a row about itself, with a heartbeat, and compares its settings
+// with those of the other servers. Differences are only reported, because no server can decide which settings are
+// right.
 
 import API
 import Engine
@@ -20,13 +21,13 @@ extension MetricFamily {
 }
 
 struct InstanceService: Sendable {
-    /// The pause between two heartbeats. It is longer than the 10 s without a write after which a large WAL is
-    /// truncated.
+    /// The pause between two heartbeats. A large WAL is truncated only after 10 s without a write. The pause is longer
+    /// than that, so that heartbeats do not prevent the truncation.
     static let pause = Duration.seconds(30)
 
     let store: SQLiteEventStore
     let name: String
-    /// The settings that should be the same in all servers on one file.
+    /// The settings that should be the same in all servers on one database.
     let sharedSettings: [String: String]
     let startedAt: Moment
     let settings: CurrentSettings
@@ -38,7 +39,7 @@ struct InstanceService: Sendable {
     private final class ReportedDifferences: Sendable {
         private let lines = Mutex<Set<String>>([])
 
-        /// Replaces the stored differences by `now`. Returns those that were not stored before.
+        /// Replaces the stored differences by `now`. Returns the differences that were not stored before.
         func replace(with now: Set<String>) -> Set<String> {
             lines.withLock { lines in
                 defer { lines = now }
@@ -90,8 +91,8 @@ struct InstanceService: Sendable {
             startedAt: startedAt, heartbeatAt: clock())
     }
 
-    /// Returns the other live servers. Each has the names of the settings that differ from this server's, and the text
-    /// `the version` if the version of Dwell differs.
+    /// Returns the other live servers. Each has the names of the settings that differ from this server's settings. The
+    /// text `the version` is added if the version of Dwell differs.
     func differences(_ instances: [Instance]) -> [(instance: Instance, names: [String])] {
         let own = own
         return instances.filter { $0.name != name && $0.isAlive(at: own.heartbeatAt) }.map { other in
@@ -102,14 +103,14 @@ struct InstanceService: Sendable {
         }
     }
 
-    /// Returns the servers for /ops, or none when the database cannot be read.
+    /// Returns the servers for /ops. Returns none when the database cannot be read.
     func states() async -> [InstanceState] {
         guard let instances = try? await store.instances() else { return [] }
         let now = clock()
         var different: [String: [String]] = [:]
         for (instance, names) in differences(instances) { different[instance.name] = names }
         return instances.map { instance in
-            // The row of this server may be older than its last reload, so its current state is used instead.
+            // The stored row of this server may be older than its last reload. Its current state is used instead.
             let instance = instance.name == name ? own : instance
             return InstanceState(
                 instance: instance, isAlive: instance.isAlive(at: now), isThisOne: instance.name == name,

@@ -13,8 +13,8 @@ struct LocalExchange: Sendable {
 
     let address: SocketAddress
 
-    /// Sends the request and returns the whole response. The server closes the connection after it (RFC 9112, section
-    /// 9.6).
+    /// Sends the request and returns the whole response. The server closes the connection after the response (RFC 9112,
+    /// section 9.6).
     ///
     /// - Parameter fields: the field lines, each with its CRLF.
     func send(

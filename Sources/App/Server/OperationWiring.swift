@@ -1,4 +1,4 @@
-// The parts that monitor the server: metrics and the samplers that read them, and readiness. If neither METRICS_TOKEN
+// The parts for monitoring the server: metrics, the samplers that update them, and readiness. If neither METRICS_TOKEN
 // nor METRICS_PORT is set, /metrics does not exist.
 
 import API
@@ -62,7 +62,8 @@ struct OperationWiring: Sendable {
             await audit.sample()
             await others.sample()
             await kept.sample(at: Moment(millisecondsSinceEpoch: millisecondsSince1970()))
-            // The sampling reads files, so it runs in a detached task: it must not block the event loop that responds.
+            // The sampling reads files. It runs in a detached task, because it must not block the event loop that
+            // responds.
             return await Task.detached {
                 sampling.sample()
                 return metrics.text()
@@ -75,7 +76,7 @@ struct OperationWiring: Sendable {
         address == nil && hasToken ? [routes.ready, routes.metrics] : [routes.ready]
     }
 
-    /// Returns the server that listens on METRICS_PORT, or nil when that is not set.
+    /// Returns the server that listens on METRICS_PORT; nil when METRICS_PORT is not set.
     func ownServer(
         _ http: Configuration.HTTP, refusals: @escaping RefusalRenderer, observer: any RequestObserver, logger: Logger,
         loops: EventLoopGroup

@@ -12,7 +12,8 @@ struct OutboxReading: Sendable {
     let codes: WebhookCodeDelivery?
     let revocationFailure: DeliveryFailure
 
-    /// Returns the status of each queue. If the database cannot be read, the queues that are stored in it are left out.
+    /// Returns the status of each queue. If the database cannot be read, the queues that the database stores are left
+    /// out.
     func status() async -> [OutboxStatus] {
         var queues: [OutboxStatus] = []
         if let analyticsFailure, let position = try? await store.position(of: AnalyticsForwarding.consumer) {

@@ -1,4 +1,4 @@
-// The parts for App Store purchases. They exist only if an app is configured.
+// The parts for App Store purchases. They exist only if an app is configured for purchases.
 
 import CoreMetrics
 import Foundation
@@ -19,18 +19,18 @@ extension MetricFamily {
 struct PurchaseWiring {
     let service: any PurchaseService
     let counts: PurchaseCounts
-    /// The background loops. They run as long as the server.
+    /// The background loops. They run for as long as the server runs.
     let loops: [any Service]
 
-    /// Returns nil when purchases are not accepted.
+    /// Returns nil when the server accepts no purchases.
     init?(
         _ configuration: Configuration, accounts: SQLiteAccounts, clock: @escaping @Sendable () -> Moment,
         logger: Logger, metrics: any MetricsFactory
     ) async {
         guard let purchases = configuration.purchases else { return nil }
         let store = SQLitePurchases(accounts: accounts)
-        // Calls to the App Store have their own HTTP client with its own slots, so that a slow App Store does not use
-        // up the slots of sign-ins.
+        // Calls to the App Store have their own HTTP client with its own slots. A slow App Store therefore does not use
+        // up the slots for sign-ins.
         let http = OutgoingHTTP()
         let api = await purchases.server(http, clock)
         let chain = CertificateChain(roots: [purchases.root])

@@ -1,5 +1,5 @@
-// Calls the running server on this machine as its operator. A call is one GET to the server's first address or Unix
-// socket. It uses OPS_TOKEN or, if that is not set, a token of the role `ops` that is valid for a minute.
+// Calls the running server on this machine as an operator. A call is one GET to the server's first address or Unix
+// socket. It uses OPS_TOKEN. If OPS_TOKEN is not set, it uses a token of the role `ops` that is valid for a minute.
 
 import API
 import Foundation
@@ -19,8 +19,8 @@ struct RunningServer: Sendable {
     let address: SocketAddress
     private let token: Secret<String>
 
-    /// Prepares calls of the server that was started with the same settings. Never creates a signing key: if there is
-    /// none, no server has ever started with these settings.
+    /// Prepares calls to the server that was started with the same settings. Never creates a signing key: if no key
+    /// exists, no server has ever started with these settings.
     init(_ configuration: Configuration) async throws {
         address = HealthRequest(http: configuration.http).address
         if let token = configuration.operatorToken {
@@ -35,9 +35,9 @@ struct RunningServer: Sendable {
         }
     }
 
-    /// Returns the content of a response with status 200.
+    /// Sends a GET and returns the content of the response.
     ///
-    /// - Throws: `Unreachable`, with a sentence that says what to do.
+    /// - Throws: `Unreachable` if no server responds or the status is not 200. Its text says what went wrong.
     func get(_ path: String, within deadline: Deadline = .inSeconds(10)) async throws -> [UInt8] {
         let answer: LocalExchange.Answer
         do {

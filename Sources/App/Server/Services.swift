@@ -1,4 +1,4 @@
-// The parts of the server that start and stop, as services of one ServiceGroup (swift-service-lifecycle).
+// The parts of the server that are started and stopped, as services of one ServiceGroup (swift-service-lifecycle).
 
 import HTTPServer
 import RateLimiting
@@ -7,10 +7,9 @@ import ServiceLifecycle
 /// Listens until the group shuts down, then drains.
 struct ServerService: Service {
     let server: Server
-    /// The maximum seconds of the drain. They are fewer than those of the whole shutdown, because the store closes
-    /// after the drain.
+    /// The maximum seconds of the drain. The whole shutdown may take longer, because the store closes after the drain.
     let drainSeconds: Int
-    /// Receives the number of connections that were cut at the end of the drain.
+    /// Receives the number of connections that were closed at the end of the drain.
     var outcome = DrainOutcome()
 
     func run() async throws {
@@ -36,13 +35,13 @@ struct LoopService: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await loop() }
-        // Wait here after the loop has returned: the end of a service before the shutdown would end the whole group.
+        // Wait here if the loop has returned. If a service ended before the shutdown, the whole group would end.
         try? await gracefulShutdown()
         await end()
     }
 }
 
-/// Closes something after all services that started later have ended.
+/// Closes something after all services that were started later have ended.
 struct ClosingService: Service {
     let close: @Sendable () async -> Void
 

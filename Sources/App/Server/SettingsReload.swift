@@ -14,12 +14,12 @@ struct SettingsReload: Sendable {
     let status: SettingsStatus
     let clock: @Sendable () -> Moment
     let logger: Logger
-    /// Whether there was an environment file at the start. If it is missing at a reload, it is probably being replaced.
-    /// The reload then fails, instead of resetting the settings to their defaults.
+    /// Whether there was an environment file at the start. If that file is missing at a reload, it is probably being
+    /// replaced. The reload then fails, instead of resetting the settings to their defaults.
     let hadFile: Bool
-    /// Called with the settings that took effect, and with the note about the change. It must not block.
+    /// Called with the settings that took effect, and with the note about their change. It must not block.
     var record: @Sendable (VersionedSettings, SettingsChangeNote) -> Void = { _, _ in }
-    /// Called with the record of a reload that failed or did not apply everything in the file. It must not block.
+    /// Called with the record of a reload that failed or that did not apply everything in the file. It must not block.
     var recordIncomplete: @Sendable (SettingsReloadRecord) -> Void = { _ in }
 
     func run() {
@@ -97,8 +97,8 @@ extension VersionedSettings {
     }
 }
 
-/// Writes the history that `dwell config history` shows. If a write fails, this is only logged: the settings are in
-/// force nevertheless, and are stored with every event.
+/// Writes the history that `dwell config history` shows. A failed write is only logged. The settings are in force
+/// nevertheless, and their version is stored with every event.
 struct SettingsHistoryService: Sendable {
     let store: SQLiteEventStore
     let instance: String

@@ -1,5 +1,5 @@
 // The settings in force, the settings that were changed in the file and need a restart, and the result of the last
-// reload. The log, /metrics, /ops and `dwell config show` report them.
+// reload. The log, /metrics, /ops and `dwell config show` report this status.
 
 import API
 import Foundation
@@ -23,7 +23,7 @@ final class SettingsStatus: Sendable {
     private struct State: Sendable {
         /// The settings of the running server, in the order of ENV.example.
         var inForce: [ReadVariable]
-        /// The names of the settings in `inForce` whose value in the file is different.
+        /// The names of the settings in `inForce` whose value in the file differs from the value in force.
         var needsRestart: [String] = []
         var unknown: [UnknownVariable]
         var reload: ServerSettings.Reload?
@@ -39,7 +39,7 @@ final class SettingsStatus: Sendable {
         state = Mutex(State(inForce: report.variables, unknown: report.unknown, loadedAt: now))
     }
 
-    /// Records a failed reload. It changed no setting.
+    /// Records a failed reload. The reload changed no setting.
     ///
     /// - Parameter problems: one sentence for each problem.
     func failed(_ problems: [String], at now: Moment) {
@@ -49,7 +49,7 @@ final class SettingsStatus: Sendable {
     }
 
     /// Records a successful reload. The settings of the session engine in `report` are now in force. Returns the names
-    /// of the other changed settings, which need a restart.
+    /// of the other changed settings, which need a restart to take effect.
     func reloaded(_ report: ConfigurationReport, at now: Moment) -> [String] {
         state.withLock { state in
             var before: [String: ReadVariable] = [:]

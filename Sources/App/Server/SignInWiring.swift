@@ -1,4 +1,4 @@
-// The parts of sign-in: the verification and issuing of tokens, the outgoing HTTP calls, and the background loops.
+// The parts for sign-in: verifying and issuing tokens, the outgoing HTTP calls, and the background loops.
 
 import API
 import Engine
@@ -19,7 +19,7 @@ struct SignInWiring {
     private let memory: SessionStatusCache
     private let erasures: UnfinishedErasures
     private let outgoing: OutgoingWiring
-    /// The delivery of codes by webhook; nil if codes are not sent to a webhook.
+    /// The delivery of one-time codes by webhook; nil if codes are not sent to a webhook.
     var webhook: WebhookCodeDelivery? { outgoing.delivery as? WebhookCodeDelivery }
     /// The last failed revocation at Apple.
     var revocationFailure: DeliveryFailure { outgoing.revocationFailure }
@@ -57,7 +57,7 @@ struct SignInWiring {
             appleNotices: ownAccount, sendsCodes: outgoing.delivery != nil, publicKeySet: key.publicKeySet)
     }
 
-    /// The background loops. They run as long as the server, and end after it.
+    /// The background loops. They run for as long as the server, and end after it.
     var loops: [any Service] {
         outgoing.loops + [LoopService(loop: memory.run), LoopService(loop: erasures.run)]
     }
@@ -68,7 +68,7 @@ private struct OutgoingWiring {
     let appleKeys: AppleKeySet
     /// Apple's token endpoint; nil if authorization codes are not exchanged.
     let apple: AppleTokenEndpoint?
-    /// The delivery of codes; nil if no codes are sent.
+    /// The delivery of one-time codes; nil if no codes are sent.
     let delivery: (any CodeDelivery)?
     let loops: [any Service]
     let revocationFailure = DeliveryFailure()
@@ -90,8 +90,8 @@ private struct OutgoingWiring {
         case .none: delivery = nil
         case .log: delivery = LoggedCodeDelivery(logger: logger)
         case .webhook(let url, let secret):
-            // Calls to the webhook have their own HTTP client with its own slots, so that a slow webhook does not use
-            // up the slots of sign-ins with Apple.
+            // Calls to the webhook have their own HTTP client with its own slots. A slow webhook therefore does not use
+            // up the slots for sign-ins with Apple.
             let http = OutgoingHTTP()
             loops.append(ClosingService { http.close() })
             let webhook = WebhookCodeDelivery(
@@ -116,19 +116,20 @@ private struct OutgoingWiring {
     }
 }
 
-/// The delivery of a server that sends no codes. It is never called, because the route rejects such requests earlier.
+/// The delivery for a server that sends no one-time codes. It is never called, because the route rejects requests for
+/// codes.
 private struct NoDelivery: CodeDelivery {
     func deliver(_ code: OutgoingCode) {}
 }
 
 extension Configuration {
-    /// The part of the shutdown time, in seconds, in which waiting codes may still be delivered.
+    /// The part of the shutdown time in which waiting one-time codes may still be delivered, in seconds.
     fileprivate var codeDrainSeconds: Int {
         min(WebhookCodeDelivery.drainSeconds, shutdownTimeoutSeconds / 3)
     }
 
-    /// The part of the shutdown time, in seconds, for requests in progress: what remains after the delivery of codes.
-    /// One second is reserved for closing the store.
+    /// The part of the shutdown time for requests in progress, in seconds. It is the time that the delivery of codes
+    /// leaves, minus one second for closing the store.
     var serverDrainSeconds: Int {
         let codes = if case .webhook = codes.delivery { codeDrainSeconds } else { 0 }
         return max(1, shutdownTimeoutSeconds - codes - 1)

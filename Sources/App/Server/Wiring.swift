@@ -1,5 +1,5 @@
-// Connects every protocol with its implementation, and starts and stops the parts in order. It is the only file that
-// uses all modules.
+// Connects every protocol with its implementation, and starts and stops the parts in order. Only this file uses all
+// modules.
 
 import API
 import CoreMetrics
@@ -26,7 +26,7 @@ struct Wiring {
     private let loops: EventLoopGroup
     private let store: SQLiteEventStore
     private let admission: any Admission
-    /// The rate limiter in `admission` if it uses Redis, otherwise nil. A service maintains its connections.
+    /// The rate limiter in `admission` if that uses Redis, otherwise nil. A service maintains its connections to Redis.
     private let shared: RedisRateLimiter?
     private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus
@@ -40,13 +40,13 @@ struct Wiring {
     private let outgoing = OutgoingHTTP()
     private let operationHistory: OperationHistory
     private let analyticsFailure = DeliveryFailure()
-    /// The server that listens on METRICS_PORT; nil when that is not set.
+    /// The server that listens on METRICS_PORT; nil when METRICS_PORT is not set.
     private let operatorServer: Server?
     private let control: ControlService
 
     /// Opens the database and creates all parts. Nothing listens yet.
     ///
-    /// - Throws: the reason that prevents the start, as an error with a sentence.
+    /// - Throws: an error whose description is a sentence about what prevents the start.
     init(_ configuration: Configuration, report: ConfigurationReport, logger: Logger) async throws {
         self.configuration = configuration
         self.logger = logger
@@ -123,12 +123,13 @@ struct Wiring {
             loops: loops)
     }
 
-    /// Serves until a signal requests the shutdown. Services end in the reverse order of their start. So the server
-    /// drains while the store still accepts events, and the store closes when no other part uses it any more.
+    /// Serves until a signal requests the shutdown. Services end in the reverse order of their start. Therefore the
+    /// server drains while the store still accepts events, and the store closes only when no other part uses it any
+    /// more.
     func run(_ input: ConfigurationInput, hadFile: Bool, signals: SignalSource) async throws {
         try await startAndStop.started(configuration, store: store, settings: settings.read())
         if let signal = signals.endSignal {
-            // The server does not listen yet, so there is nothing to drain.
+            // The server does not listen yet. There is therefore nothing to drain.
             await close()
             return startAndStop.ended(by: signal, cutConnections: nil)
         }
@@ -140,7 +141,7 @@ struct Wiring {
             record: { settings, note in
                 Task {
                     await history.record(settings, note: note)
-                    // The heartbeat is written at once, so that the other servers see the new version.
+                    // The heartbeat is written at once, so that the other servers see the new settings version.
                     await instance.sendHeartbeat()
                 }
             },
@@ -177,11 +178,11 @@ struct Wiring {
                 clock: Self.now, logger: logger, failure: analyticsFailure)
             services.append(LoopService(loop: forwarding.run))
         }
-        // This server starts before the public server, and so ends after it: /metrics can be read while the public
-        // server drains.
+        // The operator server starts before the public server and therefore ends after it. /metrics can then be read
+        // while the public server drains.
         if let operatorServer { services.append(ServerService(server: operatorServer, drainSeconds: 1)) }
         services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds, outcome: outcome))
-        // The streams start last, and so end first: a draining server waits until its streams have ended.
+        // The streams start last and therefore end first, because a draining server waits until its streams have ended.
         services.append(LoopService(loop: streams.run, end: streams.close))
         try await handling.run(
             ServiceGroup(
@@ -216,7 +217,7 @@ struct Wiring {
 
     private static func guesses(_ admission: any Admission, _ accounts: SQLiteAccounts) -> OperatorGuesses {
         OperatorGuesses(admission: admission) { token, origin in
-            // A failed write is reported by other code. The guess is rejected in either case.
+            // A failed write is reported elsewhere. The request with the wrong token is rejected in either case.
             try? await accounts.recordRefusal(.operatorRefused, reason: token, from: origin)
         }
     }
@@ -261,13 +262,13 @@ struct Wiring {
         }
     }
 
-    /// Opens an existing database of Dwell and migrates it. Throws if the file is missing.
+    /// Opens an existing Dwell database and migrates it. Throws if the file is missing.
     static func openStore(existing path: String) throws -> SQLiteEventStore {
         guard FileManager.default.fileExists(atPath: path) else {
             throw UnusableDatabase(path: path, reason: "file not found")
         }
         do {
-            // Throws also if the file is empty, because only a server and `dwell migrate` create a schema.
+            // This check also fails for an empty file, because only a server and `dwell migrate` create a schema.
             _ = try DatabaseOpening.status(path: path)
         } catch {
             throw UnusableDatabase(path: path, error)
@@ -276,7 +277,7 @@ struct Wiring {
     }
 }
 
-/// A database that cannot be used. The text of this error names the file; the texts of SQLite's errors do not.
+/// An error for a database that cannot be used. Its text names the file, which the texts of SQLite's errors do not.
 struct UnusableDatabase: Error, CustomStringConvertible {
     var path: String
     var reason: String
@@ -285,7 +286,8 @@ struct UnusableDatabase: Error, CustomStringConvertible {
         (self.path, self.reason) = (path, reason)
     }
 
-    /// Makes the error from any error. An `UnusableDatabase` is kept unchanged, because it already names its database.
+    /// Makes the error from any other error. An `UnusableDatabase` is kept unchanged, because it already names its
+    /// database.
     init(path: String, _ error: any Error) {
         self = error as? Self ?? Self(path: path, reason: DatabaseOpening.reason(error))
     }
@@ -294,7 +296,7 @@ struct UnusableDatabase: Error, CustomStringConvertible {
 }
 
 extension Configuration.HTTP {
-    /// The addresses to listen on. Sockets passed by the parent process replace all configured addresses.
+    /// The addresses to listen on. If the parent process passed sockets, they replace all configured addresses.
     private var addresses: [SocketAddress] {
         let inherited = InheritedSockets.ofThisProcess
         if !inherited.isEmpty { return inherited.map(SocketAddress.inherited) }

@@ -1,8 +1,8 @@
-// The Glibc module omits epoll, accept4 and eventfd; this target makes them available to Swift.
+// The Glibc module omits epoll, accept4 and eventfd. This target makes them available to Swift.
 #ifndef DWELL_CEPOLL_H
 #define DWELL_CEPOLL_H
 #ifdef __linux__
-// This header must not define _GNU_SOURCE or include sys/socket.h: types such as fd_set and sockaddr would then differ
+// This header must not define _GNU_SOURCE or include sys/socket.h. Types such as fd_set and sockaddr would then differ
 // from those of the Glibc module.
 #include <sys/epoll.h>
 // Calls accept4 with SOCK_NONBLOCK and SOCK_CLOEXEC. Returns -1 and sets errno on failure. `address` points to a struct
