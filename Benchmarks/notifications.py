@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """App Store notifications beside events: 2,000 a second of 1,000 subscriptions beside 5,000 events a second. Starts the
 release server in pairs, without and with notifications, each on a database of its own, and prints JSON: what the events
-saw and the server's processor time in each run, the median ratio of the p99 of events, and how many notifications were
-lost. Exits with 1 if one was, if the ratio is above 1.5, or if either load did not reach its rate. Everything is signed
-beforehand. Uses Tests/Integration, and the load of `make bench`."""
+saw, the server's processor time and that of other processes in each run, the median ratio of the p99 of events, and how
+many notifications were lost. The figures mean little if other processes use more than a tenth of a core. Exits with 1
+if one was, if the ratio is above 1.5, or if either load did not reach its rate. Everything is signed beforehand. Uses
+Tests/Integration, and the load of `make bench`."""
 
 import argparse
 import concurrent.futures
@@ -52,10 +53,17 @@ def processor_seconds(server):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def machine_seconds():
+    """Processor time of all processes, without idle, I/O wait and other virtual machines."""
+    fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    return sum(int(fields[index]) for index in (0, 1, 2, 5, 6)) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(options, folder, binary, file, name):
     """What the events saw; with notifications if there is a file of them."""
     (folder / name).mkdir()
     with Server(options, folder / name, {**UNLIMITED, **STORE.environment(folder)}) as server:
+        before, server_before = machine_seconds(), processor_seconds(server)
         common = ["--port", server.port, "--tokens", folder / "tokens", "--seconds", options.seconds, "--warmup", 2]
         events = load(binary, *common, "--load", "events", "--rate", options.events, "--connections", 64)
         others = file and load(binary, *common, "--load", "notifications", "--bodies", file, "--rate",
@@ -63,10 +71,14 @@ def measure(options, folder, binary, file, name):
         result = {"events": chosen(events)}
         if others:
             result["notifications"] = chosen(others)
+        server_seconds = processor_seconds(server) - server_before
+        load_seconds = sum(load["load_cpu_seconds"] for load in result.values())
+        result["server_cores"] = round(server_seconds / (options.seconds + 2), 2)
+        result["other_cores"] = round((machine_seconds() - before - server_seconds - load_seconds) / (options.seconds + 2), 2)
+        if others:
             with sqlite3.connect(server.database_path) as database:
                 result["stored"] = database.execute("SELECT count(*) FROM store_notification").fetchone()[0]
                 result["transactions"] = database.execute("SELECT count(*) FROM purchase_transaction").fetchone()[0]
-        result["server_cores"] = round(processor_seconds(server) / (options.seconds + 2), 2)
         return result
 
 
