@@ -4,6 +4,7 @@ import Foundation
 import GRDB
 import JourneyModel
 import Secrets
+import Synchronization
 import Testing
 
 @testable import Identity
@@ -394,6 +395,38 @@ struct SignInTests {
         let uses = try await fixture.store.codeSendUses(CodeSendLimits(total: 10), at: later)
         #expect(uses.map(\.count) == [10, 7, 1])
         #expect(uses.map(\.isNearLimit) == [true, true, false])
+        await fixture.close()
+    }
+
+    @Test func `the alarm about codes is raised from four fifths of the newcomers' share on, and ends an hour later`()
+        async throws
+    {
+        let raised = Mutex<[CodeSendUse]>([])
+        let fixture = try await AccountFixture(
+            limits: CodeSendLimits(perPrefix: 0, total: 20, knownPercent: 50),
+            alarm: { use in raised.withLock { $0.append(use) } })
+        func newNumbers(_ numbers: Range<Int>, at now: Moment) async throws -> [CodeSendUse] {
+            for number in numbers {
+                try await fixture.signIns.sendCode(
+                    to: "+44\(70_000_000 + number * 1_000_000)", from: .at(now, address: "198.51.\(number).1"))
+            }
+            return raised.withLock { raised in
+                defer { raised = [] }
+                return raised
+            }
+        }
+        #expect(try await newNumbers(0..<7, at: AccountFixture.start) == [])
+        // Of ten codes for newcomers.
+        #expect(
+            try await newNumbers(7..<10, at: AccountFixture.start)
+                == (8...10).map { CodeSendUse(.newcomers, count: $0, max: 10) })
+        // The share is used up: no further code is sent, and an operator still sees it.
+        #expect(
+            try await newNumbers(10..<12, at: AccountFixture.start)
+                == Array(repeating: CodeSendUse(.newcomers, count: 10, max: 10), count: 2))
+        #expect(fixture.phones.count == 10)
+        #expect(try await newNumbers(12..<13, at: AccountFixture.start.advanced(bySeconds: 3601)) == [])
+        #expect(fixture.phones.count == 11)
         await fixture.close()
     }
 

@@ -32,7 +32,7 @@ struct AccountFixture {
     init(
         in folder: ScratchFolder? = nil, database: String = "db", limits: CodeSendLimits = CodeSendLimits(),
         exchange: ScriptedExchange = ScriptedExchange(), secret: String = "a secret of the tests, 32 bytes or more",
-        pace: RefoldPace = RefoldPace()
+        pace: RefoldPace = RefoldPace(), alarm: @escaping @Sendable (CodeSendUse) -> Void = { _ in }
     ) async throws {
         self.folder = try folder ?? ScratchFolder(inMemory: true)
         let key = try SigningKey(secret: Secret(secret))
@@ -50,7 +50,8 @@ struct AccountFixture {
             derived: DerivedTokens(signingKey: key))
         self.exchange = exchange
         signIns = SignIns(
-            store: accounts, tokens: mint, digests: digests, sendLimits: limits, delivery: phones, exchange: exchange)
+            store: accounts, tokens: mint, digests: digests, sendLimits: limits, delivery: phones, exchange: exchange,
+            alarm: alarm)
         sessions = TokenSessions(store: accounts, memory: memory, tokens: mint, verifier: verifier)
         own = Accounts(store: accounts, memory: memory)
         devices = Devices(store: accounts)
