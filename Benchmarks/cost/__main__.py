@@ -39,6 +39,9 @@ ROWS_PER_CHARGE = 200
 EXPORT_BYTES_PER_READ = 64 << 10
 SESSIONS_PER_READ = 25
 EVENTS_PER_READ = 100
+# Transactions and renewals: two of each purchase.
+FACTS_PER_READ = 25
+FACTS_PER_PURCHASE = 100
 REPEATS_PER_CHARGE = 10
 
 
@@ -231,10 +234,13 @@ def rows(outside):
         Row("POST /native/purchases", "median: a transaction", "purchase", 1, 50, lambda n: outside.purchase()),
         Row("POST /native/purchases", "with renewal information", "purchase", 1, 50,
             lambda n: outside.purchase(has_renewal=True)),
-        Row("POST /native/purchases", f"by the owner of {PURCHASES}", "purchase", 1, 20,
+        Row("POST /native/purchases", f"by the owner of {PURCHASES}", "purchase", 1 + 2 * PURCHASES // FACTS_PER_PURCHASE, 20,
             lambda n: outside.purchase(has_renewal=True)),
         Row("POST /native/purchases", "a forged signature", "purchase", 1, 50, lambda n: outside.forged(outside.purchase())),
-        Row("GET /native/entitlements", f"of {PURCHASES} purchases", "read", 1, 50, request("GET", "/native/entitlements")),
+        Row("PUT /native/purchases/consent", "given and withdrawn", "purchase", 1, 50,
+            lambda n: ("PUT", "/native/purchases/consent", body({"consumption": n % 2 == 0}), {})),
+        Row("GET /native/entitlements", f"of {PURCHASES} purchases", "read", 1 + 2 * PURCHASES // FACTS_PER_READ, 50,
+            request("GET", "/native/entitlements")),
         Row("POST /apple/store-notifications", "median: a renewal", "notification", 1, 50, lambda n: outside.notice()),
         Row("POST /apple/store-notifications", "a forged signature", "notification", 1, 50,
             lambda n: outside.forged(outside.notice())),

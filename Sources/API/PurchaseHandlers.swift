@@ -14,10 +14,15 @@ struct PurchaseHandlers: Sendable {
     /// The purchase service; nil if no app is configured for purchases.
     let purchases: (any PurchaseService)?
     let forgeries: ForgeryLimit
+    let limit: DriverLimit
     /// Called with a driver whose entitlements may have changed.
     let changed: @Sendable (DriverID) -> Void
     let failures: AccountFailures
     let metrics: PurchaseMetrics
+
+    /// The number of facts about a driver's purchases that count as one more request of `purchases`, when POST
+    /// /native/purchases reads them. Apple's signature takes as long as a hundred stored facts.
+    private static let factsPerPurchase = 100
 
     /// The seconds to wait when a signature is dated in the future, because Apple's clock or this server's clock is
     /// wrong.
@@ -41,7 +46,8 @@ struct PurchaseHandlers: Sendable {
                     }
                 metrics.count(purchase: .stored)
                 changed(caller.driver)
-                return EntitlementAnswers.whole(entitlements)
+                limit.charge(caller.driver, .purchases, times: entitlements.factCount / Self.factsPerPurchase)
+                return EntitlementAnswers.whole(entitlements.entitlements)
             } catch {
                 metrics.count(purchase: PurchaseMetrics.Purchase(error))
                 throw problem(error, request)
@@ -53,9 +59,10 @@ struct PurchaseHandlers: Sendable {
         { request, caller throws(ProblemAnswer) in
             guard let purchases else { throw .takesNoPurchases }
             do throws(AccountFailure) {
-                let entitlements = try await purchases.entitlements(of: caller.driver, at: request.receivedAt)
+                let read = try await purchases.entitlements(of: caller.driver, at: request.receivedAt)
+                limit.chargeRead(ofFacts: read.factCount, by: caller.driver)
                 return EntitlementAnswers.answer(
-                    entitlements, unlessKnown: request.fields.values("If-None-Match"))
+                    read.entitlements, unlessKnown: request.fields.values("If-None-Match"))
             } catch { throw failures.problem(reading: error, request) }
         }
     }
@@ -155,6 +162,17 @@ extension ProblemAnswer {
 
     static let purchaseOwnedByAnother = ProblemAnswer(
         .purchaseOwnedByAnother, "The purchase belongs to another account. Sign in to that account.")
+}
+
+extension DriverLimit {
+    /// The number of facts about a driver's purchases that count as one more read: a hundred facts take as long as
+    /// fourteen median reads.
+    private static let factsPerRead = 25
+
+    /// Charges a read of the driver's entitlements beyond the charge of its request.
+    func chargeRead(ofFacts count: Int, by driver: DriverID) {
+        charge(driver, .reads, times: count / Self.factsPerRead)
+    }
 }
 
 /// The limit of notifications that Apple did not sign, per client address. Once an address has reached the limit,

@@ -51,13 +51,14 @@ package struct API: Sendable {
         self.journeys = JourneyHandlers(
             journeys: journeys, settings: settings, limit: driverLimit, logger: logger)
         stream = StreamHandler(
-            journeys: journeys, streams: streams, tokens: tokens, clock: clock, logger: logger, purchases: purchases)
+            journeys: journeys, streams: streams, tokens: tokens, limit: driverLimit, clock: clock, logger: logger,
+            purchases: purchases)
         config = ConfigHandler(settings: settings)
         backgroundPing = BackgroundPingHandler(metrics)
         self.signIn = SignInHandlers(signIn, purchases: purchases, limit: driverLimit, logger: logger)
         self.purchases = PurchaseHandlers(
-            purchases: purchases, forgeries: ForgeryLimit(admission: admission), changed: streams.wake,
-            failures: AccountFailures(logger: logger), metrics: PurchaseMetrics(metrics))
+            purchases: purchases, forgeries: ForgeryLimit(admission: admission), limit: driverLimit,
+            changed: streams.wake, failures: AccountFailures(logger: logger), metrics: PurchaseMetrics(metrics))
         self.operation = OperatorHandlers(
             operation, settings: settings, access: access, isEnding: { streams.isClosed }, clock: clock, logger: logger)
         lists = OperatorListHandlers(operation: operation, clock: clock, logger: logger)

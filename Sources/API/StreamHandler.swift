@@ -10,6 +10,7 @@ import Identity
 import JourneyModel
 import Logging
 import Purchases
+import RateLimiting
 import Synchronization
 
 struct StreamHandler: Sendable {
@@ -24,6 +25,7 @@ struct StreamHandler: Sendable {
     let journeys: any JourneyReader
     let streams: JourneyStreams
     let tokens: any TokenVerifier
+    let limit: DriverLimit
     let clock: @Sendable () -> Moment
     let logger: Logger
     /// The purchase service; nil if the server accepts no purchases.
@@ -132,13 +134,22 @@ struct StreamHandler: Sendable {
     /// Writes the entitlements if they differ from `last`, the JSON that was written before. A purchase in this process
     /// wakes the stream at once. Other changes are noticed at the next heartbeat: the end of a period, or a
     /// notification that another process received.
+    ///
+    /// Every wake reads the entitlements again, so each read after the first is charged like GET /native/entitlements.
+    /// While the window `reads` is full, the stream waits for a later wake or heartbeat.
     private func writeEntitlements(
         of driver: DriverID, after last: [UInt8]?, _ request: Request, to writer: any ResponseBodyWriter
     ) async throws -> [UInt8]? {
         guard let purchases, request.query?.split(separator: "&").contains("entitlements=true") == true else {
             return nil
         }
-        let json = EntitlementAnswers.json(try await purchases.entitlements(of: driver, at: clock()))
+        if last != nil {
+            guard !limit.isExhausted(by: driver, .reads) else { return last }
+            limit.charge(driver, .reads, times: 1)
+        }
+        let read = try await purchases.entitlements(of: driver, at: clock())
+        limit.chargeRead(ofFacts: read.factCount, by: driver)
+        let json = EntitlementAnswers.json(read.entitlements)
         guard json != last else { return last }
         try await writer.write(Array("event: entitlements\ndata: ".utf8) + json + Array("\n\n".utf8))
         return json

@@ -3,6 +3,19 @@
 
 package import JourneyModel
 
+/// A driver's entitlements, and the number of facts from which they were computed.
+package struct DriverEntitlements: Hashable, Sendable {
+    package var entitlements: [Entitlement]
+    /// Transactions and renewals. The time to read and parse the facts grows with their number, also if only a few give
+    /// an entitlement.
+    package var factCount: Int
+
+    package init(_ entitlements: [Entitlement], factCount: Int) {
+        self.entitlements = entitlements
+        self.factCount = factCount
+    }
+}
+
 package struct Entitlement: Hashable, Sendable {
     package enum Status: String, Hashable, Sendable, CaseIterable {
         /// The product is paid for. It gives access.

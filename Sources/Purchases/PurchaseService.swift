@@ -25,16 +25,16 @@ package protocol PurchaseService: Sendable {
     /// POST /native/purchases: stores the purchase, and returns the driver's entitlements once the purchase is on disk.
     func add(
         signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
-    ) async throws(PurchaseFailure) -> [Entitlement]
+    ) async throws(PurchaseFailure) -> DriverEntitlements
 
     /// POST /native/purchases from an app that sends only ids: fetches the signed transaction from Apple, stores it,
     /// and returns the driver's entitlements.
     func add(
         _ claim: PurchaseClaim, of caller: Caller, at now: Moment
-    ) async throws(PurchaseFailure) -> [Entitlement]
+    ) async throws(PurchaseFailure) -> DriverEntitlements
 
     /// GET /native/entitlements.
-    func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [Entitlement]
+    func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> DriverEntitlements
 
     /// POST /apple/store-notifications: stores the notification and its facts. A repeated notification changes nothing.
     func take(signedPayload: String, at now: Moment) async throws(PurchaseFailure) -> TakenNotification
@@ -94,7 +94,7 @@ package struct AppStorePurchases: PurchaseService {
 
     package func add(
         signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
-    ) async throws(PurchaseFailure) -> [Entitlement] {
+    ) async throws(PurchaseFailure) -> DriverEntitlements {
         let purchase = try await verifications.run { [verifier] () async throws(PurchaseRefusal) in
             let transaction = try await verifier.transaction(signedTransaction, now: now)
             var renewal: RenewalFact?
@@ -108,7 +108,7 @@ package struct AppStorePurchases: PurchaseService {
 
     package func add(
         _ claim: PurchaseClaim, of caller: Caller, at now: Moment
-    ) async throws(PurchaseFailure) -> [Entitlement] {
+    ) async throws(PurchaseFailure) -> DriverEntitlements {
         guard let api else { throw .needsSignedTransaction }
         let signed: String
         do throws(AppStoreAPIFailure) {
@@ -131,18 +131,18 @@ package struct AppStorePurchases: PurchaseService {
 
     private func add(
         _ purchase: ShownPurchase, of caller: Caller, at now: Moment
-    ) async throws(PurchaseFailure) -> [Entitlement] {
+    ) async throws(PurchaseFailure) -> DriverEntitlements {
         do throws(AccountFailure) {
             switch try await store.add(purchase, of: caller, at: now) {
-            case .stored(let facts): return facts.entitlements(at: now)
+            case .stored(let facts): return DriverEntitlements(facts, at: now)
             case .ownedByAnother: break
             }
         } catch { throw .store(error) }
         throw .ownedByAnother
     }
 
-    package func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [Entitlement] {
-        try await store.facts(of: driver).entitlements(at: now)
+    package func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> DriverEntitlements {
+        DriverEntitlements(try await store.facts(of: driver), at: now)
     }
 
     package func take(
@@ -165,5 +165,11 @@ package struct AppStorePurchases: PurchaseService {
         _ isGiven: Bool, of caller: Caller, at now: Moment
     ) async throws(AccountFailure) -> ConsumptionConsent {
         try await store.setConsumptionConsent(isGiven, of: caller, at: now)
+    }
+}
+
+extension DriverEntitlements {
+    fileprivate init(_ facts: PurchaseFacts, at now: Moment) {
+        self.init(facts.entitlements(at: now), factCount: facts.transactions.count + facts.renewals.count)
     }
 }

@@ -61,6 +61,43 @@ import Testing
         #expect(third.status == .ok && third.fields.first("ETag") != etag)
     }
 
+    /// The number of requests that are left in the window of that name.
+    private func left(_ window: String, _ answer: Response) -> Int? {
+        let members = answer.fields.first("RateLimit")?.split(separator: ";") ?? []
+        guard members.count == 3, members[0] == "\"\(window)\"" else { return nil }
+        return Int(members[1].dropFirst(2))
+    }
+
+    @Test func `a read of many facts is charged as several reads, also when nothing changed`() async throws {
+        let api = ScriptedAPI()
+        api.purchases.stub([Self.monthly], ofFacts: 24)
+        let first = await api.askSignedIn("/native/entitlements")
+        #expect(left("reads", first) == 599)
+        api.purchases.stub([Self.monthly], ofFacts: 100)
+        #expect(left("reads", await api.askSignedIn("/native/entitlements")) == 598)
+        let etag = try #require(first.fields.first("ETag"))
+        let known = await api.ask(
+            "/native/entitlements", fields: [("Authorization", "Bearer good"), ("If-None-Match", etag)])
+        // The request before this one: one and four; this one: one, and four later.
+        #expect(known.status == .notModified && left("reads", known) == 593)
+        #expect(left("reads", await api.askSignedIn("/native/session")) == 588)
+    }
+
+    @Test func `a purchase by the owner of many facts is charged as several`() async {
+        let api = ScriptedAPI()
+        api.purchases.stub([Self.monthly], ofFacts: 250)
+        func post() async -> Int? {
+            left("purchases", await api.send("POST", "/native/purchases", #"{"signed_transaction":"good"}"#))
+        }
+        #expect(await post() == 29)
+        #expect(await post() == 26)
+        for _ in 0..<9 { _ = await post() }
+        let asked = api.purchases.asked.count
+        #expect(
+            await api.send("POST", "/native/purchases", #"{"signed_transaction":"good"}"#).status == .tooManyRequests)
+        #expect(api.purchases.asked.count == asked)
+    }
+
     @Test(arguments: [
         (PurchaseFailure.refused(.wrongSignature), 400, "validation_failed"),
         (.refused(.wrongBundle), 400, "validation_failed"),

@@ -12,7 +12,7 @@ final class ScriptedPurchases: PurchaseService {
 
     private struct State {
         var failure: PurchaseFailure?
-        var entitlements: [Entitlement] = []
+        var entitlements = DriverEntitlements([], factCount: 0)
         var asked: [String] = []
         var outcome = NotificationOutcome.taken(owner: nil)
     }
@@ -22,12 +22,14 @@ final class ScriptedPurchases: PurchaseService {
     var asked: [String] { state.withLock { $0.asked } }
 
     func fail(with failure: PurchaseFailure?) { state.withLock { $0.failure = failure } }
-    func stub(_ entitlements: [Entitlement]) { state.withLock { $0.entitlements = entitlements } }
+    func stub(_ entitlements: [Entitlement], ofFacts count: Int = 1) {
+        state.withLock { $0.entitlements = DriverEntitlements(entitlements, factCount: count) }
+    }
     func stub(_ outcome: NotificationOutcome) { state.withLock { $0.outcome = outcome } }
 
     func add(
         signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
-    ) async throws(PurchaseFailure) -> [Entitlement] {
+    ) async throws(PurchaseFailure) -> DriverEntitlements {
         try answer("add \(signedTransaction) \(signedRenewal ?? "-") \(caller.driver.rawValue)", signedTransaction) {
             $0.entitlements
         }
@@ -35,11 +37,11 @@ final class ScriptedPurchases: PurchaseService {
 
     func add(
         _ claim: PurchaseClaim, of caller: Caller, at now: Moment
-    ) async throws(PurchaseFailure) -> [Entitlement] {
+    ) async throws(PurchaseFailure) -> DriverEntitlements {
         try answer("ask \(claim.transactionID) \(claim.productID)", "good") { $0.entitlements }
     }
 
-    func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [Entitlement] {
+    func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> DriverEntitlements {
         do throws(PurchaseFailure) {
             return try answer("entitlements \(driver.rawValue)", "good") { $0.entitlements }
         } catch { throw Self.account(error) }

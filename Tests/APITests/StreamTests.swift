@@ -7,6 +7,7 @@ import HTTPServer
 import Identity
 import JourneyModel
 import Purchases
+import RateLimiting
 import Synchronization
 import TestSupport
 import Testing
@@ -80,6 +81,28 @@ import Testing
         await listening.end()
     }
 
+    @Test func `each read of entitlements by a stream is charged, and a full window ends the reading`() async throws {
+        let api = ScriptedAPI(limits: RateLimits(reads: 11))
+        api.journeys.add(change(3, .anchored))
+        api.purchases.stub([PurchaseRouteTests.monthly], ofFacts: 50)
+        func readCount() -> Int { api.purchases.asked.count { $0.hasPrefix("entitlements") } }
+        // The request, and two more for the facts.
+        let listening = Listening(await api.askSignedIn("/native/session/stream?entitlements=true"))
+        var written = listening.written
+        for _ in 0..<3 { _ = await written.next() }
+        #expect(readCount() == 1)
+        // Each later read counts as three: 3, 6, 9, 12.
+        for number in Int64(4)..<20 {
+            api.journeys.add(change(number, .anchored))
+            _ = try await api.streams.wakeChanged(after: number - 1)
+            #expect(await written.next() == message(number, .anchored))
+        }
+        api.streams.close()
+        #expect(await written.next() == nil)
+        await listening.end()
+        #expect(readCount() == 4)
+    }
+
     @Test func `a refold is one snapshot, and the next change follows it`() async throws {
         api.journeys.add(change(3, .nearCharger))
         let listening = Listening(await api.askSignedIn("/native/session/stream"))
@@ -123,7 +146,8 @@ import Testing
 
     @Test func `a silent stream writes a comment at each heartbeat`() async throws {
         let handler = StreamHandler(
-            journeys: api.journeys, streams: api.streams, tokens: api.tokens, clock: { .sample },
+            journeys: api.journeys, streams: api.streams, tokens: api.tokens,
+            limit: DriverLimit(admission: LocalRateLimiter(limits: .off)), clock: { .sample },
             logger: ScriptedAPI.silent, heartbeat: .milliseconds(5))
         let listening = Listening(try await handler.get(request, Caller(driver: DriverID("driver"))))
         var written = listening.written

@@ -80,11 +80,13 @@ import Testing
         func sendConsumption(of request: ConsumptionRequest) async throws(AppStoreAPIFailure) { throw .notFound }
         func add(
             signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
-        ) async throws(PurchaseFailure) -> [Entitlement] { [] }
+        ) async throws(PurchaseFailure) -> DriverEntitlements { DriverEntitlements([], factCount: 0) }
         func add(
             _ claim: PurchaseClaim, of caller: Caller, at now: Moment
-        ) async throws(PurchaseFailure) -> [Entitlement] { [] }
-        func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [Entitlement] { [] }
+        ) async throws(PurchaseFailure) -> DriverEntitlements { DriverEntitlements([], factCount: 0) }
+        func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> DriverEntitlements {
+            DriverEntitlements([], factCount: 0)
+        }
         func appAccountToken(of caller: Caller, at now: Moment) async throws(AccountFailure) -> String { "" }
         func setConsumptionConsent(
             _ isGiven: Bool, of caller: Caller, at now: Moment

@@ -85,8 +85,9 @@ import Testing
         let entitlements = try await service.add(
             signedTransaction: authority.token(transactionClaims()), signedRenewal: authority.token(renewalClaims()),
             of: ada, at: start)
-        #expect(entitlements.map(\.status) == [.active])
-        #expect(entitlements.map(\.autoRenews) == [true])
+        #expect(entitlements.entitlements.map(\.status) == [.active])
+        #expect(entitlements.entitlements.map(\.autoRenews) == [true])
+        #expect(entitlements.factCount == 2)
         #expect(try await service.entitlements(of: ada.driver, at: start) == entitlements)
         #expect(try await service.appAccountToken(of: ada, at: start) == "a1b2c3d4-0000-4000-8000-00000000000a")
     }
@@ -107,7 +108,7 @@ import Testing
                 try await service.add(signedTransaction: transaction, signedRenewal: renewal, of: ada, at: start)
             }
         }
-        #expect(try await service.entitlements(of: ada.driver, at: start).isEmpty)
+        #expect(try await service.entitlements(of: ada.driver, at: start).entitlements.isEmpty)
     }
 
     @Test("Another driver's purchase and a failing store throw their own errors")
@@ -139,7 +140,7 @@ import Testing
         #expect(first.outcome == .taken(owner: DriverID("ada")))
         #expect(second.outcome == .repeated)
         #expect(first.notification == second.notification)
-        #expect(try await service.entitlements(of: ada.driver, at: start).map(\.status) == [.active])
+        #expect(try await service.entitlements(of: ada.driver, at: start).entitlements.map(\.status) == [.active])
         await #expect(throws: PurchaseFailure.refused(.malformed)) {
             _ = try await service.take(signedPayload: "x", at: start)
         }
