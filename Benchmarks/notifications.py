@@ -2,9 +2,9 @@
 """App Store notifications beside events: 2,000 a second of 1,000 subscriptions beside 5,000 events a second. Starts the
 release server in pairs, without and with notifications, each on a database of its own, and prints JSON: what the events
 saw, the server's processor time and that of other processes in each run, the median ratio of the p99 of events, and how
-many notifications were lost. The figures mean little if other processes use more than a tenth of a core. Exits with 1
-if one was, if the ratio is above 1.5, or if either load did not reach its rate. Everything is signed beforehand. Uses
-Tests/Integration, and the load of `make bench`."""
+many notifications were lost. Exits with 1 if one was lost, if the ratio is above 1.5, or if either load did not reach
+its rate. Everything is signed beforehand. Run it on an idle machine: see `other_cores`. Uses Tests/Integration, and the
+load of `make bench`."""
 
 import argparse
 import concurrent.futures
