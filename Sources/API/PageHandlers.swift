@@ -6,15 +6,17 @@ import Crypto
 import HTTP1
 import HTTPServer
 
-/// A file of Pages/, with the header fields of its response.
+/// A file of Pages/ or a document that the operator configured, with the header fields of its response.
 struct Page: Sendable {
     let bytes: [UInt8]
     let mediaType: String
+    private let cacheControl: String
     private let etag: String
 
-    init(_ bytes: [UInt8], _ mediaType: String) {
+    init(_ bytes: [UInt8], _ mediaType: String, cacheControl: String = "no-cache") {
         self.bytes = bytes
         self.mediaType = mediaType
+        self.cacheControl = cacheControl
         etag =
             "\"" + SHA256.hash(data: bytes).prefix(8).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
             + "\""
@@ -22,7 +24,7 @@ struct Page: Sendable {
 
     func answer(_ request: Request) -> Response {
         var fields = Fields([
-            ("ETag", etag), ("Cache-Control", "no-cache"),
+            ("ETag", etag), ("Cache-Control", cacheControl),
             // The page must not load or run anything from other origins, and no other site may show it in a frame.
             ("Content-Security-Policy", Self.policy), ("X-Content-Type-Options", "nosniff"),
             ("Referrer-Policy", "no-referrer"),

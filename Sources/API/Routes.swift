@@ -27,16 +27,20 @@ package struct API: Sendable {
     private let purchases: PurchaseHandlers
     private let operation: OperatorHandlers
     private let lists: OperatorListHandlers
+    private let links: LinkHandlers
     private let limits: RateLimits
 
     /// - Parameters:
     ///   - clock: returns the current time. It is used for data that is written long after the request arrived, such as
     ///     the messages of a stream.
     ///   - purchases: the purchase service; nil if the server accepts no purchases.
+    ///   - links: the apps that open links to this host.
+    ///   - pages: the pages that the operator keeps as files.
     package init(
         ingest: Ingest, store: any EventStore, journeys: any JourneyReader, streams: JourneyStreams,
         settings: CurrentSettings, limits: RateLimits, admission: any Admission, tokens: any TokenVerifier,
         signIn: SignInServices, purchases: (any PurchaseService)? = nil, operation: OperatorParts,
+        links: AppLinks = AppLinks(), pages: PublicPages = PublicPages(),
         clock: @escaping @Sendable () -> Moment, logger: Logger,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
@@ -62,6 +66,7 @@ package struct API: Sendable {
         self.operation = OperatorHandlers(
             operation, settings: settings, access: access, isEnding: { streams.isClosed }, clock: clock, logger: logger)
         lists = OperatorListHandlers(operation: operation, clock: clock, logger: logger)
+        self.links = LinkHandlers(links, pages: pages)
         self.limits = limits
     }
 
@@ -160,8 +165,11 @@ package struct API: Sendable {
             operatorOnly("/ops/search", method: .post, lists.search),
 
             anyone("/.well-known/jwks.json") { [signIn] _ in signIn.keySet },
+            anyone(AppLinks.applePath, links.appleAssociation),
+            anyone(AppLinks.androidPath, links.androidStatements),
             anyone("/healthz") { _ in HealthHandler.alive },
-        ] + PageHandlers.pages.map { path, page in anyone(path, page.answer) }
+        ] + PublicPageName.allCases.map { anyone($0.path, links.page($0)) }
+            + PageHandlers.pages.map { path, page in anyone(path, page.answer) }
     }
 
     /// Renders the response to a request that reached no handler.

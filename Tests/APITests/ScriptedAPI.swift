@@ -46,9 +46,27 @@ final class ScriptedAPI: Sendable {
                 startedAt: Moment(millisecondsSinceEpoch: 0), heartbeatAt: Moment(millisecondsSinceEpoch: 0)),
             isAlive: true, isThisOne: false, differences: ["RATE_LIMIT_AUTH"])
     ]
+    static let links = AppLinks(
+        appIDs: ["ABCDE12345.com.example.app", "ABCDE12345.com.example.beta"],
+        paths: [
+            AppLinks.Path(pattern: "/open/web/*", isExcluded: true),
+            AppLinks.Path(pattern: "/open/*", isExcluded: false),
+        ],
+        androidApps: [
+            AppLinks.AndroidApp(packageName: "com.example.app", fingerprints: ["AA:BB", "CC:DD"]),
+            AppLinks.AndroidApp(packageName: "com.example.beta", fingerprints: ["EE:FF"]),
+        ])
     static let silent = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
 
-    init(limits: RateLimits = RateLimits(), sendsCodes: Bool = true, takesPurchases: Bool = true) {
+    /// The pages of the operator's files; a test may replace them.
+    let pages: PublicPages
+
+    /// - Parameter hasLinks: whether apps and pages are configured.
+    init(
+        limits: RateLimits = RateLimits(), sendsCodes: Bool = true, takesPurchases: Bool = true, hasLinks: Bool = true
+    ) {
+        let page = PublicPage(bytes: Array("<p>Page</p>".utf8), mediaType: "text/html; charset=utf-8")
+        pages = PublicPages(hasLinks ? [.privacy: page, .terms: page, .support: page] : [:])
         let settings = CurrentSettings(VersionedSettings(settings: Settings(), version: "v1"))
         let store = MemoryEventStore()
         streams = JourneyStreams(journeys: journeys, logger: Self.silent)
@@ -70,7 +88,8 @@ final class ScriptedAPI: Sendable {
             API(
                 ingest: ingest, store: store, journeys: journeys, streams: streams, settings: settings, limits: limits,
                 admission: admission, tokens: tokens, signIn: signIn.services(sendsCodes: sendsCodes),
-                purchases: takesPurchases ? purchases : nil, operation: operation, clock: { [clock] in clock.now },
+                purchases: takesPurchases ? purchases : nil, operation: operation,
+                links: hasLinks ? Self.links : AppLinks(), pages: pages, clock: { [clock] in clock.now },
                 logger: Self.silent, metrics: metrics
             ).surface
     }

@@ -79,6 +79,11 @@ CASES = {
     "POST /apple/notifications": Case(lambda driver: {"payload": "x"}, driver=False),
     "POST /apple/store-notifications": Case(lambda driver: {"signedPayload": "x"}, driver=False),
     "GET /.well-known/jwks.json": ANYONE,
+    "GET /.well-known/apple-app-site-association": ANYONE,
+    "GET /.well-known/assetlinks.json": ANYONE,
+    "GET /privacy": ANYONE,
+    "GET /terms": ANYONE,
+    "GET /support": ANYONE,
 
     "POST /v1/auth/otp/start": Case(lambda driver: {"phone": "+4915112345679"}, driver=False),
     "POST /v1/auth/otp/verify": Case(lambda driver: {"phone": "+4915112345679", "code": "000000"}, driver=False),

@@ -84,6 +84,7 @@ extension Configuration {
         apple = AppleConfiguration(&reading, hasDataKey: tokens.dataKey != nil)
         codes = CodeConfiguration(&reading, environment: environment)
         purchases = PurchaseConfiguration(&reading, environment: environment)
+        links = LinkConfiguration(&reading)
         rateLimits = RateLimits(
             sessionEvents: reading.value(of: Variables.rateLimitSessionEvents),
             preSessionEvents: reading.value(of: Variables.rateLimitPreSessionEvents),

@@ -93,6 +93,7 @@ struct Configuration: Sendable {
     var codes: CodeConfiguration
     /// The settings of purchases; nil if the server accepts no purchases.
     var purchases: PurchaseConfiguration?
+    var links: LinkConfiguration
     var rateLimits: RateLimits
     var sessionRegistration: SessionRegistrationRule
     var operatorToken: Secret<String>?

@@ -32,6 +32,7 @@ enum VariableSection: String, CaseIterable, Sendable {
     case apple = "Sign in with Apple"
     case codes = "One-time codes"
     case purchases = "Purchases in the App Store"
+    case links = "Links and pages"
     case limits = "Limits"
     case operation = "Operations"
     case engine = "The session engine on the phone: GET /native/config returns exactly these"

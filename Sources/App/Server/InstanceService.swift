@@ -141,7 +141,8 @@ struct InstanceService: Sendable {
         Variables.hosts.name, Variables.port.name, Variables.unixSocket.name, Variables.eventLoops.name,
         Variables.connectionsMax.name, Variables.connectionsPerAddressMax.name, Variables.databasePath.name,
         Variables.metricsPort.name, Variables.metricsHost.name, Variables.settingsChangedBy.name,
-        Variables.settingsChangeReason.name,
+        Variables.settingsChangeReason.name, Variables.privacyFile.name, Variables.termsFile.name,
+        Variables.supportFile.name,
     ]
     private static let secretNames = Set(Variables.all.filter(\.isSecret).map(\.name))
     private static let signingKeyNames: Set<String> = [Variables.jwtSecret.name, Variables.jwtPrivateKeyFile.name]

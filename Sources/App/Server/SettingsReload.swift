@@ -1,7 +1,8 @@
-// The reload on SIGHUP. The environment file is read again, and the eight settings of the session engine apply to every
-// later request. Settings that are fixed at the start (addresses, keys, limits) do not change. An invalid file changes
+// The reload on SIGHUP. The environment file is read again, and the eight settings of the session engine and the files of
+// the public pages apply to every later request. Settings that are fixed at the start (addresses, keys, limits) do not change. An invalid file changes
 // nothing. Everything in the file that has no effect is reported in the log, /metrics, /ops and `dwell config history`.
 
+import API
 import Engine
 import JourneyModel
 import Logging
@@ -11,6 +12,7 @@ import StructuredLogging
 struct SettingsReload: Sendable {
     let input: ConfigurationInput
     let settings: CurrentSettings
+    let pages: PublicPages
     let status: SettingsStatus
     let clock: @Sendable () -> Moment
     let logger: Logger
@@ -39,6 +41,11 @@ struct SettingsReload: Sendable {
         let before = settings.read()
         let after = VersionedSettings(configuration.settings)
         let needsRestart = status.reloaded(report, at: clock())
+        let changedPages = pages.replace(with: configuration.links.pages)
+        if !changedPages.isEmpty {
+            logger.notice(
+                "pages reloaded", metadata: ["pages": "\(changedPages.map(\.path).joined(separator: ", "))"])
+        }
         if after.version == before.version {
             logger.notice("settings reloaded; no changes", metadata: ["version": "\(after.version)"])
         } else {

@@ -30,6 +30,7 @@ struct Wiring {
     private let shared: RedisRateLimiter?
     private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus
+    private let pages: PublicPages
     private let instance: InstanceService
     private let streams: JourneyStreams
     private let signIn: SignInWiring
@@ -71,6 +72,7 @@ struct Wiring {
         settings = CurrentSettings(VersionedSettings(configuration.settings))
         let startedAt = Moment(millisecondsSinceEpoch: startAndStop.startedAtMilliseconds)
         settingsStatus = SettingsStatus(report, at: startedAt)
+        pages = PublicPages(configuration.links.pages)
         instance = InstanceService(
             report, name: configuration.instanceName, store: store, digests: digests, settings: settings,
             startedAt: startedAt, clock: Self.now, logger: logger)
@@ -104,8 +106,8 @@ struct Wiring {
         let api = API(
             ingest: ingest, store: store, journeys: store, streams: streams, settings: settings,
             limits: configuration.rateLimits, admission: admission, tokens: signIn.verifier,
-            signIn: signIn.services, purchases: purchases?.service, operation: operation, clock: Self.now,
-            logger: logger, metrics: metrics)
+            signIn: signIn.services, purchases: purchases?.service, operation: operation,
+            links: configuration.links.apps, pages: pages, clock: Self.now, logger: logger, metrics: metrics)
         requestLog = RequestLog(
             logger: logger, limits: configuration.log.refusals, driverName: { digests.logName($0) })
         server = Server(
@@ -137,7 +139,8 @@ struct Wiring {
             store: store, instance: configuration.instanceName, clock: Self.now, logger: logger)
         await history.record(settings.read(), note: configuration.settingsNote)
         let reload = SettingsReload(
-            input: input, settings: settings, status: settingsStatus, clock: Self.now, logger: logger, hadFile: hadFile,
+            input: input, settings: settings, pages: pages, status: settingsStatus, clock: Self.now, logger: logger,
+            hadFile: hadFile,
             record: { settings, note in
                 Task {
                     await history.record(settings, note: note)

@@ -1,0 +1,40 @@
+// GET /.well-known/apple-app-site-association and /.well-known/assetlinks.json, from the settings, and the pages of
+// PublicPages. What is not configured is 404.
+
+import HTTP1
+import HTTPServer
+import JourneyModel
+
+struct LinkHandlers: Sendable {
+    private let apple: Page?
+    private let android: Page?
+    private let pages: PublicPages
+
+    init(_ links: AppLinks, pages: PublicPages) {
+        apple = links.appleDocument.map(Self.document)
+        android = links.androidDocument.map(Self.document)
+        self.pages = pages
+    }
+
+    func appleAssociation(_ request: Request) -> Response {
+        Self.answer(apple, request)
+    }
+
+    func androidStatements(_ request: Request) -> Response {
+        Self.answer(android, request)
+    }
+
+    func page(_ name: PublicPageName) -> @Sendable (Request) -> Response {
+        { [pages] request in Self.answer(pages.page(name), request) }
+    }
+
+    private static func answer(_ page: Page?, _ request: Request) -> Response {
+        page?.answer(request)
+            ?? ProblemAnswer(.notFound, "This server does not have this document.").response(requestID: request.id)
+    }
+
+    /// Apple's and Google's caches keep a document for an hour, so that a mistake is corrected within that time.
+    private static func document(_ json: [UInt8]) -> Page {
+        Page(json, "application/json", cacheControl: "public, max-age=3600")
+    }
+}

@@ -1,0 +1,190 @@
+// The variables of links that open an app, and of the pages that the app stores ask for (contract, sections 8 and 10).
+// Part of the table in Configuration.swift.
+
+import API
+import Foundation
+
+extension Variables {
+    static let linkApps = Variable<[String]>(
+        name: "LINK_APPS", section: .links, defaultText: "", defaultValue: [],
+        allowed: .text(
+            "1 to 32 app ids, comma-separated: Apple's team id of ten letters and digits, a dot and the bundle id, such "
+                + "as ABCDE12345.com.example.app"),
+        isSecret: false,
+        sentence: "iOS apps that open links to this host (universal links), for "
+            + "/.well-known/apple-app-site-association. Default: none; that path returns 404.",
+        parse: { text in
+            list(text, countMax: 32) { item -> String? in
+                let parts = item.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+                return parts.count == 2 && parts[0].utf8.count == 10 && parts[0].utf8.allSatisfy(isUpperOrDigit)
+                    && isBundleID(parts[1]) ? item : nil
+            }
+        },
+        show: { $0.isEmpty ? "not set" : $0.joined(separator: ",") })
+
+    static let linkPaths = Variable<[AppLinks.Path]>(
+        name: "LINK_PATHS", section: .links, defaultText: "", defaultValue: [],
+        allowed: .text(
+            "1 to 64 different paths such as /open/*, comma-separated, each of at most 512 bytes, without ? and #; ! "
+                + "before a path excludes it; at least one is not excluded"),
+        isSecret: false,
+        sentence: "Paths that those apps open, the first match decides: !/open/web/*,/open/*. * is any text. "
+            + "Required with LINK_APPS.",
+        parse: { text in
+            let paths = list(text, countMax: 64) { item -> AppLinks.Path? in
+                let isExcluded = item.hasPrefix("!")
+                let pattern = isExcluded ? String(item.dropFirst()) : item
+                guard pattern.hasPrefix("/"), pattern.utf8.count <= 512, pattern.utf8.allSatisfy(isPathCharacter)
+                else { return nil }
+                return AppLinks.Path(pattern: pattern, isExcluded: isExcluded)
+            }
+            guard let paths, Set(paths.map(\.pattern)).count == paths.count else { return nil }
+            return paths.contains { !$0.isExcluded } ? paths : nil
+        },
+        show: { paths in
+            paths.isEmpty
+                ? "not set" : paths.map { ($0.isExcluded ? "!" : "") + $0.pattern }.joined(separator: ",")
+        })
+
+    static let androidApps = Variable<[AppLinks.AndroidApp]>(
+        name: "ANDROID_APPS", section: .links, defaultText: "", defaultValue: [],
+        allowed: .text(
+            "1 to 32 items, comma-separated: package, colon and SHA-256 fingerprint of a signing certificate, 32 pairs "
+                + "of hexadecimal digits joined by colons: com.example.app:14:6D:...; a package may repeat with other "
+                + "fingerprints"),
+        isSecret: false,
+        sentence: "Android apps that open links to this host (app links), for /.well-known/assetlinks.json. With Play "
+            + "App Signing list Play's key and the upload key. Default: none; that path returns 404.",
+        parse: { text in
+            let items = list(text, countMax: 32) { item -> AppLinks.AndroidApp? in
+                let parts = item.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+                guard parts.count == 2, isPackageName(parts[0]), isFingerprint(parts[1]) else { return nil }
+                return AppLinks.AndroidApp(packageName: String(parts[0]), fingerprints: [parts[1].uppercased()])
+            }
+            guard let items, Set(items).count == items.count else { return nil }
+            return items.reduce(into: []) { apps, item in
+                if let index = apps.firstIndex(where: { $0.packageName == item.packageName }) {
+                    apps[index].fingerprints += item.fingerprints
+                } else {
+                    apps.append(item)
+                }
+            }
+        },
+        show: { apps in
+            apps.isEmpty
+                ? "not set"
+                : apps.flatMap { app in app.fingerprints.map { "\(app.packageName):\($0)" } }.joined(separator: ",")
+        })
+
+    static let privacyFile = pageFile("PRIVACY_FILE", "The page /privacy. Default: none; that path returns 404.")
+    static let termsFile = pageFile("TERMS_FILE", "The page /terms.")
+    static let supportFile = pageFile("SUPPORT_FILE", "The page /support.")
+
+    /// The page of each file, in the order of the declarations.
+    static let pageFiles: [(name: PublicPageName, variable: Variable<String?>)] = [
+        (.privacy, privacyFile), (.terms, termsFile), (.support, supportFile),
+    ]
+
+    static let links: [any Declaration] = [linkApps, linkPaths, androidApps] + pageFiles.map(\.variable)
+
+    private static func pageFile(_ name: String, _ sentence: String) -> Variable<String?> {
+        Variable<String?>.text(
+            name, .links,
+            allowed:
+                "the path of a file of UTF-8 text with 1 to \(PublicPage.bytesMax) bytes whose name ends in .html, "
+                + ".htm, .md or .txt",
+            sentence
+        ) { isPath($0) && PublicPage.mediaType(ofFile: $0) != nil }
+    }
+
+    /// Returns nil unless the text has 1 to `countMax` items, all different and all valid.
+    private static func list<Item: Hashable>(
+        _ text: String, countMax: Int, _ read: (String) -> Item?
+    ) -> [Item]? {
+        let texts = text.split(separator: ",", omittingEmptySubsequences: false)
+        let items = texts.compactMap { read($0.trimmingCharacters(in: .whitespaces)) }
+        guard (1...countMax).contains(texts.count), items.count == texts.count, Set(items).count == items.count else {
+            return nil
+        }
+        return items
+    }
+
+    private static func isUpperOrDigit(_ byte: UInt8) -> Bool {
+        (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte)
+    }
+
+    private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
+        isUpperOrDigit(byte) || (0x61...0x7A).contains(byte)
+    }
+
+    private static func isBundleID(_ text: Substring) -> Bool {
+        (1...155).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-")
+            }
+    }
+
+    /// Returns whether the text is an Android application id: at least two parts of letters, digits and underscores,
+    /// each of which begins with a letter.
+    private static func isPackageName(_ text: Substring) -> Bool {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        return text.utf8.count <= 255 && parts.count >= 2
+            && parts.allSatisfy { part in
+                part.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: "_") }
+                    && part.utf8.first.map { isLetterOrDigit($0) && !(0x30...0x39).contains($0) } == true
+            }
+    }
+
+    private static func isFingerprint(_ text: Substring) -> Bool {
+        let pairs = text.split(separator: ":", omittingEmptySubsequences: false)
+        return pairs.count == 32 && pairs.allSatisfy { $0.utf8.count == 2 && $0.utf8.allSatisfy(isHexDigit) }
+    }
+
+    private static func isHexDigit(_ byte: UInt8) -> Bool {
+        (0x30...0x39).contains(byte) || (0x41...0x46).contains(byte) || (0x61...0x66).contains(byte)
+    }
+
+    /// Returns whether the byte may be in a path (RFC 3986, section 3.3), or is a slash. `*` is one of these.
+    private static func isPathCharacter(_ byte: UInt8) -> Bool {
+        isLetterOrDigit(byte) || "-._~%!$&'()*+;=:@/".utf8.contains(byte)
+    }
+}
+
+/// The apps that open links, and the content of the pages.
+struct LinkConfiguration: Sendable {
+    var apps: AppLinks
+    var pages: [PublicPageName: PublicPage]
+
+    init(_ reading: inout ConfigurationReading) {
+        let appIDs = reading.value(of: Variables.linkApps)
+        let paths = reading.value(of: Variables.linkPaths)
+        apps = AppLinks(appIDs: appIDs, paths: paths, androidApps: reading.value(of: Variables.androidApps))
+        let names = [Variables.linkApps.name, Variables.linkPaths.name]
+        if appIDs.isEmpty != paths.isEmpty, !reading.problems.contains(where: { names.contains($0.variable) }) {
+            reading.note(
+                appIDs.isEmpty ? names[0] : names[1],
+                " is not set; allowed are both of \(names.joined(separator: " and ")), or neither")
+        }
+        pages = [:]
+        for (name, variable) in Variables.pageFiles {
+            if let path = reading.value(of: variable) { pages[name] = Self.page(path, variable, &reading) }
+        }
+    }
+
+    private static func page(
+        _ path: String, _ variable: Variable<String?>, _ reading: inout ConfigurationReading
+    ) -> PublicPage? {
+        let reason: String
+        do {
+            let text = try readTextFile(path, bytesMax: PublicPage.bytesMax)
+            if let mediaType = PublicPage.mediaType(ofFile: path), !text.isEmpty {
+                return PublicPage(bytes: Array(text.utf8), mediaType: mediaType)
+            }
+            reason = "it is empty"
+        } catch {
+            reason = error.reason
+        }
+        reading.note(variable.name, "=\(escaped(path)) is not allowed: \(reason); allowed is \(variable.allowed)")
+        return nil
+    }
+}
