@@ -55,6 +55,7 @@ final class CurlTransfer {
         let code = request.body.withUnsafeBytes { body in
             guard
                 setBounds(handle, timeoutMilliseconds: timeoutMilliseconds), setReceivers(handle),
+                setAuthority(handle, request.authorityFile),
                 curl_shim_set_string(handle, CURLOPT_URL, request.url.absoluteString) == CURLE_OK,
                 curl_shim_set_list(handle, CURLOPT_HTTPHEADER, fields) == CURLE_OK,
                 request.method == .get || setBody(handle, body),
@@ -89,6 +90,11 @@ final class CurlTransfer {
         return numbers.allSatisfy { curl_shim_set_long(handle, $0, $1) == CURLE_OK }
             && curl_shim_set_string(handle, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK
             && curl_shim_set_offset(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(bytesMax)) == CURLE_OK
+    }
+
+    /// Adds the file's certificates to the system's, which libcurl keeps reading from its directory.
+    private func setAuthority(_ handle: UnsafeMutableRawPointer, _ path: String?) -> Bool {
+        path.map { curl_shim_set_string(handle, CURLOPT_CAINFO, $0) == CURLE_OK } ?? true
     }
 
     private func setBody(_ handle: UnsafeMutableRawPointer, _ body: UnsafeRawBufferPointer) -> Bool {
@@ -150,6 +156,7 @@ final class CurlTransfer {
         switch parts[0].lowercased() {
         case "cache-control": answer.cacheControl = value
         case "retry-after": answer.retryAfterSeconds = Int(value)
+        case "content-type": answer.contentType = value
         default: break
         }
         return line.count

@@ -15,14 +15,18 @@ package struct OutgoingRequest: Sendable {
     package var url: URL
     package var fields: [(name: String, value: String)]
     package var body: [UInt8]
+    /// The path of a file of certificates, in PEM, that are trusted in addition to the system's; nil for none.
+    package var authorityFile: String?
 
     package init(
-        _ method: Method, _ url: URL, fields: [(name: String, value: String)] = [], body: [UInt8] = []
+        _ method: Method, _ url: URL, fields: [(name: String, value: String)] = [], body: [UInt8] = [],
+        authorityFile: String? = nil
     ) {
         self.method = method
         self.url = url
         self.fields = fields
         self.body = body
+        self.authorityFile = authorityFile
     }
 }
 
@@ -31,6 +35,7 @@ package struct OutgoingResponse: Hashable, Sendable {
     package var cacheControl: String?
     /// The value of `Retry-After` in seconds. Nil when the field is absent, or is a date.
     package var retryAfterSeconds: Int?
+    package var contentType: String?
     package var body: [UInt8]
 }
 

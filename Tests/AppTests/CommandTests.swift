@@ -31,6 +31,9 @@ import Testing
         ["driver", "erasures", "--since", "yesterday"], ["simulate", "--clean", "--drivers", "2"],
         ["check-config", "--json", "--example"], ["healthcheck", "--url", "ftp://x"], ["healthcheck", "--url", ""],
         ["healthcheck", "--url", "https://127.0.0.1"], ["healthcheck", "--url", "http://u@127.0.0.1"],
+        ["check-config", "--links", "http://127.0.0.1"], ["check-config", "--links", "https://h/path"],
+        ["check-config", "--links", "go.example.org"], ["check-config", "--links", "https://h", "--json"],
+        ["check-config", "--links-authority", "a.pem"], ["check-config", "--links", "https://u@h"],
     ])
     func wrongUsageIs64(arguments: [String]) {
         let error = #expect(throws: (any Error).self) { try Dwell.parseAsRoot(arguments) }

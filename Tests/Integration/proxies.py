@@ -23,6 +23,11 @@ from client import Client, token
 from processes import REPOSITORY, UNLIMITED, Folder, Server, arguments, free_port, wait_until
 from report import Report
 
+FINGERPRINTS = [":".join([pair] * 32) for pair in ("AA", "BB")]
+# Apps that open links, with both keys of an Android app.
+LINKS = {"LINK_APPS": "ABCDE12345.com.example.app", "LINK_PATHS": "!/open/web/*,/open/*",
+         "ANDROID_APPS": ",".join(f"com.example.app:{fingerprint}" for fingerprint in FINGERPRINTS)}
+
 # An address that is neither the proxy's nor trusted by the server.
 CLIENT = "127.0.0.9"
 PATIENCE_SECONDS = 60
@@ -43,6 +48,14 @@ def certificate(folder):
     (folder / "key.pem").write_bytes(key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
     return folder / "certificate.pem", folder / "key.pem"
+
+
+def page_files(folder):
+    """The settings of the public pages, with a file each."""
+    files = {"PRIVACY_FILE": "privacy.html", "TERMS_FILE": "terms.md", "SUPPORT_FILE": "support.txt"}
+    for file in files.values():
+        (folder / file).write_text(f"<p>Our page {file}</p>" if file.endswith("html") else f"# Our page {file}\n")
+    return {name: str(folder / file) for name, file in files.items()}
 
 
 def replaced(text, *pairs):
@@ -243,12 +256,47 @@ def check_log(report, name, folder, statuses):
     report.check("/native/devices" in logs and "502" in logs and 502 in statuses, f"{name}: the requests are", statuses, logs[-2000:])
 
 
+def curl(proxy, path, *words):
+    """Status, content type, number of redirects, body: as a stranger fetches it, who follows redirects."""
+    run = subprocess.run(
+        ["curl", "--silent", "--show-error", "--location", "--cacert", str(proxy.authority), "--max-time", str(PATIENCE_SECONDS),
+         "--write-out", "\n%{http_code} %{num_redirects} %{content_type}", *words, f"https://localhost:{proxy.port}{path}"],
+        capture_output=True, text=True, check=True)
+    body, _, line = run.stdout.rpartition("\n")
+    status, redirects, content_type = line.split(" ", 2)
+    return int(status), content_type, int(redirects), body
+
+
+def check_links(report, proxy, server, name):
+    """Links and pages pass unchanged, and `dwell check-config --links` agrees."""
+    apple = curl(proxy, "/.well-known/apple-app-site-association")
+    report.check(apple[:3] == (200, "application/json", 0), f"{name}: Apple's document: 200, its type, no redirect", apple)
+    detail = json.loads(apple[3])["applinks"]["details"][0]
+    report.check(detail == {"appIDs": ["ABCDE12345.com.example.app"],
+                            "components": [{"/": "/open/web/*", "exclude": True}, {"/": "/open/*"}]}, f"{name}: and its content", detail)
+    android = curl(proxy, "/.well-known/assetlinks.json")
+    report.check(android[:3] == (200, "application/json", 0), f"{name}: Google's document: 200, its type, no redirect", android)
+    target = json.loads(android[3])[0]["target"]
+    report.check(target == {"namespace": "android_app", "package_name": "com.example.app", "sha256_cert_fingerprints": FINGERPRINTS},
+                 f"{name}: and its content", target)
+    pages = [curl(proxy, path)[:3] for path in ("/privacy", "/terms", "/support")]
+    report.check(pages == [(200, "text/html; charset=utf-8", 0)] + 2 * [(200, "text/plain; charset=utf-8", 0)], f"{name}: the pages pass", pages)
+    tag = [line.split(" ")[1] for line in curl(proxy, "/.well-known/assetlinks.json", "--head")[3].splitlines() if line.lower().startswith("etag")]
+    again = curl(proxy, "/.well-known/assetlinks.json", "--header", f"If-None-Match: {''.join(tag)}")
+    report.check(again[0] == 304, f"{name}: and are 304 while they are the same", tag, again)
+    run = subprocess.run(
+        [server.binary, "check-config", "--links", f"https://localhost:{proxy.port}", "--links-authority", str(proxy.authority)],
+        env=server.environment, cwd=server.folder, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    report.check(run.returncode == 0 and run.stdout.count("ok /") == 5, f"{name}: dwell check-config --links agrees", run.stdout, run.stderr)
+
+
 def check(report, proxy, server, name):
     status, fields, body = ask(proxy, "GET", "/native/session", fields={"X-Forwarded-For": "198.51.100.7", "Forwarded": "for=198.51.100.8"})
     report.check(status == 200, f"{name}: requests pass", body)
     report.check(CLIENT in clients_in(server) and "198.51.100.7" not in clients_in(server),
                  f"{name}: the server knows who the client is, and not who it says it is", clients_in(server))
     check_garbage(report, proxy, server, name)
+    report.run(f"{name}: links and pages", lambda: check_links(report, proxy, server, name))
     report.run(f"{name}: a stream passes as it comes", lambda: stream(proxy, name))
     large = json.dumps({"events": [event(f"{name}-{number}", "heavy", {"text": "x" * 7000}) for number in range(140)]})
     status, _, body = ask(proxy, "POST", "/native/events/batch", large)
@@ -282,11 +330,13 @@ def main():
     for name, kind in (("nginx", Nginx), ("caddy", Caddy)):
         check_forwarding(report, name, kind)
         with Folder() as folder:
-            environment = {**UNLIMITED, "TRUSTED_PROXIES": "127.0.0.1", "LOG_LEVEL": "debug", "RATE_LIMIT_AUTH": "3"}
+            environment = {**UNLIMITED, **LINKS, **page_files(folder), "TRUSTED_PROXIES": "127.0.0.1", "LOG_LEVEL": "debug",
+                           "RATE_LIMIT_AUTH": "3"}
             with Server(options, folder, environment) as server, running(kind(folder, server.port), folder) as proxy:
                 statuses = check(report, proxy, server, name)
             check_log(report, name, folder, statuses)
     report.exit()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -41,6 +41,12 @@ import Testing
         }
     }
 
+    @Test func theContentTypeAsItCame() async throws {
+        let answer = try await outcome(.answer(200, "{}", fields: "Content-Type: Application/JSON; charset=utf-8\r\n"))
+        #expect(try answer?.get().contentType == "Application/JSON; charset=utf-8")
+        #expect(try await outcome(.answer(200, "{}"))?.get().contentType == nil)
+    }
+
     @Test func aRequestAsItIsMeant() async throws {
         try await LoopbackServer.with(.always(.answer(200))) { server, url, http in
             let request = OutgoingRequest(

@@ -1,0 +1,56 @@
+// `dwell check-config --links URL`: fetches the documents and pages of a host as Apple's and Google's servers do.
+// LinkJudge decides what is wrong with them.
+
+import API
+import Foundation
+import Outbound
+
+/// The host whose documents are checked.
+struct LinkOrigin: Hashable, Sendable {
+    let url: URL
+
+    /// Returns nil unless the text is an https URL of a host, without path, query, fragment and user.
+    init?(_ text: String) {
+        guard let url = OutgoingURL(text)?.url, url.scheme?.lowercased() == "https", url.query() == nil,
+            ["", "/"].contains(url.path())
+        else { return nil }
+        self.url = url
+    }
+
+    /// Both Apple and Google fetch from the host alone.
+    var hasOtherPort: Bool { url.port.map { $0 != 443 } ?? false }
+}
+
+struct LinkCheck: Sendable {
+    let origin: LinkOrigin
+    /// See `OutgoingRequest.authorityFile`.
+    let authorityFile: String?
+    let judge: LinkJudge
+
+    /// The time limit of one request.
+    static let timeoutMilliseconds = 10_000
+
+    /// Returns the findings, one line each.
+    func run(_ http: OutgoingHTTP) async -> [LinkFinding] {
+        var findings: [LinkFinding] = []
+        if origin.hasOtherPort {
+            findings.append(
+                LinkFinding(.warning, "/", "Apple and Google fetch from port 443 only, whatever port a link has"))
+        }
+        for path in judge.fetchedPaths {
+            findings += judge.findings(path, await fetch(path, http))
+        }
+        return findings
+    }
+
+    private func fetch(_ path: String, _ http: OutgoingHTTP) async -> LinkJudge.Fetched {
+        let request = OutgoingRequest(.get, origin.url.appending(path: path), authorityFile: authorityFile)
+        do throws(OutgoingFailure) {
+            let response = try await http.send(
+                request, timeoutMilliseconds: Self.timeoutMilliseconds, answerBytesMax: judge.bytesMax(path))
+            return .response(status: response.status, contentType: response.contentType, body: response.body)
+        } catch {
+            return .failed(error)
+        }
+    }
+}
