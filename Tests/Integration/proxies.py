@@ -66,7 +66,8 @@ def replaced(text, *pairs):
 
 
 class Nginx:
-    def __init__(self, folder, upstream):
+    def __init__(self, folder, upstream, *more):
+        """`more`: further replacements in the file."""
         self.port = free_port()
         self.authority, key = certificate(folder)
         site = replaced(
@@ -76,7 +77,7 @@ class Nginx:
             ("/etc/letsencrypt/live/dwell.example.org/fullchain.pem", str(self.authority)),
             ("/etc/letsencrypt/live/dwell.example.org/privkey.pem", str(key)),
             ("/var/log/nginx/dwell.log", f"{folder}/access.log"), ("/var/log/nginx/dwell-error.log", f"{folder}/error.log"),
-            ("dwell.example.org", "localhost"))
+            ("dwell.example.org", "localhost"), *more)
         paths = "".join(f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         (folder / "nginx.conf").write_text(
             # Only the user of the tests may access the directory. By default nginx's workers would run as another user.
@@ -120,15 +121,15 @@ def running(proxy, folder):
         process.wait(30)
 
 
-def connection(proxy):
+def connection(proxy, client=CLIENT):
     return http.client.HTTPSConnection(
-        "localhost", proxy.port, timeout=PATIENCE_SECONDS, source_address=(CLIENT, 0),
+        "localhost", proxy.port, timeout=PATIENCE_SECONDS, source_address=(client, 0),
         context=ssl.create_default_context(cafile=str(proxy.authority)))
 
 
-def ask(proxy, method, path, body=None, fields=None):
+def ask(proxy, method, path, body=None, fields=None, client=CLIENT):
     """Sends a request through the proxy. Returns the status, the fields and the body."""
-    each = connection(proxy)
+    each = connection(proxy, client)
     try:
         each.request(method, path, body, {
             "Authorization": f"Bearer {token('proxied')}", "Content-Type": "application/json", **(fields or {})})
@@ -186,6 +187,21 @@ def check_forwarding(report, name, kind):
         own = {field.lower(): value for field, value in received if field.lower().startswith(("forwarded", "x-"))}
         report.check(own.get("x-forwarded-for") == CLIENT and set(own) <= {"x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"},
                      f"{name}: and what the proxy adds is what it saw", own)
+
+
+def check_rate(report):
+    """nginx rejects the requests of one address beyond rate and burst, and no other address. The test has a slower rate."""
+    slower = (("rate=100r/s", "rate=1r/m"), ("burst=500 nodelay", "burst=5 nodelay"))
+    with Folder() as folder, Echo() as echo, running(Nginx(folder, echo.port, *slower), folder) as proxy:
+        answers = [ask(proxy, "GET", "/", client="127.0.0.11") for _ in range(9)]
+        report.check([status for status, _, _ in answers] == [200] * 6 + [429] * 3, "nginx: one request and its burst of 5 pass, then 429",
+                     [status for status, _, _ in answers])
+        _, fields, body = answers[-1]
+        problem = json.loads(body)
+        report.check(fields["Content-Type"] == "application/problem+json" and fields["Retry-After"] == "5" and problem["status"] == 429
+                     and problem["code"] == "rate_limited" and problem["retryable"] is True and problem["retry_after"] == 5,
+                     "nginx: its 429 is in the contract's format", dict(fields), problem)
+        report.check(ask(proxy, "GET", "/", client="127.0.0.12")[0] == 200, "nginx: another address is not affected")
 
 
 def check_garbage(report, proxy, server, name):
@@ -327,6 +343,7 @@ def check(report, proxy, server, name):
 def main():
     options = arguments(__doc__).parse_args()
     report = Report("proxies")
+    check_rate(report)
     for name, kind in (("nginx", Nginx), ("caddy", Caddy)):
         check_forwarding(report, name, kind)
         with Folder() as folder:
