@@ -23,6 +23,7 @@ enum HistoryAnswers {
             writer.name("begins_at")
             writer.string(RFC3339.text(of: step.beginsAt))
             writer.counts("events", of: "event.", in: step)
+            writer.counts("sources", of: "source.", in: step)
             writer.counts("statuses", of: "status.", in: step)
             let durations = Durations(step)
             for (name, part) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99)] {

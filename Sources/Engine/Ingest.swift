@@ -34,7 +34,7 @@ package struct Ingest: Sendable {
     package nonisolated(nonsending) func ingest(
         _ submission: consuming EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> Ingested {
-        let name = submission.name
+        let (name, source) = (submission.name, EventSource(submission.source))
         let claim = Self.claim(for: submission, of: driver)
         let decision = await admission.admit(claim)
         metrics.count(claim.limitClass, decision.verdict)
@@ -48,7 +48,7 @@ package struct Ingest: Sendable {
             quota = current(quota, of: claim, after: outcome)
         }
         outcome = outcome.advanced(to: receivedAt)
-        if !driver.isSimulated { metrics.count(name, outcome) }
+        if !driver.isSimulated { metrics.count(name, source, outcome) }
         return Ingested(outcome: outcome, limitClass: claim.limitClass, quota: quota)
     }
 
@@ -71,7 +71,9 @@ package struct Ingest: Sendable {
         let found = await lookUp(refused.map { submissions[$0] }, of: driver)
         for (index, outcome) in zip(refused, found) { answers[index].outcome = outcome.advanced(to: receivedAt) }
         for (index, submission) in submissions.enumerated() {
-            if !driver.isSimulated { metrics.count(submission.name, answers[index].outcome) }
+            if !driver.isSimulated {
+                metrics.count(submission.name, EventSource(submission.source), answers[index].outcome)
+            }
         }
         return answers
     }

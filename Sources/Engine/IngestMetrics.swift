@@ -8,7 +8,8 @@ import RateLimiting
 
 extension MetricFamily {
     package static let events = MetricFamily(
-        "dwell_events_total", "Events by canonical name (diagnostic: any other name) and outcome.")
+        "dwell_events_total",
+        "Events by canonical name (diagnostic: any other name), source (other: any other text) and outcome.")
     static let admissions = MetricFamily(
         "dwell_admissions_total", "Rate limit decisions by class of event.")
 }
@@ -36,13 +37,22 @@ struct IngestMetrics: Sendable {
 
     private static let verdicts = ["admitted", "known", "refused"]
     private static let classes = RateLimitClass.ofEvents
+    /// The listed names, and the diagnostics as one.
+    private static let nameCount = EventName.listed.count + 1
 
     init(_ factory: any MetricsFactory) {
         // Two names in the contract's list share one canonical name, and therefore one time series.
         let names = EventName.listed.map(\.canonical) + ["diagnostic"]
         let outcomes = Outcome.allCases
-        events = CounterTable(.events, count: names.count * outcomes.count, factory: factory) { index in
-            [("event", names[index / outcomes.count]), ("verdict", outcomes[index % outcomes.count].label)]
+        let sources = EventSource.allCases
+        events = CounterTable(
+            .events, count: sources.count * names.count * outcomes.count, factory: factory
+        ) { index in
+            let (source, rest) = index.quotientAndRemainder(dividingBy: names.count * outcomes.count)
+            return [
+                ("event", names[rest / outcomes.count]), ("source", sources[source].label),
+                ("verdict", outcomes[rest % outcomes.count].label),
+            ]
         }
         admissions = CounterTable(
             .admissions, count: Self.classes.count * Self.verdicts.count, factory: factory
@@ -57,9 +67,10 @@ struct IngestMetrics: Sendable {
     /// Counts one event. The rank of a name is its index in the contract's list. The rank of a diagnostic event follows
     /// that of the last name. An event is not counted if its request was cancelled while a read waited, because that is
     /// no failure.
-    func count(_ name: EventName, _ outcome: EventOutcome) {
+    func count(_ name: EventName, _ source: EventSource, _ outcome: EventOutcome) {
         if outcome == .failed(.cancelled) { return }
-        events.count(Int(name.lifecycleRank) * Outcome.allCases.count + label(of: outcome).rawValue)
+        let row = source.rawValue * Self.nameCount + Int(name.lifecycleRank)
+        events.count(row * Outcome.allCases.count + label(of: outcome).rawValue)
     }
 
     func count(_ limitClass: RateLimitClass, _ verdict: AdmissionDecision.Verdict) {

@@ -4,8 +4,8 @@
 package import JourneyModel
 package import Logging
 
-/// The counts of one time step, by series. Series have fixed names, for example `event.applied`, `status.429` and
-/// `duration.2500`. `duration.2500` counts the responses that took at most 2,500 µs, without those that a lower bound
+/// The counts of one time step, by series. Series have fixed names, for example `event.applied`, `source.web`,
+/// `status.429` and `duration.2500`. `duration.2500` counts the responses that took at most 2,500 µs, without those that a lower bound
 /// counts. `duration.inf` counts the responses that took more than the highest bound.
 package struct HistoryStep: Hashable, Sendable {
     package var beginsAt: Moment

@@ -147,7 +147,10 @@ import Testing
 
     @Test func whatIsCountedSinceTheLastMinuteIsInTheHistory() async {
         let text = await ask("/ops/history", query: "range=15m", token: ScriptedAPI.operatorToken).text
-        #expect(text.contains(#""events":{"applied":3},"statuses":{"200":2},"p50_us":500,"p90_us":900"#), "\(text)")
+        #expect(
+            text.contains(
+                #""events":{"applied":3},"sources":{"web":3},"statuses":{"200":2},"p50_us":500,"p90_us":900"#),
+            "\(text)")
     }
 
     @Test func aRefusalIsThatOfItsDriver() async {

@@ -74,7 +74,7 @@ final class ScriptedAPI: Sendable {
         let ingest = Ingest(store: store, admission: admission, settings: settings)
         figures = RequestStatistics { [clock] in clock.now.millisecondsSinceEpoch / 1000 }
         let history = OperationHistory(
-            store: operators, totals: { ["event.applied": 3, "status.200": 2, "duration.1000": 2] },
+            store: operators, totals: { ["event.applied": 3, "source.web": 3, "status.200": 2, "duration.1000": 2] },
             clock: { [clock] in clock.now }, logger: Self.silent)
         let operation = OperatorParts(
             token: Secret(Self.operatorToken), guesses: guessed.guesses(admission), reader: operators, lists: operators,

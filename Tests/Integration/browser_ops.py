@@ -310,6 +310,8 @@ def cases(browser, report, checks):
     for text, words in (("rate", "Repeated events are not listed"), ("answers", "Successful requests are only counted")):
         shown = browser.run("return document.getElementById(arguments[0] + '-text').parentElement.innerText", text)
         report.check(words in shown, f"the counts of {text} without cases say why", shown)
+    sources = browser.text("#rate-sources")
+    report.check(sources.startswith("ios_native ") and "other" not in sources, "events are shown by source", sources)
     browser.run("document.querySelector(`#rate-text button[aria-label*='rejected']`).click()")
     found = rows("must_depart_first")
     report.check(all(row[3].startswith("rejected") for row in found) and len(found) == 1, "a sum leads to its events", found)

@@ -15,7 +15,8 @@ SHIPPED = ("/v1/", "/api/")
 # Called by operators, who are trusted, after a limited number of guesses of the token.
 OPERATORS = ("/ops", "/metrics")
 # Served from memory without a credential, like /healthz, which is measured.
-PAGES = ("/docs", "/openapi.json", "/readyz")
+PAGES = ("/docs", "/openapi.json", "/readyz", "/privacy", "/terms", "/support", "/.well-known/apple-app-site-association",
+         "/.well-known/assetlinks.json")
 
 
 def routes():

@@ -100,10 +100,14 @@ wait_for_readiness() {
     [[ $(curl -sS -o /dev/null -w '%{http_code}' -H 'Authorization: Bearer wrong' "$server_url/metrics") == 401 ]]
     sign_in jo
     post /native/events "$(event chargerTargeted k1)"
+    post /native/events "$(event chargerTargeted k2 '.source = "web"')"
+    post /native/events/batch "{\"events\": [$(event chargerTargeted k3 '.source = "made-up"')]}"
     figures >"$BATS_TEST_TMPDIR/figures"
     python3 "$BATS_TEST_DIRNAME/exposition.py" "$BATS_TEST_TMPDIR/figures"
-    grep -qxF 'dwell_events_total{event="chargerTargeted",verdict="none"} 1' "$BATS_TEST_TMPDIR/figures"
-    grep -qxF 'dwell_http_requests_total{route="/native/events",method="POST",status="200"} 1' "$BATS_TEST_TMPDIR/figures"
+    grep -qxF 'dwell_events_total{event="chargerTargeted",source="ios_native",verdict="none"} 1' "$BATS_TEST_TMPDIR/figures"
+    grep -qxF 'dwell_events_total{event="chargerTargeted",source="web",verdict="none"} 1' "$BATS_TEST_TMPDIR/figures"
+    grep -qxF 'dwell_events_total{event="chargerTargeted",source="other",verdict="none"} 1' "$BATS_TEST_TMPDIR/figures"
+    grep -qxF 'dwell_http_requests_total{route="/native/events",method="POST",status="200"} 2' "$BATS_TEST_TMPDIR/figures"
     grep -qE '^process_resident_memory_bytes [1-9]' "$BATS_TEST_TMPDIR/figures"
 }
 

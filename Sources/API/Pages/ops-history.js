@@ -70,9 +70,21 @@ function drawHistory() {
     byID("rate-title").textContent = `Events per ${per}`;
     byID("answers-title").textContent = `Responses per ${per}`;
     bars("rate", `Events per ${per}, stacked by outcome`, steps, eventOutcomes, (step) => step.events);
+    drawSources(steps);
     bars("answers", `Responses per ${per}, stacked by status`, steps, answerKinds, (step) => step.answers);
     lines("latency", "Latency: p50, p90 and p99", steps);
     drawHistoryTable(steps);
+}
+
+// Events of the whole range by source, most frequent first.
+function drawSources(steps) {
+    const sums = {};
+    for (const step of steps) {
+        for (const [source, count] of Object.entries(step.sources || {})) sums[source] = (sums[source] || 0) + count;
+    }
+    const sorted = Object.entries(sums).sort(([, one], [, other]) => other - one);
+    put("rate-sources", ...(sorted.length ? sorted.flatMap(([source, count]) => [
+        element("span", { class: "sum" }, `${source} ${grouped.format(count)}`), " "]) : ["none"]));
 }
 
 // --- charts ---

@@ -1,5 +1,6 @@
-// The totals for the history on the operator page: events by outcome, responses by status, and durations. They are read
-// from existing metrics. The durations leave out streams, because a stream lasts as long as its client listens.
+// The totals for the history on the operator page: events by outcome and by source, responses by status, and durations.
+// They are read from existing metrics. The durations leave out streams, because a stream lasts as long as its client
+// listens.
 
 import Engine
 import HTTPServer
@@ -11,6 +12,7 @@ enum HistoryTotals {
         var totals: [String: Int] = [:]
         for series in metrics.values(of: .events) {
             if let outcome = series.label("verdict") { totals["event.\(outcome)", default: 0] += Int(series.count) }
+            if let source = series.label("source") { totals["source.\(source)", default: 0] += Int(series.count) }
         }
         for series in metrics.values(of: .requests) {
             if let status = series.label("status") { totals["status.\(status)", default: 0] += Int(series.count) }
