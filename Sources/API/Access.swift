@@ -15,7 +15,7 @@ typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) as
 /// handler verifies the credential.
 typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemAnswer) -> Response
 
-/// A function that handles the request of a known caller. It returns a response, or the work that makes the response.
+/// A function that handles a request whose caller is known. It returns a response, or the work that makes the response.
 typealias CallerResponder = @Sendable (Request, Caller) -> Reply
 
 struct Access: Sendable {
@@ -146,7 +146,7 @@ struct Access: Sendable {
     }
 
     /// Returns whether the request's operator credential is still valid. A stream calls this function repeatedly,
-    /// because it continues long after its request was authorized.
+    /// because the stream continues long after its request was authorized.
     func isStillOperator(_ request: Request, at now: Moment) async -> Bool {
         if hasOperatorToken(request) { return true }
         return await tokens.callerStill(of: request, at: now)?.role == TokenRole.ops.rawValue
@@ -165,7 +165,8 @@ struct Access: Sendable {
     /// 403 as "sign in again" (contract, section 3). The response does not say why the token was refused.
     private func judge(_ request: Request) -> CallerVerdict {
         let now = request.receivedAtMilliseconds / 1000
-        // The cache contains only valid tokens, and compares all bytes. The form of the token therefore needs no check.
+        // The cache of verified tokens contains only valid tokens, and it compares all bytes of a token. The form of
+        // the token therefore needs no check.
         if let value = request.fields.only("Authorization") {
             let verdict = value.withUnsafeBufferPointer { value -> TokenVerdict? in
                 BearerToken.candidate(in: UnsafeRawBufferPointer(value)).map {

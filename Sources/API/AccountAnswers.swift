@@ -138,7 +138,7 @@ enum AccountAnswers {
 }
 
 extension JSONWriter {
-    /// Writes a member, or null if the member has no value, because these responses contain every member.
+    /// Writes a member. If `text` is nil, the member is written as null, because these responses contain every member.
     fileprivate mutating func nullableMember(_ name: String, _ text: String?) {
         self.name(name)
         if let text { string(text) } else { null() }

@@ -1,5 +1,5 @@
 // The bodies of the sign-in routes (contract, section 6). The form of every member is checked, and all errors of a body
-// are reported together. Tokens are not parsed here: a malformed token gets 401 later.
+// are reported together. Tokens are not parsed here. A malformed token is rejected later, with 401.
 
 import HTTPServer
 import Identity
@@ -7,7 +7,7 @@ import JourneyModel
 import Secrets
 
 enum AccountBody {
-    /// The maximum length of a body in bytes. A body with the longest tokens is shorter.
+    /// The maximum length of a body in bytes. Even a body with the longest tokens is shorter.
     static let bytesMax = 16 * 1024
 
     /// Reads the members of a JSON body with `read`. Throws all errors that `read` recorded.

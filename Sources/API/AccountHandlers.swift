@@ -135,7 +135,7 @@ struct AccountHandlers: Sendable {
 }
 
 extension Request {
-    /// The origin of the request: for the audit, the limits and the list of sign-in sessions.
+    /// The origin of the request. The audit, the limits and the list of sign-in sessions use it.
     var origin: RequestOrigin {
         RequestOrigin(
             address: remoteAddress, requestID: id, userAgent: fields.first("User-Agent"), at: receivedAt)

@@ -66,8 +66,8 @@ struct AppleHandlers: Sendable {
         }
     }
 
-    /// Returns the same 401 for all reasons. The access log contains the reason. For a sign-in, the audit contains it
-    /// too.
+    /// Returns the same 401 for every reason of a refusal. The access log contains the reason. For a refused sign-in,
+    /// the audit contains the reason too.
     private func problem(_ refusal: AppleTokenRefusal) -> ProblemAnswer {
         switch refusal {
         case .refused(let reason):

@@ -1,5 +1,6 @@
-// POST /native/events/batch. The response has one result per event, in order. It is the result that the event would get
-// in a request of its own. An invalid event does not affect the other events (contract, section 3).
+// POST /native/events/batch. The response has one result per event, in the order of the events. Each event gets the
+// result that it would get in a request of its own. An invalid event does not affect the other events (contract,
+// section 3).
 
 import Engine
 import HTTP1
@@ -11,8 +12,8 @@ import RateLimiting
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"
 
-    /// The maximum number of field errors in one response, over the results of all events. Of further field errors,
-    /// only the number is given.
+    /// The maximum number of field errors in one response, over the results of all events. If there are more field
+    /// errors, the response contains only the number of the others.
     private static let errorsMax = 100
 
     let events: EventHandlers

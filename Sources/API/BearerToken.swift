@@ -11,7 +11,8 @@ package enum BearerToken {
     }
 
     /// Returns everything after the Bearer scheme in a field value, without checking its form. Returns nil if the value
-    /// has another scheme. The result may only be compared, with all of its bytes, with tokens known to be valid.
+    /// has another scheme. The result may be used for one purpose only: to compare all of its bytes with tokens that
+    /// are known to be valid.
     static func candidate(in value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount

@@ -51,8 +51,8 @@ struct ConfigHandler: Sendable {
 }
 
 package enum EntityTag {
-    /// Returns whether If-None-Match contains `etag` or "*". The comparison is weak, as RFC 9110 section 13.1.2
-    /// requires, so it ignores `W/`.
+    /// Returns whether If-None-Match contains `etag` or "*". RFC 9110 section 13.1.2 requires the weak comparison,
+    /// which ignores `W/`.
     package static func matches(_ fieldValues: [String], _ etag: String) -> Bool {
         var etag = etag
         return etag.withUTF8 { etag in

@@ -11,8 +11,8 @@ struct DriverLimit: Sendable {
     let admission: any Admission
 
     /// Returns a responder that starts a task, checks the limit and calls the handler. Each request with a valid token
-    /// counts towards the limit, whatever its result. Its response carries the quota. All responses of the route also
-    /// carry the policy (`API.surface`).
+    /// counts towards the limit, whatever the result of the request. The response to such a request carries the
+    /// driver's quota. All responses of the route carry the policy (`API.surface`).
     func limited(
         _ limitClass: RateLimitClass, form: ProblemForm = .plain, _ handler: @escaping CallerHandler
     ) -> CallerResponder {

@@ -1,6 +1,5 @@
 // A route with the credential that it requires and the limits that its requests count towards. `API.surface` contains
-// one endpoint per route. Tests generate their cases from these endpoints, so that they cover a new route
-// automatically.
+// one endpoint per route. Tests generate their cases from these endpoints, so that a new route is tested automatically.
 
 import HTTP1
 package import HTTPServer
@@ -33,7 +32,7 @@ package struct Endpoint: Sendable {
     package var route: Route
     package var credential: Credential
     /// The limits that a request counts towards. A method that changes something always has a limit, because the
-    /// functions in Routes.swift that make such a route require one.
+    /// functions in Routes.swift that make such a route require a limit.
     package var limits: [RateLimitClass]
 }
 

@@ -60,7 +60,7 @@ final class EventHandlers: Sendable {
     }
 
     /// Returns the decoded body and its decompressed length in bytes. The bytes of a refused body count towards the
-    /// driver's limit of refusals. When that limit is used up, further bodies are refused undecoded.
+    /// driver's limit of refusals. When that limit is used up, further bodies are refused without being decoded.
     func decode<Value>(
         _ request: Request, of caller: Caller, bytesMax: Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value

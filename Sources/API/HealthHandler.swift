@@ -1,4 +1,5 @@
-// GET /healthz: shows that the process is alive and responds. It checks no dependencies; /readyz checks them.
+// GET /healthz: shows that the process is alive and responds. This route checks no dependencies. /readyz checks the
+// dependencies.
 
 import HTTP1
 import HTTPServer

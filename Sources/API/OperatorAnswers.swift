@@ -144,7 +144,8 @@ extension JSONWriter {
         endArray()
     }
 
-    /// Writes the transitions of the last hour. Each has the event, the state after it, and the count.
+    /// Writes the transitions of the last hour. Each transition is written with its event, the state after the event,
+    /// and how often it happened.
     fileprivate mutating func flow(_ tallies: [EventTally]) {
         counted("flow", tallies.filter { $0.verdict.transition == .applied }, by: \.state.rawValue, named: "to")
     }

@@ -1,6 +1,6 @@
 // The check of tokens on the operator's routes (OPS_TOKEN, METRICS_TOKEN). Tokens are compared in constant time. Wrong
-// tokens are counted per client address and audited. Once an address has reached the limit of wrong tokens, its tokens
-// are refused without being compared.
+// tokens are counted per client address and audited. Once an address has reached the limit of wrong tokens, all tokens
+// from this address are refused without being compared.
 
 import Crypto
 import HTTPServer
@@ -13,7 +13,8 @@ package struct OperatorGuesses: Sendable {
     private let admission: any Admission
     private let record: @Sendable (_ token: String, RequestOrigin) async -> Void
 
-    /// - Parameter record: writes an audit entry. It is called at most twice per address and window of the rate limit.
+    /// - Parameter record: writes an audit entry. It is called at most twice per client address in each window of the
+    ///   rate limit.
     package init(
         admission: any Admission, record: @escaping @Sendable (_ token: String, RequestOrigin) async -> Void
     ) {
@@ -23,8 +24,8 @@ package struct OperatorGuesses: Sendable {
 
     /// Calls `judge` and returns its result. If `judge` throws, the request counts as a wrong guess of the token called
     /// `name`, and the error is rethrown. Each guess is counted before `judge` is called, so that concurrent requests
-    /// gain no extra guesses. A correct guess is refunded. For a request without a bearer token, `judge` is called but
-    /// nothing is counted.
+    /// cannot make more guesses than the limit allows. A correct guess is subtracted again afterwards. For a request
+    /// without a bearer token, `judge` is called but nothing is counted.
     nonisolated(nonsending) func judged<Outcome>(
         _ request: Request, token name: String,
         _ judge: nonisolated(nonsending) () async throws(ProblemAnswer) -> Outcome

@@ -196,7 +196,8 @@ private final class OpenStreams: Sendable {
         return isFree ? Place(streams: self) : nil
     }
 
-    /// One counted stream. It is subtracted from the number exactly once, even if its response is never streamed.
+    /// One open stream. It is subtracted from the number of open streams exactly once, even if its response is never
+    /// streamed.
     final class Place: Sendable {
         private let streams: OpenStreams
         private let isTaken = Mutex(true)

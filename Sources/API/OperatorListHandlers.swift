@@ -1,6 +1,6 @@
-// The entries behind the counts of /ops: lists with filters, one driver, rejected requests, search, and counts over
-// time. The number of rows in a response is limited. The number of rows that the store examines for a response is
-// limited too.
+// The routes for the details behind the counts of /ops: lists with filters, the data of one driver, rejected requests,
+// a search, and counts over time. The number of rows in a response is limited. The number of rows that the store
+// examines for a response is limited too.
 
 import Engine
 import HTTP1

@@ -1,5 +1,5 @@
-// Maps every error of the modules below to a problem. The switches are exhaustive, so a new error without a problem
-// does not compile.
+// Maps every error of the modules that API uses to a problem. The switches are exhaustive, so a new error without a
+// problem does not compile.
 
 import Engine
 import HTTP1
@@ -8,8 +8,8 @@ import Identity
 import JourneyModel
 import RateLimiting
 
-/// The seconds that a phone should wait when the store cannot accept events. They are enough for a restart or for the
-/// disk to recover, and few compared with the length of a session.
+/// The seconds that a phone should wait when the store cannot accept events. This time is long enough for a restart or
+/// for the disk to recover, and short compared with a session.
 private let storeRetryAfterSeconds = 5
 
 extension ProblemAnswer {

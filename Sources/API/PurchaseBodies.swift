@@ -7,7 +7,8 @@ import Purchases
 
 /// The body of POST /native/purchases.
 enum PurchaseBody {
-    /// The `jwsRepresentation` of a StoreKit 2 transaction and, for a subscription, that of its renewal info.
+    /// The `jwsRepresentation` of a StoreKit 2 transaction. For a subscription, also the `jwsRepresentation` of its
+    /// renewal info.
     case signed(transaction: String, renewal: String?)
     /// The ids of a purchase, sent by an app that does not use StoreKit 2.
     case claimed(PurchaseClaim)

@@ -27,8 +27,8 @@ struct PurchaseHandlers: Sendable {
     /// The seconds to wait when a signature is dated in the future, because Apple's clock or this server's clock is
     /// wrong.
     private static let clockRetryAfterSeconds = 60
-    /// The seconds to wait when too many verifications are waiting. In this time, more than the waiting verifications
-    /// can be done.
+    /// The seconds to wait when too many verifications are waiting. The server does the waiting verifications in less
+    /// time.
     private static let busyRetryAfterSeconds = 2
 
     var post: CallerHandler {

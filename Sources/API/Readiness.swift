@@ -1,5 +1,5 @@
-// Whether the server should receive requests. It should if the database accepts a write and no drain has begun. There
-// is at most one test write per second, however many clients ask. If the disk hangs, a client waits at most
+// The check of readiness. The server is ready for requests if the database accepts a test write and no drain has begun.
+// There is at most one test write per second, however many clients ask. If the disk hangs, a client waits at most
 // `timeoutMilliseconds`.
 
 internal import Synchronization

@@ -1,6 +1,6 @@
 // The rejected requests since the start of the process, counted by driver, route and status. On the operator page, a
-// count of refusals opens the list of drivers whose requests were refused. The rows are kept in memory. Their number is
-// limited, and they change only when a request is refused.
+// click on a count of refusals shows the drivers whose requests were refused. The rows are kept in memory. Their number
+// is limited, and they change only when a request is refused.
 
 import HTTP1
 import JourneyModel

@@ -184,7 +184,7 @@ package struct API: Sendable {
             route: Route(.get, template, responder: { .response(handler($0)) }), credential: .none, limits: [])
     }
 
-    /// Returns a GET route for drivers whose response is made from memory. The route has no limit, because a refusal
+    /// Returns a GET route for drivers. Its response is made from memory. The route has no limit, because a refusal
     /// would take as much work as the response.
     private func fromMemory(
         _ template: String, _ respond: @escaping @Sendable (Request, Caller) -> Response
@@ -194,12 +194,12 @@ package struct API: Sendable {
             credential: .accessToken, limits: [])
     }
 
-    /// Returns a GET route for drivers that reads the database.
+    /// Returns a GET route with which drivers read from the database.
     private func read(_ template: String, _ handler: @escaping CallerHandler) -> Endpoint {
         driver(.get, template, limit: .reads, handler)
     }
 
-    /// Returns a route for drivers that changes something.
+    /// Returns a route with which drivers change something.
     private func write(
         _ method: WritingMethod, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler
     ) -> Endpoint {
@@ -215,7 +215,7 @@ package struct API: Sendable {
     }
 
     /// Returns a route for operators. None of these routes changes anything. The search is a POST only because proxies
-    /// log URLs, and its text must not be in their logs.
+    /// log URLs, and the searched text must not appear in the logs of proxies.
     private func operatorOnly(
         _ template: String, method: Method = .get, _ handler: @escaping OpenHandler
     ) -> Endpoint {
@@ -237,8 +237,8 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: .accessToken, limits: [.auth, limit])
     }
 
-    /// Returns a sign-in route. If the route requires a credential, the service behind the handler verifies it; Access
-    /// does not.
+    /// Returns a sign-in route. If the route requires a credential, the service behind the handler verifies the
+    /// credential. Access does not.
     private func signingIn(
         _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler, form: ProblemForm = .plain
     ) -> Endpoint {

@@ -1,5 +1,5 @@
-// The response of `GET /ops/config`, and the part of the operator page's data about settings. They contain every
-// setting of the running server, and the result of the last reload.
+// The response of `GET /ops/config`: every setting of the running server, and the result of the last reload. The data
+// of the operator page contains the result of the reload and the servers that use this database.
 
 package import Engine
 package import JourneyModel

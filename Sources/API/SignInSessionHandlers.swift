@@ -19,8 +19,8 @@ struct SignInSessionHandlers: Sendable {
         }
     }
 
-    /// Renews a single token. Access does not check the token but the service does, because the service accepts an
-    /// expired token too.
+    /// Renews a single token. The service checks the token, because it also accepts expired tokens. Access would reject
+    /// them.
     var legacyRefresh: OpenHandler {
         { request throws(ProblemAnswer) in
             guard let token = BearerToken.read(from: request.fields) else { throw .refusedCredential }

@@ -1,5 +1,5 @@
-// Functions for handlers that read the store. They log a failure once and return it as a problem. They prevent
-// responses with personal data from being cached.
+// Functions for handlers that read the store. They log a failure once and turn it into the problem for the response.
+// They prevent responses with personal data from being cached.
 
 import Engine
 import HTTP1

@@ -1,7 +1,8 @@
 // GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one message
 // per change. A client that reconnects sends the id of its last message as Last-Event-ID. With `?entitlements=true` the
-// stream also contains the driver's entitlements: at the start and after each change of them, as `entitlements` events
-// without an id. Messages are read from committed rows. Between two reads, a stream stores only what it sent last.
+// stream also contains the driver's entitlements. They are sent at the start and after each change, as `entitlements`
+// events without an id. Messages are read from committed rows. Between two reads, a stream keeps only the values that
+// it sent last.
 
 import Engine
 import HTTP1
@@ -14,8 +15,8 @@ import RateLimiting
 import Synchronization
 
 struct StreamHandler: Sendable {
-    /// The seconds between two heartbeats, which also detect dead connections. Proxies close a silent connection after
-    /// 60 s, so the interval is much shorter.
+    /// The seconds between two heartbeats. They are much fewer than 60, because proxies close a silent connection after
+    /// 60 s. Heartbeats also detect dead connections.
     static let heartbeatSeconds = 15
     /// The milliseconds that an EventSource waits before it reconnects.
     static let reconnectMilliseconds = 3000
@@ -89,7 +90,7 @@ struct StreamHandler: Sendable {
             }
             defer { group.cancelAll() }
             // A client that has ended its sending direction may also have closed its socket. Only a write shows whether
-            // it has.
+            // the socket is closed.
             writer.whenClientEndsSending {
                 due.set()
                 stream.wake()
@@ -132,8 +133,8 @@ struct StreamHandler: Sendable {
     }
 
     /// Writes the entitlements if they differ from `last`, the JSON that was written before. A purchase in this process
-    /// wakes the stream at once. Other changes are noticed at the next heartbeat: the end of a period, or a
-    /// notification that another process received.
+    /// wakes the stream at once. Other changes are noticed at the next heartbeat. Examples are the end of a
+    /// subscription period, and a notification that another process received.
     ///
     /// Every wake reads the entitlements again, so each read after the first is charged like GET /native/entitlements.
     /// While the window `reads` is full, the stream waits for a later wake or heartbeat.
@@ -163,8 +164,8 @@ struct StreamHandler: Sendable {
     }
 }
 
-/// Whether a heartbeat is due. The timer sets it to true, and so does a client that ends its sending direction. The
-/// stream resets it to false.
+/// Whether a heartbeat is due. The value becomes true when the timer fires and when the client ends its sending
+/// direction. The stream resets the value to false.
 private final class HeartbeatDue: Sendable {
     private let isDue = Mutex(false)
 

@@ -1,12 +1,13 @@
-// A cache with two generations, which evicts unused values without a list of last uses. A value that is used moves to
-// the young generation. When the young generation is full or old enough, it becomes the old generation, and the
-// previous old generation is dropped. The values that are still in the dropped generation were not used meanwhile.
+// A cache that evicts unused values. It needs no list of last uses, because it has two generations. A value that is
+// used moves to the young generation. When the young generation is full or old enough, it becomes the old generation,
+// and the previous old generation is dropped. The values that are still in the dropped generation were not used while
+// it was the old generation.
 
-/// A dictionary that keeps the most recently used values: at least the last `generationCountMax`, and at most `2 *
-/// generationCountMax`. Every call takes constant time on average.
+/// A dictionary that keeps the most recently used values. It keeps at least the last `generationCountMax` values and at
+/// most `2 * generationCountMax` values. Every call takes constant time on average.
 ///
-/// Unused values can also expire by age. The owner of a cache with `ageMilliseconds` must call `expire(at:)` with the
-/// time of each use, before the use.
+/// Unused values can also expire by age. If `ageMilliseconds` is set, the owner of the cache must call `expire(at:)`
+/// with the current time before each use.
 ///
 /// The type is public and inlinable, so that importing modules specialize it for their keys and values. The compiler
 /// does not specialize `package` declarations across modules. When this type was a `package` declaration, calls took
@@ -14,8 +15,9 @@
 public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     @usableFromInline var young: [Key: Value] = [:]
     @usableFromInline var old: [Key: Value] = [:]
-    /// The time from which the age of the young generation is measured. It is set by the call of `expire(at:)` that
-    /// makes a rotation, or else by the first call after a rotation. Nil until then.
+    /// The time from which the age of the young generation is measured. A call of `expire(at:)` that rotates the
+    /// generations sets this time. After any other rotation the time is nil, and the next call of `expire(at:)` sets
+    /// it.
     @usableFromInline var youngSince: Int64?
     @usableFromInline let generationCountMax: Int
     @usableFromInline let ageMilliseconds: Int64
@@ -79,8 +81,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
     }
 
     /// Drops the values whose last use was at least `2 * ageMilliseconds` ago. Some values whose last use was at least
-    /// `ageMilliseconds` ago may be dropped too. Callers pass the time of every use, before the use. Values for which
-    /// `isExempt` returns true are not dropped because of their age.
+    /// `ageMilliseconds` ago may be dropped too. Callers call this function with the current time before each use.
+    /// Values for which `isExempt` returns true are not dropped because of their age.
     @inlinable
     public mutating func expire(at now: Int64, isExempt: (Value) -> Bool = { _ in false }) {
         guard let since = youngSince else {
@@ -88,8 +90,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
             return
         }
         guard now - since >= ageMilliseconds else { return }
-        // After `2 * ageMilliseconds` without a rotation, the values of the young generation too are older than
-        // `ageMilliseconds`.
+        // After `2 * ageMilliseconds` without a rotation, no value was used in the last `ageMilliseconds`, not even a
+        // value of the young generation.
         let exempt = old.filter { isExempt($0.value) }
         if now - since >= 2 * ageMilliseconds { young = young.filter { isExempt($0.value) } }
         rotate()
@@ -101,8 +103,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
     @inlinable
     public mutating func rotate() {
         old = young
-        // The new table gets space for as many values as the last one had, because a growing table rehashes its content
-        // repeatedly.
+        // The new table gets space for as many values as the previous young generation had, because a growing table
+        // rehashes its content repeatedly.
         young = Dictionary(minimumCapacity: min(old.count, generationCountMax))
         youngSince = nil
     }

@@ -1,7 +1,7 @@
-// Forwards every stored event to an analytics service, oldest first, at least once. Forwarding reads committed rows and
-// delays no request. While the service is down, even for a week, the events wait in the store. The row number of the
-// last forwarded event is stored in the database, so a restarted process continues where the previous process stopped.
-// The clock, the store and the service are parameters, so tests can replace them.
+// Forwards every stored event to an analytics service at least once, the oldest event first. Forwarding reads committed
+// rows and delays no request. While the service is down, even for a week, the events wait in the store. The row number
+// of the last forwarded event is stored in the database, so a restarted process continues where the previous process
+// stopped. The clock, the store and the service are parameters, so tests can replace them.
 
 package import JourneyModel
 package import Logging
@@ -30,7 +30,7 @@ package enum CaptureOutcome: Hashable, Sendable {
 }
 
 package struct AnalyticsForwarding: Sendable {
-    /// The name under which this consumer's position in the feed is stored.
+    /// The name under which the store keeps the position of this consumer in the feed of events.
     package static let consumer = "analytics"
     /// The pause after a read of the feed that found no new event.
     static let idleMilliseconds: Int64 = 1000
@@ -79,14 +79,15 @@ package struct AnalyticsForwarding: Sendable {
         }
     }
 
-    /// Sends at most one request to the service, and none if there is no new event. Returns the length of the next
-    /// pause in milliseconds.
+    /// Sends at most one request to the service. Sends no request if there is no new event. Returns the length of the
+    /// next pause in milliseconds.
     func round(_ pace: inout Pace) async -> Int64 {
         do throws(StoreFailure) {
             let position = try await feed.position(of: Self.consumer)
             let events = try await feed.storedEvents(after: position.last, limit: pace.batchSize)
             guard let last = events.last else { return Self.idleMilliseconds }
-            // Row numbers are consecutive. A gap means that retention deleted events before this task read them.
+            // Row numbers are consecutive. A gap in the row numbers means that retention deleted events before this
+            // task read them.
             let deletedCount = last.id - position.last - Int64(events.count)
             return try await forward(
                 events, to: last.id, deletedCount: deletedCount, waiting: position.waitingCount, &pace)
@@ -123,8 +124,8 @@ package struct AnalyticsForwarding: Sendable {
         }
     }
 
-    /// Returns the pause before the next attempt, in milliseconds. The pauses are 1, 2, 4 ... 60 s. A random time of up
-    /// to half the pause is added to each pause, so that several servers do not retry at the same time.
+    /// Returns the pause before the next attempt, in milliseconds. The pauses are 1, 2, 4 ... 60 s. Each pause is
+    /// extended by a random time of up to half its length, so that several servers do not retry at the same time.
     private func pause(_ pace: inout Pace, reason: String, waiting: Int64?, atLeastSeconds: Int?) -> Int64 {
         let now = clock()
         failure.record(reason, at: now)

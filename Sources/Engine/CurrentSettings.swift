@@ -7,8 +7,8 @@ extension MetricFamily {
         "dwell_settings_info", "1, with the version of the settings in force as a label.")
 }
 
-/// The settings in force. Each new event is stored with their version, and `/native/config` returns them. A reload
-/// replaces all settings at once, so no request sees a mixture of old and new settings.
+/// The settings in force. Each new event is stored with the version of these settings, and `/native/config` returns the
+/// settings. A reload replaces all settings at once, so no request sees a mixture of old and new settings.
 package final class CurrentSettings: Sendable {
     private struct InForce: Sendable {
         var settings: VersionedSettings

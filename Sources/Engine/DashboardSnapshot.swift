@@ -6,18 +6,18 @@ package import JourneyModel
 
 /// The port of the dashboard's data.
 package protocol OperatorReader: Sendable {
-    /// Returns the number of drivers in each state. A state without drivers has no entry. A driver whose deadline has
-    /// passed, but whose expiry is not stored yet, counts in the stored state.
+    /// Returns the number of drivers in each state. A state without drivers has no entry. If a driver's deadline has
+    /// passed and the expiry is not stored yet, the driver counts in the stored state.
     func driverCounts() async throws(StoreFailure) -> [JourneyState: Int]
 
-    /// Returns counts of the events stored after event `id`. If `id` is nil, returns counts of the events received
-    /// since `start`. One call examines a limited number of rows; see `EventTallies.isWhole`.
+    /// Counts the events that were stored after event `id`. If `id` is nil, counts the events that were received since
+    /// `start`. One call examines a limited number of rows; see `EventTallies.isWhole`.
     func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies
 
     /// Returns the size of the database on disk, in bytes, including the WAL.
     func storageBytes() async throws(StoreFailure) -> Int64
 
-    /// Returns the settings versions that events were stored under, newest first, at most `limit`.
+    /// Returns at most `limit` settings versions with which events were stored, newest first.
     func settingsVersions(limit: Int) async throws(StoreFailure) -> [SettingsVersionUse]
 
     /// Returns at most `limit` changes of the settings and `limit` reloads.
@@ -52,8 +52,7 @@ package struct EventTallies: Hashable, Sendable {
     /// The row number of the newest counted event.
     package var last: Int64
     package var tallies: [EventTally]
-    /// False if there were more events than one query may examine. The counts then leave out the oldest of these
-    /// events.
+    /// False if there were more events than one query may examine. In that case, the oldest events are not counted.
     package var isWhole: Bool
 
     package init(last: Int64, tallies: [EventTally], isWhole: Bool) {
@@ -86,7 +85,7 @@ package struct OperatorTimeline: Hashable, Sendable {
     }
 }
 
-/// The counts of the last hour. They are updated only when they are read.
+/// The counts of the last hour. The counts are updated only when a caller reads them.
 package actor DashboardSnapshot {
     package struct Counts: Sendable {
         package var asOf: Moment

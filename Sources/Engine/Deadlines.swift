@@ -1,8 +1,8 @@
 // The server itself enforces deadlines (contract, section 1). When a session's grace deadline or hard deadline passes,
-// the server ends the session by storing an event of source `server`, even if no client ever sends again. This file
-// decides when to check for due deadlines. The store finds the due deadlines in committed rows, and stores each expiry
-// once. The scheduler keeps no state between two checks, so restarts, further instances and jumps of the clock need no
-// special handling.
+// the server ends the session by storing an event of source `server`, even if no client ever sends a request again.
+// This file decides when to check for due deadlines. The store finds the due deadlines in committed rows, and stores
+// each expiry once. The scheduler keeps no state between two checks, so restarts, further instances and jumps of the
+// clock need no special handling.
 
 package import CoreMetrics
 package import JourneyModel
@@ -23,7 +23,7 @@ extension MetricFamily {
 }
 
 /// The port of deadlines. An implementation also stores expiries when it appends an event: if a deadline of the driver
-/// lies before the event, the expiry is stored in the event's transaction.
+/// is earlier than the event, the expiry is stored in the same transaction as the event.
 package protocol DeadlineStore: Sendable {
     /// Returns the earliest deadline of all drivers, or nil when there is none. The result may lie in the past, because
     /// a deadline is removed only when its expiry is stored. Drivers whose refold is under way are left out.
@@ -34,10 +34,10 @@ package protocol DeadlineStore: Sendable {
     func storeExpiries(_ request: ExpiryRequest) async throws(StoreFailure) -> StoredExpiries
 }
 
-/// A request to end the sessions whose deadline has passed, at most `driversMax` of them.
+/// A request to end at most `driversMax` sessions whose deadline has passed.
 package struct ExpiryRequest: Sendable {
     package var now: Moment
-    /// The settings in force. Their version is stored with each expiry, as with every event.
+    /// The settings in force. The version of these settings is stored with each expiry, as it is with every event.
     package var settings: VersionedSettings
     package var driversMax: Int
     /// The cursor that the previous part returned; nil for the first part.
@@ -79,9 +79,9 @@ package struct StoredExpiries: Hashable, Sendable {
 
 /// The task that makes the store write the expiries that are due.
 package struct ExpiryScheduler: Sendable {
-    /// The maximum time between two queries of the store: half of the second within which an expiry must be stored. The
-    /// time has a maximum because clocks may be changed, and because another instance may store a deadline that is
-    /// earlier than all deadlines known here.
+    /// The maximum time between two queries of the store. An expiry must be stored within a second after its deadline,
+    /// so the maximum is half a second. A maximum is needed because clocks may be changed, and because another instance
+    /// may store a deadline that is earlier than all deadlines known here.
     package static let pauseMillisecondsMax: Int64 = 500
     /// The maximum number of drivers per transaction. After a long outage many deadlines are due. Storing all of them
     /// in one transaction would delay new events.
@@ -134,8 +134,8 @@ package struct ExpiryScheduler: Sendable {
         }
     }
 
-    /// Stores all expiries that are due now, in several transactions. Returns the failures. Every other due expiry is
-    /// stored.
+    /// Stores all expiries that are due now, in several transactions. Returns the failures of the expiries that could
+    /// not be stored.
     @discardableResult
     package func storeDueExpiries() async throws(StoreFailure) -> [StoreFailure] {
         let now = clock()

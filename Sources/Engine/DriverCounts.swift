@@ -1,6 +1,6 @@
 // The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row. A
-// result is cached for twenty times as long as the counting took. Counting therefore uses at most a twentieth of the
-// time of one reader, however many callers there are.
+// result is cached for twenty times as long as the counting took. Therefore counting keeps one reader of the store busy
+// for at most a twentieth of the time, however many callers there are.
 
 package import JourneyModel
 package import MetricInstruments

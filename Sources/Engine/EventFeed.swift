@@ -1,12 +1,13 @@
 // Stored events in the order of their commits, for consumers outside the database. The event table serves as the
-// outbox. Each consumer reads the events after the last event that it processed, and stores the row number of that
-// event in the same database.
+// outbox. Each consumer stores the row number of the last event that it processed, in the same database. It then reads
+// the events after that row number.
 
 package import JourneyModel
 
 /// The port by which a consumer reads events and stores its position.
 package protocol EventFeed: Sendable {
-    /// Returns at most `limit` events with row numbers above `id`, lowest first, each with its current verdict.
+    /// Returns at most `limit` events with row numbers above `id`, each with its current verdict. The lowest row number
+    /// comes first.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
     /// Returns the position of the consumer with this name. A consumer without a stored position starts at the first
@@ -20,8 +21,7 @@ package protocol EventFeed: Sendable {
 }
 
 package struct FeedPosition: Hashable, Sendable {
-    /// The row number of the last processed event. For a new consumer, the row number before that of the first stored
-    /// event.
+    /// The row number of the last processed event. For a new consumer, the row number before the first stored event.
     package var last: Int64
     /// The row number of the newest stored event.
     package var newest: Int64
@@ -56,7 +56,7 @@ package struct FeedEvent: Hashable, Sendable {
     package var verdict: Verdict
     /// The driver's state right after the event.
     package var state: JourneyState
-    /// Why the journey ended, where `state` is SESSION_ENDED.
+    /// The reason why the journey ended, if `state` is SESSION_ENDED.
     package var endedBy: Journey.Ending?
 
     package init(

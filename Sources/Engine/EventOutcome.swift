@@ -37,7 +37,7 @@ package struct StoredEvent: Hashable, Sendable {
 }
 
 extension EventOutcome {
-    /// Whether the event was not stored for a reason that lies in the client's request.
+    /// Whether the client's request is the reason why the event was not stored.
     package var isRefusal: Bool {
         switch self {
         case .rateLimited, .keyReused, .sessionNotFound: true

@@ -2,9 +2,9 @@ package import JourneyModel
 
 /// The port that makes events durable. Each implementation passes `EventStoreContract` in TestSupport.
 package protocol EventStore: Sendable {
-    /// Stores one event durably, finds it already stored, or refuses it. Returns only after the transaction that stored
-    /// the event is on disk. A refused event changes nothing in the database. It does not affect the other events of
-    /// its transaction. The events of one driver are applied in the order of the calls.
+    /// Stores one event durably, or finds that the event is already stored, or refuses the event. Returns only after
+    /// the transaction that stored the event is on disk. A refused event changes nothing in the database. It does not
+    /// affect the other events of its transaction. The events of one driver are applied in the order of the calls.
     ///
     /// If the calling task is cancelled, the event is still stored, and the call still waits for the commit.
     nonisolated(nonsending) func append(_ request: consuming AppendRequest) async -> EventOutcome
@@ -15,7 +15,8 @@ package protocol EventStore: Sendable {
 
     /// Returns the outcome that `append` returns for a repeat: `.replayed`, or `.keyReused` when the canonical form
     /// differs. Returns nil when the driver has no event with the submission's idempotency key. Called when the driver
-    /// is over the rate limit: a repeat does not count against the limit and must still get its response.
+    /// is over the rate limit, because a repeat must get its response nevertheless. A repeat does not count against the
+    /// limit.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome?
 
     /// Looks up several submissions with one read of the store. Returns one element per submission.
@@ -25,8 +26,8 @@ package protocol EventStore: Sendable {
     func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome
 }
 
-/// A request to store one event. The time and the settings are part of the request, because the store must not look
-/// them up.
+/// A request to store one event. The time and the settings are part of the request, because the store must not look up
+/// the time or the settings itself.
 package struct AppendRequest: Sendable {
     package var driver: DriverID
     package var submission: EventSubmission
@@ -82,7 +83,7 @@ package enum StoreFailure: Error, Hashable, Sendable {
     case unavailable(String)
     /// The commit itself failed. The event may or may not be stored: 500.
     case unknown(String)
-    /// The task was cancelled while a read waited. The store works, but the caller no longer needs the result. Only
+    /// The task was cancelled while a read waited. The store did not fail. The caller no longer needs the result. Only
     /// reads throw this error.
     case cancelled
 }

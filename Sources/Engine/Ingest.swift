@@ -2,10 +2,10 @@
 // ports. To "charge" an event means to count it against its driver's rate limit. To "refund" an event means to undo its
 // charge.
 //
-// The order matters. An event is charged before the store is called, so a flood of events never reaches the disk. If
-// the store then refuses the event, or finds that it is a repeat, the event is refunded. Redis does not know for
-// certain which events are stored. Therefore an event over the rate limit is looked up in the store before it is
-// refused, so a repeat always gets its response.
+// The order matters. An event is charged before the store is called, so a flood of events never reaches the disk. The
+// event is refunded if the store then refuses it, or finds that the event is a repeat. A repeat must always get its
+// response, but Redis does not know for certain which events are stored. Therefore an event over the rate limit is
+// looked up in the store before it is refused.
 
 package import CoreMetrics
 package import JourneyModel
@@ -60,7 +60,8 @@ package struct Ingest: Sendable {
     ) async -> [Ingested] {
         var round = await oneRound(submissions, of: driver, receivedAt: receivedAt)
         var answers = round.ingested
-        // The loop ends: every round with a refund also completes an event, and completed events are not tried again.
+        // The loop ends, because every round with a refund also completes an event, and a completed event is not tried
+        // again.
         while round.gaveBack {
             let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
             if refused.isEmpty { break }
@@ -114,7 +115,7 @@ package struct Ingest: Sendable {
     }
 
     /// Returns the quota to report. Reads the quota again if the event's refold was charged, or if earlier refolds
-    /// caused the event's refusal, because both change the quota.
+    /// caused the event's refusal, because the charge of a refold changes the quota.
     private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
@@ -142,8 +143,8 @@ package struct Ingest: Sendable {
             requiresRegisteredSession: requiresRegisteredSession)
     }
 
-    /// Returns the outcome of an event over the rate limit: the stored outcome if the event is a repeat, else
-    /// `.rateLimited`.
+    /// Returns the outcome of an event that is over the rate limit. It is the stored outcome if the event is a repeat,
+    /// else `.rateLimited`.
     private func lookUp(_ submission: EventSubmission, of driver: DriverID) async -> EventOutcome {
         do {
             return try await store.lookUp(submission, of: driver) ?? .rateLimited
@@ -152,7 +153,7 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns the outcomes of several events over the rate limit, with one read of the store.
+    /// Returns the outcomes of several events that are over the rate limit. Reads the store only once.
     private func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async -> [EventOutcome] {
         if submissions.isEmpty { return [] }
         do {
@@ -168,8 +169,9 @@ package struct Ingest: Sendable {
     ///
     /// The rate limiter admits an event without a charge if it knows the event's idempotency key from an earlier,
     /// charged request. If the store has no event with this idempotency key, it stores the new event, and the new event
-    /// is then charged. Without this charge, a driver could store any number of events with pairs of requests: the
-    /// first request of each pair would be refused and refunded, and the second would cost nothing.
+    /// is then charged. Without this charge, a driver could store any number of events by sending pairs of requests
+    /// with one idempotency key. The first request of each pair would be refused and refunded. The second request would
+    /// be admitted without a charge.
     ///
     /// - Returns: whether the event was refunded.
     private func settle(

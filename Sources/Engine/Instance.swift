@@ -30,8 +30,8 @@ package struct Instance: Hashable, Sendable {
     }
 
     /// Returns the names of the settings that differ between the two instances, in alphabetical order. If the signing
-    /// keys differ, the names of other secrets are left out: the hashes of these secrets are keyed with the signing
-    /// key, so they would all differ.
+    /// keys differ, the names of all other secrets are left out. The hashes of the other secrets are keyed with the
+    /// signing key, so all of these hashes would differ.
     package func differences(from other: Instance, secretNames: Set<String>, signingKeyNames: Set<String>) -> [String] {
         let names = Set(settings.keys).union(other.settings.keys)
         let different = names.filter { settings[$0] != other.settings[$0] }

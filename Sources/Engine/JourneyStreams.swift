@@ -1,6 +1,6 @@
-// The open streams, and the driver whose changes each stream reports. A stream is only woken, and then reads committed
-// rows itself. No data is queued for a stream. A slow stream therefore costs no memory, and reads the newest state when
-// it reads again.
+// The open streams. Each stream reports the changes of one driver. When there are changes, the stream is woken and then
+// reads committed rows itself. No data is queued for a stream. A slow stream therefore costs no memory, and reads the
+// newest state when it reads again.
 //
 // One task polls the event table for all streams. It finds all events in the same way: expiries, events stored by other
 // instances, and events stored by this instance. No request waits for a stream.
@@ -21,8 +21,8 @@ package final class JourneyStreams: Sendable {
     package static let streamsPerDriverMax = 4
     /// The maximum number of streams of the process: a tenth of the connections that the server accepts by default.
     package static let streamsMax = 1000
-    /// The age above which a new stream of the same driver may replace a stream. When a phone changes networks, its old
-    /// connections look alive for many minutes.
+    /// The age above which a stream may be replaced by a new stream of the same driver. When a phone changes networks,
+    /// its old connections look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
     /// The interval between two reads of the event table, and therefore the maximum delay between a commit and the
     /// wake-up of the streams.
@@ -40,7 +40,7 @@ package final class JourneyStreams: Sendable {
     private struct Open: Sendable {
         var driver: DriverID
         var since: Moment
-        /// Whether the driver's journey may be in a refold. The end of that refold must wake the stream.
+        /// Whether the driver's journey may be in a refold. If so, the end of the refold must wake the stream.
         var awaitsRefold = true
         var continuation: AsyncStream<Void>.Continuation
     }
@@ -143,9 +143,9 @@ package final class JourneyStreams: Sendable {
         var drivers = state.withLock { Set($0.ofDriver.keys) }
         if case .these(let changed) = changes.drivers { drivers.formIntersection(changed) }
         guard !drivers.isEmpty else { return changes.newest }
-        // Any of the new events may be a late event, whose refold is perhaps not complete. `driversAwaitingRefold`
-        // finds these drivers. The streams are woken only after this check, so a refold that is complete at the check
-        // is included in what they read.
+        // Any of the new events may be a late event whose refold is not complete yet. `driversAwaitingRefold` finds the
+        // drivers of such events. The streams are woken only after this check. If a refold was complete at the check,
+        // the streams therefore read its result.
         let refolding = try await journeys.driversAwaitingRefold(among: drivers)
         let continuations = state.withLock { state in
             state.streams.filter { drivers.contains($0.value.driver) }.map { id, stream in
@@ -173,8 +173,8 @@ package final class JourneyStreams: Sendable {
         for continuation in continuations { continuation.yield() }
     }
 
-    /// Wakes all streams of the driver, so that they read again. Called when something other than the driver's journey
-    /// changed.
+    /// Wakes all streams of the driver, so that the streams read again. Called when something other than the driver's
+    /// journey changed.
     package func wake(_ driver: DriverID) {
         wake { $0.driver == driver }
     }

@@ -13,7 +13,7 @@ package protocol JourneyReader: Sendable {
     func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges
 
     /// Returns at most `limit` sessions, last opened first. If `cursor` is not nil, the list begins with the session
-    /// that was opened just before session `cursor`. Returns nil when `cursor` is not a session of this driver.
+    /// that was opened just before the session `cursor`. Returns nil when `cursor` is not a session of this driver.
     func sessions(of driver: DriverID, limit: Int, after cursor: String?) async throws(StoreFailure) -> SessionPage?
 
     /// Returns at most `limit` events of a session in the contract's order. If `cursor` is not nil, the list begins
@@ -22,12 +22,13 @@ package protocol JourneyReader: Sendable {
         of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
     ) async throws(StoreFailure) -> TimelineOutcome
 
-    /// Returns the drivers with events that any process committed after event `id`. If `id` is nil, returns only the
-    /// row number of the newest event, and `.any` as the drivers.
+    /// Returns the drivers who have events that were committed after event `id`, by any process. If `id` is nil,
+    /// returns only the row number of the newest event, and `.any` as the drivers.
     func committedChanges(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 
-    /// Returns those of `drivers` whose journey must be refolded (Refold.swift), for one of two reasons: the rules of
-    /// another release folded the journey, or a late event affects more events than one transaction may change.
+    /// Returns the drivers among `drivers` whose journey must be refolded (Refold.swift). There are two possible
+    /// reasons: the journey was folded by the rules of another release, or a late event affects more events than one
+    /// transaction may change.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 }
 
@@ -83,8 +84,9 @@ package struct JourneyChange: Hashable, Sendable {
 package enum JourneyChanges: Hashable, Sendable {
     /// All changes after change `id`; empty when there are none.
     case all([JourneyChange])
-    /// The driver's current journey. Returned when the caller names no change, or a change that never existed, or a
-    /// change so old that some later changes are no longer stored. The id is 0 before the driver's first change.
+    /// The driver's current journey. Returned when the caller names no change or a change that never existed. Also
+    /// returned when the change is so old that some later changes are no longer stored. The id is 0 before the driver's
+    /// first change.
     case newest(JourneyChange)
 }
 
@@ -161,7 +163,7 @@ package struct SessionEvent: Hashable, Sendable {
     package var verdict: Verdict
     /// The driver's state right after this event.
     package var state: JourneyState
-    /// Why the journey ended, where `state` is SESSION_ENDED.
+    /// The reason why the journey ended, if `state` is SESSION_ENDED.
     package var endedBy: Journey.Ending?
 
     package init(

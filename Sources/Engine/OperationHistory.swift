@@ -5,8 +5,8 @@ package import JourneyModel
 package import Logging
 
 /// The counts of one time step, by series. Series have fixed names, for example `event.applied`, `source.web`,
-/// `status.429` and `duration.2500`. `duration.2500` counts the responses that took at most 2,500 µs, without those that a lower bound
-/// counts. `duration.inf` counts the responses that took more than the highest bound.
+/// `status.429` and `duration.2500`. `duration.2500` counts the responses that took longer than the next lower bound
+/// and at most 2,500 µs. `duration.inf` counts the responses that took more than the highest bound.
 package struct HistoryStep: Hashable, Sendable {
     package var beginsAt: Moment
     package var counts: [String: Int]
@@ -19,8 +19,8 @@ package struct HistoryStep: Hashable, Sendable {
 
 /// The port that stores time steps.
 package protocol HistoryStore: Sendable {
-    /// Adds these counts to the stored counts, so that the counts of several processes on one database add up. Each
-    /// element of `minutes` begins at a whole minute.
+    /// Adds these counts to the stored counts. Therefore the stored counts are the sums over all processes on one
+    /// database. Each element of `minutes` begins at a whole minute.
     func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure)
 
     /// Returns the time steps since `start`, oldest first. Each step is `range.stepSeconds` long. Steps without a count
@@ -81,7 +81,8 @@ package actor OperationHistory {
     private var last: [String: Int] = [:]
     /// The counts that are not stored yet. Each key is the time at which a minute begins.
     private var pending: [Moment: [String: Int]] = [:]
-    /// The number of beginnings and ends of flushes so far. A change of this number shows that a flush began or ended.
+    /// Incremented whenever a flush begins and whenever a flush ends. A reader compares two values to see whether a
+    /// flush began or ended between them.
     private var flushes = 0
     private var hasFailed = false
 
@@ -99,8 +100,7 @@ package actor OperationHistory {
     package func run() async {
         var minute = clock().floored(toSeconds: Self.stepSeconds)
         while !Task.isCancelled {
-            // The counters are also read at the end of each minute, so that each count is added to the minute in which
-            // it was made.
+            // The counters are also read at the end of each minute, so that their growth is added to the right minute.
             let end = minute.advanced(byMilliseconds: Self.stepSeconds * 1000)
             let left = end.millisecondsSinceEpoch - clock().millisecondsSinceEpoch
             try? await Task.sleep(for: .milliseconds(min(max(left, 0), Self.collectSeconds * 1000)))

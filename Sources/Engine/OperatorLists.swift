@@ -1,6 +1,6 @@
-// The lists behind the counts of the operator page: drivers, sessions, events, and search results. Each list has a
-// maximum length, and a maximum number of rows is examined for it. A list that reached one of these limits has a cursor
-// for the next page.
+// The lists behind the counts of the operator page: drivers, sessions, events, and search results. The length of a list
+// is limited, and so is the number of rows that the store examines for the list. A list that reached one of these two
+// limits has a cursor for the next page.
 
 package import JourneyModel
 
@@ -11,8 +11,8 @@ package protocol OperatorListReader: Sendable {
         in state: JourneyState?, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<DriverSummary>
 
-    /// Returns one driver with the newest sessions, at most `sessions` of them, and the newest events, at most `events`
-    /// of them. Returns nil when the driver is unknown.
+    /// Returns one driver with at most `sessions` of the newest sessions and at most `events` of the newest events.
+    /// Returns nil when the driver is unknown.
     func driver(
         _ driver: DriverID, sessions: Int, events: Int
     ) async throws(StoreFailure) -> DriverDetail?
@@ -30,7 +30,7 @@ package protocol OperatorListReader: Sendable {
     ) async throws(StoreFailure) -> ListPage<EventCase>
 
     /// Searches for driver ids, session ids and charger ids that begin with `text`. If `text` is a complete phone
-    /// number, also searches for its driver.
+    /// number, also searches for the driver with this phone number.
     func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult
 }
 
@@ -49,7 +49,7 @@ package struct DriverSummary: Hashable, Sendable {
     package var driver: DriverID
     /// The stored state. An expiry that is due but not stored yet is not applied.
     package var state: JourneyState
-    /// Why the journey ended; nil in every state except SESSION_ENDED.
+    /// The reason why the journey ended; nil in every state except SESSION_ENDED.
     package var endedBy: Journey.Ending?
     /// When the driver's last event happened, on the server's clock; nil when there is no event.
     package var lastEventAt: Moment?
@@ -99,7 +99,7 @@ package struct OperatorSession: Hashable, Sendable {
 package struct SessionFilter: Hashable, Sendable {
     package var state: JourneyState?
     package var isEnded: Bool?
-    /// Matches the charger of the session and the charger of each of its events.
+    /// Matches a session if this is the charger of the session or of one of its events.
     package var chargerID: String?
     /// Matches sessions opened at this time or later.
     package var since: Moment?
@@ -123,7 +123,7 @@ package struct EventCase: Hashable, Sendable {
     package var reason: Verdict.Reason?
     /// The driver's state right after the event.
     package var state: JourneyState
-    /// Why the journey ended, where `state` is SESSION_ENDED.
+    /// The reason why the journey ended, if `state` is SESSION_ENDED.
     package var endedBy: Journey.Ending?
 
     package init(

@@ -1,5 +1,5 @@
-// Refolds stored journeys by the rules of this release (docs/decisions/refold.md). Contains the port, the counts of one
-// part of a refold, and the task that refolds while the server runs.
+// Refolds stored journeys by the rules of this release (docs/decisions/refold.md). This file contains the port, the
+// counts of one part of a refold, and the task that refolds while the server runs.
 
 package import JourneyModel
 package import Logging
@@ -14,7 +14,7 @@ package protocol JourneyRefolder: Sendable {
     /// Returns whether any driver's refold is incomplete, even if no request waits for that refold.
     func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool
 
-    /// The number of requests that wait for the writer. A refold waits until there are none.
+    /// The number of requests that wait for the writer. A refold waits until no request waits.
     var writesWaiting: Int { get }
 }
 
@@ -50,7 +50,8 @@ package struct RefoldPart: Hashable, Sendable {
     }
 }
 
-/// The numbers of drivers and events that were refolded, and of drivers, events and sessions that the refold changed.
+/// The numbers of drivers and events that were refolded, and the numbers of drivers, events and sessions that the
+/// refold changed.
 package struct RefoldCounts: Hashable, Sendable {
     package var drivers = 0
     package var events = 0
@@ -86,9 +87,9 @@ package struct RefoldChange: Hashable, Sendable {
 }
 
 /// The task that refolds journeys. When the server starts, the task refolds the drivers whose journeys an older release
-/// folded. It refolds one driver after the other, and only while no request waits for the writer. A driver who sends an
-/// event before the task reaches them is refolded together with that event. Afterwards the task completes refolds that
-/// were interrupted because a write failed, or because the process that began them crashed.
+/// folded. It refolds one driver after the other, and only while no request waits for the writer. If a driver sends an
+/// event before the task reaches that driver, the driver is refolded together with the event. Afterwards the task
+/// completes refolds that were interrupted because a write failed, or because the process that began them crashed.
 package struct RefoldService: Sendable {
     static let pause = Duration.milliseconds(20)
     static let pauseAfterFailure = Duration.seconds(10)

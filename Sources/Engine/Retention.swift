@@ -1,7 +1,7 @@
-// Deletes events after EVENT_RETENTION_DAYS: once an hour, oldest first, in steps so small that no new event has to
-// wait long. While events arrive, the pauses between the steps are longer. Each round reads committed rows to find the
-// events to delete, so an interrupted round needs no repair: the next round starts over. See
-// docs/decisions/retention.md.
+// Deletes events after EVENT_RETENTION_DAYS. A round runs once an hour. It deletes the oldest events first, in steps so
+// small that no new event has to wait long. While events arrive, the pauses between the steps are longer. Each round
+// reads committed rows to find the events to delete. After an interrupted round, the next round therefore starts over
+// without any repair. See docs/decisions/retention.md.
 
 package import CoreMetrics
 package import JourneyModel
@@ -31,24 +31,24 @@ package protocol RetentionStore: Sendable {
     /// numbers above `number` are returned, in ascending order. An empty array means that no further session qualifies.
     func agedSessions(openedBefore: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> [Int64]
 
-    /// Deletes those of `sessions` that have no event and that no driver's journey refers to. Returns the number of
-    /// deleted sessions.
+    /// Deletes each session in `sessions` that has no event and that no driver's journey refers to. Returns the number
+    /// of deleted sessions.
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
-    /// Examines the next `limit` sessions with row numbers above `number`. Returns those that were registered before
-    /// `before` and never had an event.
+    /// Examines the next `limit` sessions with row numbers above `number`. Returns the sessions that were registered
+    /// before `before` and never had an event.
     func unusedRegistrations(
         before: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers
 
-    /// Examines the next `limit` audit entries with row numbers above `number`. Returns those that were written before
-    /// `before`, except receipts of deletions.
+    /// Examines the next `limit` audit entries with row numbers above `number`. Returns the entries that were written
+    /// before `before`, except receipts of deletions.
     func agedAuditLines(before: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> AgedNumbers
 
     /// Deletes these audit entries in one transaction. Returns the number of deleted entries.
     func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int
 
-    /// The number of requests that wait for the writer. Retention slows down when it is large.
+    /// The number of requests that wait for the writer. Retention slows down when many requests wait.
     var writesWaiting: Int { get }
 }
 
@@ -68,8 +68,8 @@ package struct AgedEvent: Hashable, Sendable {
 
 package struct AgedEventsRequest: Hashable, Sendable {
     package var receivedBefore: Moment
-    /// The row number up to which no event has to be forwarded any more. Events with higher row numbers are deleted
-    /// only if they were received before `unforwardedBefore`.
+    /// The row number up to which every event is already forwarded or needs no forwarding. An event with a higher row
+    /// number is deleted only if it was received before `unforwardedBefore`.
     package var forwarded: Int64
     package var unforwardedBefore: Moment
     /// The row number at which the previous part ended; 0 at the beginning.
@@ -109,8 +109,8 @@ package struct AgedNumbers: Hashable, Sendable {
 }
 
 package struct RetentionService: Sendable {
-    /// The minimum of EVENT_RETENTION_DAYS. With fewer days, the counts would lack events that a phone sends after a
-    /// week offline.
+    /// The minimum of EVENT_RETENTION_DAYS. With fewer days, events that a phone sends after a week offline would have
+    /// no effect on the driver's state.
     package static let daysMin = 7
     package static let daysMax = 36_500
     /// The minimum number of days for which audit entries are kept, because an intrusion is often found weeks later.
@@ -119,12 +119,12 @@ package struct RetentionService: Sendable {
     /// days.
     package static let unusedRegistrationDays = 30
     /// The number of additional days for which an event is kept if it is not forwarded yet. With these days, an outage
-    /// of the analytics service for a week loses no event. Because the number is limited, a service that never responds
-    /// does not fill the disk.
+    /// of the analytics service for a week loses no event. The number is limited, because otherwise a service that
+    /// never responds would fill the disk.
     package static let unforwardedDays = 7
     static let roundPause = Duration.seconds(3600)
-    /// The maximum number of rows per read. It is so high that the events of one drive are deleted together. These
-    /// events are next to each other in the indexes.
+    /// The maximum number of rows per read. The number is so high that the events of one drive are deleted together.
+    /// These events are next to each other in the indexes.
     static let partMax = 4096
     /// The maximum number of rows deleted in one step. A step is one transaction. The number was measured
     /// (docs/decisions/retention.md).
@@ -148,8 +148,8 @@ package struct RetentionService: Sendable {
     private let deletedEvents: any CounterHandler
     private let deletedSessions: any CounterHandler
     private let deletedAuditLines: any CounterHandler
-    /// The row number up to which registered sessions were checked since the process started. A checked session that
-    /// was kept has had an event, so it cannot become unused later.
+    /// The row number up to which registered sessions were checked since the process started. These sessions need no
+    /// second check: if a checked session was kept, it has had an event, so it cannot become unused later.
     private let registrationsChecked = Place()
 
     /// - Parameters:

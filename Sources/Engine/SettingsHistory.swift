@@ -1,10 +1,11 @@
-// The history of the settings: when each version came into force, who changed the settings and why, and which reloads
-// failed or left a variable without effect. The operator page and `dwell config history` show this history.
+// The history of the settings. It contains the time at which each version came into force, the author and the reason of
+// each change, and the reloads that failed or left a variable without effect. The operator page and `dwell config
+// history` show this history.
 
 package import JourneyModel
 
-/// The author of a change (`SETTINGS_CHANGED_BY`, at most 128 bytes) and its reason (`SETTINGS_CHANGE_REASON`, at most
-/// 500 bytes). Each is free text on one line.
+/// The author of a change (`SETTINGS_CHANGED_BY`, at most 128 bytes) and the reason for the change
+/// (`SETTINGS_CHANGE_REASON`, at most 500 bytes). Author and reason are free text, each on one line.
 package struct SettingsChangeNote: Hashable, Sendable {
     package var changedBy: String?
     package var reason: String?
@@ -32,7 +33,7 @@ package struct SettingsChange: Hashable, Sendable {
 /// A reload that failed, or that left some variables of the environment file without effect.
 package struct SettingsReloadRecord: Hashable, Sendable {
     package var at: Moment
-    /// False if the reload failed, and therefore changed nothing.
+    /// False if the reload failed. A failed reload changes nothing.
     package var isGood: Bool
     /// One sentence for each thing that failed or had no effect.
     package var details: [String]

@@ -1,7 +1,7 @@
-// Truncates a WAL that has grown during a long read transaction, once nothing has been written for a while. Without
-// long read transactions SQLite resets the WAL in place, which does not disturb an external program that follows the
-// WAL. If the WAL is larger than a limit, a warning is logged, because a reader then keeps SQLite from resetting the
-// WAL.
+// Truncates a WAL that has grown during a long read transaction. The truncation waits until nothing has been written
+// for a while. Without long read transactions, no truncation is needed: SQLite resets the WAL in place, which does not
+// disturb an external program that follows the WAL. If the WAL is larger than a limit, a warning is logged, because a
+// long read transaction then keeps SQLite from resetting the WAL.
 
 package import Logging
 internal import StructuredLogging
@@ -18,8 +18,7 @@ package protocol TruncatableWAL: Sendable {
 
 package struct WALTruncation: Sendable {
     /// The time without a commit that must pass before a truncation. A truncation takes as long as several commits, and
-    /// a new commit would have to wait for it. After this time without a commit, a new commit during the truncation is
-    /// unlikely.
+    /// a commit during the truncation has to wait. Such a commit is unlikely after this time without a commit.
     static let quiet = Duration.seconds(10)
     /// The size up to which the WAL is not truncated. At the start after a crash, a WAL of this size is read in some
     /// milliseconds.
@@ -32,8 +31,8 @@ package struct WALTruncation: Sendable {
     private let bytesMax: Int64
     private let logger: Logger
 
-    /// - Parameter bytesMax: the size above which a warning is logged. The WAL exceeds this size only if a reader keeps
-    ///   SQLite from resetting the WAL.
+    /// - Parameter bytesMax: the size above which a warning is logged. The WAL exceeds this size only if a long read
+    ///   transaction keeps SQLite from resetting the WAL.
     package init(log: any TruncatableWAL, bytesMax: Int64, logger: Logger) {
         self.log = log
         self.bytesMax = bytesMax

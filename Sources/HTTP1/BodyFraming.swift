@@ -1,5 +1,5 @@
-// Determines where a request's content ends (RFC 9112 section 6). Prevents request smuggling: a request that two
-// servers could frame differently is rejected. Only field values are examined, never content.
+// Determines where a request's content ends (RFC 9112 section 6). Rejects every request that two servers could frame
+// differently, to prevent request smuggling. Only field values are examined, never content.
 
 package enum BodyFraming: Hashable, Sendable {
     /// The request has neither Content-Length nor Transfer-Encoding, and therefore no content (RFC 9112 section 6.3,

@@ -1,5 +1,5 @@
-// The syntax of chunk extensions (RFC 9112 section 7.1.1). No extension is supported, but the syntax is checked:
-// servers that skip "anything up to CRLF" disagree about where the CRLF is.
+// The syntax of chunk extensions (RFC 9112 section 7.1.1). No extension is supported, but the syntax is checked,
+// because servers that skip "anything up to CRLF" disagree about where the CRLF is.
 // ```
 // chunk-ext      = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )
 // chunk-ext-name = token
@@ -48,7 +48,7 @@ enum ChunkExtensions {
             return index > start
         }
 
-        /// Skips a quoted-string (RFC 9110 section 5.6.4). Returns false if there is none:
+        /// Skips a quoted-string (RFC 9110 section 5.6.4). Returns false if there is no quoted-string:
         /// ```
         /// quoted-string = DQUOTE *( qdtext / quoted-pair ) DQUOTE
         /// quoted-pair   = "\" ( HTAB / SP / VCHAR / obs-text )

@@ -20,8 +20,8 @@ struct ChunkedDecoder: Sendable {
     }
 
     private var state = State.sizeLine
-    /// The total length in bytes of all chunks whose sizes were read so far. At each size, this total is checked
-    /// against the limit that applies then.
+    /// The total length in bytes of all chunks whose sizes were read so far. Whenever a chunk size is read, the total
+    /// is compared with the limit that applies at that time.
     private(set) var contentBytes = 0
     private var extensionBytes = 0
     private var trailerSectionBytes = 0

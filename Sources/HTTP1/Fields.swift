@@ -2,12 +2,12 @@
 /// can be detected (RFC 9110 section 5.3). Names are compared case-insensitively.
 ///
 /// The fields are stored as lines in the form in which they are sent, together with the positions of names and values.
-/// Received bytes are copied only once; they become a String only on demand. Sending the fields copies their bytes once
-/// more. The positions are in an array, not a dictionary: for a dozen fields, a linear scan that compares lengths first
-/// is faster than hashing names.
+/// Received bytes are copied once when they are stored, and once more when the fields are sent. They become a String
+/// only on demand. The positions are in an array and not in a dictionary, because for a dozen fields a linear scan that
+/// compares lengths first is faster than hashing names.
 ///
-/// No field can end a line early (response splitting): a field whose name is not a token is dropped, and a control
-/// character in a value becomes a space (RFC 9110 section 5.5).
+/// No field can end a line early, which prevents response splitting. A field whose name is not a token is dropped. A
+/// control character in a value becomes a space (RFC 9110 section 5.5).
 package struct Fields: Sendable {
     package struct Field: Hashable, Sendable {
         package var name: String
@@ -69,8 +69,8 @@ package struct Fields: Sendable {
         return bytes[lines[only].value]
     }
 
-    /// Returns the number of fields with this name. For many fields, it is undefined which value applies if the field
-    /// is repeated.
+    /// Returns the number of fields with this name. Callers use this number to detect a repeated field, because for
+    /// many fields it is undefined which of several values applies.
     package func count(of name: String) -> Int {
         var count = 0
         forEachIndex(name) { _ in
@@ -142,8 +142,8 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Returns the line with its CRLF if it was received exactly in the form in which lines are stored. Most lines are,
-    /// and such a line can be copied in one piece. Otherwise returns nil.
+    /// Returns the line with its CRLF if it was received exactly in the form in which lines are stored. Most lines have
+    /// this form, and can therefore be copied in one piece. Returns nil for any other line.
     private static func copyableLine(
         _ line: FieldLine, of received: UnsafeBufferPointer<UInt8>
     ) -> UnsafeBufferPointer<UInt8>? {

@@ -1,5 +1,5 @@
 // The bytes that RFC 9110, RFC 9112 and RFC 3986 allow. Each set is declared next to its grammar rule. All functions
-// work on bytes: they use no Character, no locale, and no case folding beyond ASCII. They do not depend on the
+// work on bytes: they use no Character, no locale, and no case folding beyond ASCII. The functions do not depend on the
 // structure of messages.
 
 /// A set of ASCII bytes, stored as two 64-bit words, so that testing a byte takes a shift and a mask. The set never

@@ -5,8 +5,8 @@
 // the 15 bytes that Swift stores inline. Host, Content-Length and Connection are evaluated as bytes.
 
 struct HeadParser: Sendable {
-    /// The method. It is kept even if the rest of the line is rejected, because the refusal of a HEAD request must have
-    /// no content (RFC 9110 section 9.3.2).
+    /// The method. The method is kept even if the rest of the line is rejected, because even the refusal of a HEAD
+    /// request must have no content (RFC 9110 section 9.3.2).
     private(set) var method: Method?
     private var target = RequestTarget(path: "")
     private var minorVersion = 0
@@ -15,8 +15,8 @@ struct HeadParser: Sendable {
     private var options = ConnectionOptions()
     private var hasHost = false
     private var expectsContinue = false
-    /// The error in the target. It is thrown only after the fields are read, because the error response contains the
-    /// request id, which is in a field.
+    /// The error in the target. It is thrown only after the fields are read, because one of the fields contains the
+    /// request id, and the error response must contain this id.
     private var targetRefusal: Refusal?
 
     // MARK: Request line
@@ -57,7 +57,7 @@ struct HeadParser: Sendable {
     }
 
     /// Returns the refusal of a request line that is longer than the limit. `start` is the part of the line within the
-    /// limit. It shows whether the method or the target is too long.
+    /// limit. This part shows whether the method or the target is too long.
     mutating func refusalOfLongRequestLine(_ bytes: [UInt8], _ start: Range<Int>, limits: Limits) -> Refusal {
         let space = Grammar.firstIndex(of: Grammar.space, bytes, start)
         let methodRange = start.lowerBound..<(space ?? start.upperBound)

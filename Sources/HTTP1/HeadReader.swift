@@ -43,7 +43,8 @@ struct HeadReader: Sendable {
     }
 
     /// Reads the request line. Returns false if the line is incomplete. The first byte is checked as soon as it
-    /// arrives, so a client that speaks TLS to this port is rejected without waiting for a line feed.
+    /// arrives. Therefore a client that speaks TLS to this port is rejected at once, although it may never send a line
+    /// feed.
     private mutating func readRequestLine(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> Bool {
         while true {
             if let first = input.available.first, !Grammar.tokenBytes.contains(input.bytes[first]),

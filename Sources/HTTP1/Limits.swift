@@ -1,5 +1,6 @@
-// The limits on what a client may send, each with its reason and the values of other servers. A request that exceeds a
-// limit is rejected with the status given at that limit, and the connection is closed. No limit can be turned off.
+// The limits on what a client may send. The comment at each limit gives its reason, and often the limits of other
+// servers. A request that exceeds a limit is rejected with the status given at that limit, and the connection is
+// closed. No limit can be turned off.
 
 package struct Limits: Hashable, Sendable {
     /// The maximum length of the request line, without its CRLF. RFC 9112 section 3 recommends at least 8000 bytes.
@@ -20,7 +21,7 @@ package struct Limits: Hashable, Sendable {
     /// The maximum number of field lines in one head. Each field needs more memory than its bytes, so many tiny fields
     /// would need much memory. Apache allows 100. Status: 431.
     package var fieldCountMax = 100
-    /// The maximum length of the content on any route. The longest content is a batch of events with 1 MiB.
+    /// The maximum length of the content on any route. The longest allowed content is a batch of events with 1 MiB.
     /// `limitBody(toBytes:)` applies the lower limit of a route. Status: 413.
     package var bodyBytesMax = 1024 * 1024
     /// The maximum total length of the chunk extensions of one request. RFC 9112 section 7.1.1 asks for a limit on the

@@ -1,12 +1,13 @@
 /// A request up to its empty line. It is validated, so code that uses it need not check its form again.
 package struct RequestHead: Hashable, Sendable {
     package var method: Method
-    /// The path, decoded once, in canonical form (see RequestTarget). It starts with "/", except that it is "*" for
-    /// `OPTIONS *`.
+    /// The path, decoded once, in canonical form (see RequestTarget). It starts with "/". Only for `OPTIONS *`, it is
+    /// "*".
     package var path: String
     /// The query after "?", not decoded and possibly empty; nil if there is no "?".
     package var query: String?
-    /// The host and port of a target in absolute-form, which replace those in Host. Nil for targets in other forms.
+    /// The host and port of a target in absolute-form. They replace the host and port in the field Host. Nil for
+    /// targets in other forms.
     var targetAuthority: String?
     /// The minor version of HTTP, 0 or 1. A higher minor version counts as 1 (RFC 9110 section 2.5).
     package var minorVersion: Int
@@ -21,6 +22,6 @@ package struct RequestHead: Hashable, Sendable {
     package var keepAlive: Bool
 
     /// The host and optional port as the client wrote them. They come from the target if it is in absolute-form, else
-    /// from Host. Empty if an HTTP/1.0 client sent neither.
+    /// from Host. Empty if an HTTP/1.0 client sent neither such a target nor Host.
     package var authority: String { targetAuthority ?? fields.first("Host") ?? "" }
 }

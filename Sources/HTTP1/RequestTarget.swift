@@ -2,9 +2,9 @@
 // ```
 // request-target = origin-form / absolute-form / authority-form / asterisk-form
 // ```
-// Paths are percent-decoded once. Paths that two servers could read as different resources are rejected with 400
-// instead of normalized, because a proxy in front may have checked the other reading. Clients resolve "." and ".."
-// before they send (RFC 3986 section 5.2.4). Rejected are:
+// Paths are percent-decoded once. A path that two servers could read as different resources is rejected with 400, and
+// not normalized. Otherwise a proxy in front of this server might check one resource, and this server would serve
+// another. Clients resolve "." and ".." before they send a request (RFC 3986 section 5.2.4). Rejected are:
 //   - "." and ".." as a segment, plain or encoded
 //   - an empty segment ("//"); a single "/" at the end is accepted, but "/a/" and "/a" are different paths
 //   - %2F and %5C, which are encoded separators
@@ -16,7 +16,8 @@
 struct RequestTarget: Sendable {
     var path: String
     var query: String?
-    /// The authority of a target in absolute-form; nil in origin- and asterisk-form, where Host contains it.
+    /// The authority of a target in absolute-form. Nil in origin-form and asterisk-form, because Host then contains the
+    /// authority.
     var authority: String?
 
     static func parse(_ bytes: [UInt8], _ range: Range<Int>, method: Method) throws(Refusal) -> RequestTarget {
@@ -45,8 +46,8 @@ struct RequestTarget: Sendable {
         return Refusal(.notImplemented, "CONNECT is not implemented.")
     }
 
-    /// Parses `absolute-form = absolute-URI`, http and https only. The authority of the URI replaces Host (RFC 9112
-    /// section 3.2.2).
+    /// Parses `absolute-form = absolute-URI`. Only http and https are accepted. The authority of the URI replaces Host
+    /// (RFC 9112 section 3.2.2).
     private static func absoluteForm(
         _ bytes: [UInt8], _ range: Range<Int>, method: Method
     ) throws(Refusal) -> RequestTarget {

@@ -8,7 +8,8 @@
 enum ResponseFraming: Hashable, Sendable {
     case length(Int)
     case chunked
-    /// The end of the connection ends the content, because HTTP/1.0 does not support chunked.
+    /// The content ends where the connection ends. Used for HTTP/1.0 clients, because HTTP/1.0 does not support
+    /// chunked.
     case untilClose
     /// The response has neither a length nor content. It is a 204, a 304, or a stream in response to HEAD.
     case noContent
@@ -76,7 +77,8 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// Appends the fields of a handler. Copies them in one piece if none of them is reserved for the connection.
+    /// Appends the fields of a handler. Copies them in one piece if none of these fields is reserved for the
+    /// connection.
     private static func append(_ fields: Fields, withRequestID: Bool, into output: inout [UInt8]) {
         let bytes = fields.bytes
         let isLeftOut = { (line: Fields.Line) in isOwned(bytes, line.name, withRequestID: withRequestID) }
@@ -84,7 +86,7 @@ enum ResponseEncoder {
         for line in fields.lines where !isLeftOut(line) { output.append(contentsOf: bytes[line.whole]) }
     }
 
-    /// Returns whether the field is reserved for the connection, so that a handler must not write it.
+    /// Returns whether the field is reserved for the connection. A handler must not write such a field.
     private static func isOwned(_ bytes: [UInt8], _ name: Range<Int>, withRequestID: Bool) -> Bool {
         switch name.count {
         case 4: Grammar.matches(bytes, name, "date")

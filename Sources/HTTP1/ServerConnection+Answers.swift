@@ -28,8 +28,8 @@ extension ServerConnection {
 
     /// Encodes the head of a response of unknown length. Afterwards, call `encodeChunk` for the content and finally
     /// `encodeEnd`. To signal that a stream was aborted, close the connection without calling `encodeEnd`. An HTTP/1.0
-    /// client gets the content without framing, and the close of the connection ends the content (RFC 9112 section
-    /// 6.1).
+    /// client gets the content without framing. For this client, the end of the connection ends the content (RFC 9112
+    /// section 6.1).
     @discardableResult
     package mutating func encodeHead(
         status: Status, fields: Fields = Fields(), dateText: String, requestID: String = "", close: Bool = false,

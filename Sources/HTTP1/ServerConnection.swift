@@ -1,6 +1,6 @@
-// The protocol of one HTTP/1.1 server connection, without I/O: bytes in, events out; a response in, bytes out (RFC
-// 9112, RFC 9110). It does not use descriptors, clocks or routes. The owner of the connection reads and writes,
-// enforces the deadlines, and asks for the next event.
+// The protocol of one HTTP/1.1 server connection, without I/O (RFC 9112, RFC 9110). It turns received bytes into
+// events, and responses into bytes to send. It does not use descriptors, clocks or routes. The owner of the connection
+// reads and writes, enforces the deadlines, and asks for the next event.
 //
 // Theory of operation. There are two state machines, which are synchronized once per request:
 //
@@ -13,8 +13,9 @@
 // `.head` makes a response due. When the request is complete and answered, both state machines start again with the
 // remaining bytes. Pipelined requests are therefore handled one at a time. The connection ends instead (`closed`, and
 // the remaining bytes are dropped unread) in each of these cases:
-//   - the request was refused: after broken framing no byte has a known meaning (section 6.3)
-//   - the request was answered before it was complete: the rest of its content would be read as a request
+//   - the request was refused, because after broken framing no byte has a known meaning (section 6.3)
+//   - the request was answered before it was complete, because otherwise the rest of its content would be read as a
+//     request
 //   - the client or the server asked for close (section 9.6), or the response ends with the connection (content of
 //     unknown length to HTTP/1.0)
 //
@@ -138,8 +139,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     }
 
     /// Limits the content of this request. Must be called after `.head` and before the next event. The limit may be
-    /// lower than `Limits.bodyBytesMax` but not higher. Longer content is refused with 413. If the length of the
-    /// content was declared, it is refused before any content is delivered.
+    /// lower than `Limits.bodyBytesMax` but not higher. Longer content is refused with 413. If the declared length is
+    /// longer, the request is refused before any content is delivered.
     package mutating func limitBody(toBytes bytesMax: Int) {
         guard answering == .due else { return }
         contentBytesMax = min(contentBytesMax, max(0, bytesMax))
@@ -163,8 +164,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// requests.
     package var bufferedBytes: Int { input.available.count }
 
-    /// The field lines of the current request that were read so far. If the request was refused, these are the lines
-    /// before the error.
+    /// The field lines of the current request that were read so far. If the request was refused, the result contains
+    /// only the lines before the error.
     package var receivedFields: Fields { head.fields }
 
     /// Whether the method of the current request was received and is safe (RFC 9110 section 9.2.1).
@@ -176,8 +177,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// The capacity of the input buffer, including interpreted bytes.
     package var inputCapacityBytes: Int { input.bytes.capacity }
 
-    /// The maximum length of the content still to arrive: the rest of the declared length, or, for chunks, what is left
-    /// of the limit.
+    /// The maximum length of the content that has not arrived yet. It is the rest of the declared length. For chunks,
+    /// it is the rest of the limit.
     package var contentBytesLeftMax: Int {
         switch receiving {
         case .content(let left): left
@@ -279,8 +280,8 @@ extension ServerConnection {
     /// even if the rest of the head is rejected.
     var answersHead: Bool { head.method == .head }
 
-    /// Begins the response of this request. Returns false if no response is due. A response may also begin before any
-    /// head was received: a 408 or a 503 that ends the connection.
+    /// Begins the response of this request. Returns false if no response is due. A response that ends the connection,
+    /// such as 408 or 503, may begin even before a head was received.
     mutating func beginAnswer(close: Bool, framing: ResponseFraming) -> Bool {
         guard receiving != .closed, answering == .due || answering == .notDue else { return false }
         mustClose = mustClose || close || framing == .untilClose || receiving != .complete
@@ -298,7 +299,7 @@ extension ServerConnection {
         }
     }
 
-    /// Records that 100 (Continue) is sent. Returns false if the client does not wait for it.
+    /// Records that 100 (Continue) is sent. Returns false if the client does not wait for 100.
     mutating func takeContinue() -> Bool {
         let isDue = isContinueDue
         waitsForContinue = false

@@ -2,11 +2,11 @@ internal import Synchronization
 
 /// A limit on the memory that the server holds for clients, over all connections: bodies, incomplete requests, and
 /// responses that the peer has not read. Each body, request and response also has its own limit. The budget limits the
-/// sum of all of them, and the part of this sum that is held for one client.
+/// sum for all clients, and the part of this sum for one client.
 final class BufferBudget: Sendable {
     let bytesMax: Int
-    /// The maximum held for one client: a sixteenth of `bytesMax`, so that a few clients cannot use all of the memory,
-    /// but at least enough for one long body.
+    /// The maximum number of bytes held for one client. It is a sixteenth of `bytesMax`, so that a few clients cannot
+    /// use all of the memory. It is always enough for one long body.
     let bytesPerClientMax: Int
     private let bytes = Atomic<Int>(0)
     /// The bytes held for each client. A client for which no bytes are held has no entry. The bytes of unidentified

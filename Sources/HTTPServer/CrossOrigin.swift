@@ -1,21 +1,21 @@
-// Cross-origin requests: which web pages may call this server from a browser and read its responses (the Fetch
-// standard, "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). Only this file reads and writes
-// CORS fields. The middleware `CrossOriginRequests` (Middleware.swift) adds them to every response before the response
-// is encoded, also to responses that no handler made.
+// Decides which web pages may call this server from a browser and read its responses (CORS; the Fetch standard,
+// "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). Only this file reads and writes CORS
+// fields. The middleware `CrossOriginRequests` (Middleware.swift) adds the CORS fields to every response before the
+// response is encoded. Responses that no handler made get them too.
 
 internal import HTTP1
 
 package struct CrossOrigin: Hashable, Sendable {
     /// The maximum number of allowed origins. The `Origin` of each request is compared with every allowed origin, so
-    /// the number must be limited. No deployment has this many.
+    /// the number must be limited. No deployment has this many origins.
     package static let originsMax = 64
 
     /// The allowed origins, as a browser sends them in `Origin`. Never empty.
     package let origins: [String]
 
     /// Creates the list of allowed origins. Returns nil if the list is empty, if it has more than `originsMax`
-    /// elements, or if an element is not an origin in the form that browsers send. `*` and `null` are not accepted: the
-    /// responses allow credentials, and the standard then requires exact origins.
+    /// elements, or if an element is not an origin in the form that browsers send. `*` and `null` are not accepted,
+    /// because the responses allow credentials and the standard then requires exact origins.
     package init?(_ origins: [String]) {
         guard (1...Self.originsMax).contains(origins.count), origins.allSatisfy(Self.isSerializedOrigin) else {
             return nil
@@ -59,9 +59,9 @@ package struct CrossOrigin: Hashable, Sendable {
         + "X-Sent-At, X-Requested-With, Cache-Control, traceparent, tracestate, baggage"
 
     /// Returns the fields of the response to a preflight from an allowed page. Returns nil for any other request. The
-    /// fields are the same for every path, even for an unknown path. After a preflight the page therefore always sends
-    /// its request and can read the response, also a 404 or 405. If the preflight were refused, the page could not read
-    /// that status. `methods` lists the methods that the server accepts on at least one path.
+    /// fields are the same for every path, even for an unknown path. Therefore the page always sends its request after
+    /// the preflight, and can read the response even if it is a 404 or 405. If the preflight were refused, the page
+    /// could not read that status. `methods` lists the methods that the server accepts on at least one path.
     func preflightAnswer(_ method: Method, _ request: Fields, methods: String) -> Fields? {
         guard method == .options, request.count(of: "Access-Control-Request-Method") == 1,
             allowedOrigin(of: request) != nil

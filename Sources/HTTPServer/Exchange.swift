@@ -14,18 +14,18 @@ struct Exchange {
     var destination: Destination
     /// The request. Its body grows as it is received.
     var request: Request
-    /// Whether the request's head is complete. If false, the request was refused before the end of its head: its method
-    /// is unknown, and its fields may be incomplete.
+    /// Whether the request's head is complete. If false, the request was refused before the end of its head. Its method
+    /// is then unknown, and its fields may be incomplete.
     var hasHead = true
-    /// The reason why `request.remoteAddress` is the address of a trusted proxy and not that of the client. Otherwise
-    /// nil.
+    /// The reason why `request.remoteAddress` is the address of a trusted proxy. Nil if it is the address of the
+    /// client.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
     /// The maximum length of the content. Longer content is refused with 413.
     var bodyBytesMax = Int.max
-    /// The detail for the client if the server, and not a handler, refuses the request.
+    /// The detail for the client if the server itself refuses the request. Nil if a handler responds.
     var refusalDetail: String?
-    /// The owner of the credential. It is copied from the response for the access log.
+    /// The owner of the request's credential. It is copied from the response for the access log.
     var principal: String?
     var refusalReason: String?
 

@@ -1,6 +1,6 @@
-// Parses the two fields in which a proxy records the address of the peer that sent it a request: Forwarded (RFC 7239)
-// and X-Forwarded-For. The addresses are returned in the order of the field, so the entry that the nearest proxy added
-// is the last. TrustedProxies decides which proxies are trusted.
+// Parses the two fields in which a proxy records the address of its peer, which sent the request to the proxy:
+// Forwarded (RFC 7239) and X-Forwarded-For. The addresses are returned in the order of the field. The last one was
+// added by the proxy that is nearest to this server. TrustedProxies decides which proxies are trusted.
 
 internal import HTTP1
 internal import Sockets
@@ -10,8 +10,8 @@ internal import Sockets
 typealias ForwardedAddress = IPAddress?
 
 enum ForwardedAddresses {
-    /// The maximum number of entries that are read, counted from the end of the field. No deployment has more proxies
-    /// of its own.
+    /// The maximum number of entries that are read, counted from the end of the field. No deployment has more than this
+    /// number of proxies in front of the server.
     private static let chainMax = 32
 
     /// Returns the addresses in X-Forwarded-For, which separates them by commas. Some proxies add a port to an address.

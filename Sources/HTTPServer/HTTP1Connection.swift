@@ -1,5 +1,5 @@
-// One connection. The connection's loop calls it when the socket changes, when a deadline passes, and when a task has a
-// response. Nothing here blocks. HTTP1ConnectionState decides the next step, and this class executes it.
+// One connection. The connection's loop calls this class when the socket changes, when a deadline passes, and when a
+// task has a response. Nothing here blocks. HTTP1ConnectionState decides the next step, and this class executes it.
 //
 //   serving     requests are read, parsed and answered from memory
 //   working     a task makes the response to the current request; nothing is read
@@ -24,12 +24,12 @@ final class HTTP1Connection: @unchecked Sendable {
     private let whenOver: @Sendable () -> Void
     private var state: HTTP1ConnectionState
     private var activity = Activity.serving
-    /// The task of the current request. It is cancelled when the peer is gone. The cancellation ends the task's waits,
-    /// but does not undo what the task has committed.
+    /// The task of the current request. The task is cancelled when the peer is gone. The cancellation ends the waits of
+    /// the task, but does not undo what the task has committed.
     private var task: LoopTask?
     /// Whether the peer has not yet taken all of the output.
     private var isStalled = false
-    /// The suspended writer of a stream. It is resumed when the peer has taken its chunk.
+    /// The suspended writer of a stream. The writer is resumed when the peer has taken the writer's chunk.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
     /// The number of waits of writers so far. A cancellation compares this number with the number of the wait that it
     /// is meant for, so that a late cancellation does not end a later wait.
@@ -72,7 +72,8 @@ final class HTTP1Connection: @unchecked Sendable {
         switch change {
         case .ready:
             advance()
-            // Cancel the task only now: `advance` has just read the bytes that the kernel still held from the peer.
+            // Cancel the task only after `advance`, because `advance` first reads the bytes from the peer that the
+            // kernel still holds.
             if connection.peerIsGone { task?.cancel() }
         case .tickEnds: writeAtTickEnd()
         case .timedOut: timedOut()
@@ -86,7 +87,7 @@ final class HTTP1Connection: @unchecked Sendable {
         do throws(TransportError) {
             while try step() {}
         } catch {
-            // The peer is gone, or does not read the response. An error response could not reach it.
+            // The peer is gone, or does not read the response. An error response could not reach the peer.
             connection.close()
         }
     }
@@ -145,7 +146,7 @@ final class HTTP1Connection: @unchecked Sendable {
     }
 
     /// Continues after the loop's other connections have run. Until then the connection has no deadline, because it
-    /// does not wait for the peer: bytes that were received are not served yet, or more bytes may be ready to read.
+    /// does not wait for the peer. Received bytes are not served yet, or more bytes may be ready to read.
     private func continueInNextRound() {
         connection.setDeadline(.never)
         connection.continueInNextRound()
@@ -175,7 +176,8 @@ final class HTTP1Connection: @unchecked Sendable {
         if connection.peerIsGone { task?.cancel() }
     }
 
-    /// Sends the response. If the connection is closed, the response is discarded, but still logged and counted.
+    /// Sends the response. If the connection is closed, the response is discarded. It is logged and counted
+    /// nevertheless.
     private nonisolated(nonsending) func respond(_ response: Response) async {
         guard case .working = activity, case .stream(let produce) = response.body else {
             return state.send(response)
@@ -232,7 +234,8 @@ final class HTTP1Connection: @unchecked Sendable {
         if isWritingChunk { throw .alreadyWaiting }
         isWritingChunk = true
         defer { isWritingChunk = false }
-        // If either condition is false, the stream has ended: its closure returned, or the connection was closed.
+        // If one of the two conditions is false, the stream has ended, because its closure returned or because the
+        // connection was closed.
         guard isStreaming(number), state.encodeChunk(bytes) else { throw .closed }
         do throws(TransportError) {
             if try write() { try await connection.yieldIfBusy() } else { try await chunkIsTaken() }
@@ -297,8 +300,8 @@ final class HTTP1Connection: @unchecked Sendable {
         connection.setDeadline(.inMilliseconds(state.holdOutput()))
     }
 
-    /// Writes the output at the end of a round of the loop, when the loop's other connections write too. If the task of
-    /// the next request is already running, the output contains only whole responses.
+    /// Writes the output at the end of a round of the loop. The loop's other connections write at the same time. If the
+    /// task of the next request is already running, the output contains only whole responses.
     private func writeAtTickEnd() {
         // A stalled output is written at the next `.ready`, when the peer takes output again.
         if isStalled { return }

@@ -1,4 +1,4 @@
-// Turns a complete request, or a refused one, into the bytes of its response.
+// Turns a complete or refused request into the bytes of its response.
 
 internal import HTTP1
 internal import Sockets
@@ -28,9 +28,9 @@ extension HTTP1ConnectionState {
         return nil
     }
 
-    /// Refuses the current request, whose head may be incomplete, and ends the connection. If the request was already
-    /// refused when its head was complete, that earlier refusal is sent instead. Example: if the path does not exist
-    /// and the body is too long, the response is 404.
+    /// Refuses the current request and ends the connection. The head of the request may be incomplete. If the request
+    /// was already refused when its head was complete, that earlier refusal is sent instead. Example: if the path does
+    /// not exist and the body is too long, the response is 404.
     mutating func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) {
         var fields = Fields()
         if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }
@@ -121,10 +121,10 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Whether the streamed response has content. The response to HEAD has none.
+    /// Whether the streamed response has content. The response to HEAD has no content.
     var streamHasContent: Bool { streaming?.exchange.method != .head }
 
-    /// Encodes the next chunk. Returns false if no stream has begun, or if it has ended.
+    /// Encodes the next chunk. Returns false if no stream has begun, or if the stream has ended.
     mutating func encodeChunk(_ bytes: [UInt8]) -> Bool {
         let before = output.count
         guard http.encodeChunk(bytes, into: &output) else { return false }

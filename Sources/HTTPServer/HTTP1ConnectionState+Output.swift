@@ -26,7 +26,8 @@ extension HTTP1ConnectionState {
     }
 
     /// Counts the held bytes towards the share of `client` from now on, or towards no share if `client` is nil. Returns
-    /// false if that share has no room for these bytes. The budget then counts no bytes for this connection.
+    /// false if that share has no room for these bytes. In that case the budget counts no bytes for this connection any
+    /// more.
     mutating func hold(for client: String?) -> Bool {
         if client == self.client { return true }
         let bytes = heldBytes
@@ -36,8 +37,8 @@ extension HTTP1ConnectionState {
         return hold(bytes)
     }
 
-    /// Counts in the budget the output that the peer has not taken. Returns for how many milliseconds the connection
-    /// may wait until the peer takes more: 0 if the output does not fit into the budget.
+    /// Adds the output that the peer has not taken to the bytes in the budget. Returns the time in milliseconds that
+    /// the connection may wait until the peer takes more. The time is 0 if the output does not fit into the budget.
     mutating func holdOutput() -> Int {
         let bytes = output.count > HTTP1ConnectionState.uncountedBytes ? output.count : 0
         if bytes > heldOutputBytes {
@@ -75,8 +76,8 @@ extension HTTP1ConnectionState {
         output.count > context.configuration.outputBytesMax
     }
 
-    /// Counts in the budget the received bytes of the current request and of the pipelined requests after it. Returns
-    /// false if these bytes do not fit.
+    /// Adds the received bytes of the current request and of the pipelined requests after it to the bytes in the
+    /// budget. Returns false if these bytes do not fit.
     @discardableResult
     mutating func holdRequest() -> Bool {
         let input = http.inputCapacityBytes

@@ -19,19 +19,19 @@ struct HTTP1ConnectionState: ~Copyable {
     var sentBytes = 0
     /// The current request, from its head to its response.
     var exchange: Exchange?
-    /// The number of bytes read so far. Of these, `bytesTakenBefore` belong to requests that were answered.
+    /// The number of bytes read so far. The first `bytesTakenBefore` of them belong to requests that were answered.
     var bytesRead = 0
     var bytesTakenBefore = 0
     /// The number of bytes of the current streamed response that were encoded so far.
     var streamedBytes = 0
-    /// The time of the last response; nil once bytes were received after it.
+    /// The time of the last response; nil once bytes were received after that response.
     var respondedAt: Deadline?
     /// The number of bytes that the budget counts for this connection.
     var heldBytes = 0
     /// The part of `heldBytes` for output that the peer has not taken.
     var heldOutputBytes = 0
-    /// The client of the current request, once the judge has accepted the client's credential; nil before. `heldBytes`
-    /// counts towards this client's share of the budget.
+    /// The client of the current request; nil until the judge has accepted the client's credential. `heldBytes` counts
+    /// towards the budget's share of this client.
     var client: String?
 
     /// The current streamed response.
@@ -54,7 +54,7 @@ struct HTTP1ConnectionState: ~Copyable {
     /// The number of reads in a row after which the loop's other connections run.
     private static let readsMax = 8
 
-    /// What HTTP1Connection does next, when this type can do nothing more.
+    /// The next action of HTTP1Connection, when this type can do nothing more.
     enum Pause {
         /// Wait for bytes, at most until the deadline.
         case wait(Deadline)
@@ -127,7 +127,7 @@ struct HTTP1ConnectionState: ~Copyable {
             case .body(let bytes): take(bytes)
             case .end:
                 // Pause after every request with content. Such a request takes long even if it is rejected, because the
-                // content may be large, and still larger once decompressed.
+                // content may be large, and even larger after decompression.
                 let hadContent = exchange?.request.body.isEmpty == false
                 if let work = respond() { return .work(work) }
                 responsesInRow += 1
@@ -241,8 +241,8 @@ struct HTTP1ConnectionState: ~Copyable {
     }
 
     /// Decides what to send to a client that waits for 100 (Continue). If the request is refused, sends the final
-    /// response instead (RFC 9110 section 10.1.1) and returns true; the body is then not read. Otherwise sends 100 if
-    /// the client waits for it, and returns false.
+    /// response instead of 100 (RFC 9110 section 10.1.1) and returns true. The body is then not read. If the request is
+    /// accepted, returns false. In that case, a client that waits for 100 gets it.
     private mutating func respondsInsteadOfReading() -> Bool {
         guard http.isContinueDue else { return false }
         if exchange?.isRefused == true {
@@ -253,8 +253,8 @@ struct HTTP1ConnectionState: ~Copyable {
         return false
     }
 
-    /// Returns the deadline for the arrival of more bytes, after releasing memory that is not needed until then. If the
-    /// remaining memory does not fit into the budget, responds with 503 and returns nil.
+    /// Releases the memory that is not needed until more bytes arrive, and returns the deadline for their arrival. If
+    /// the remaining memory does not fit into the budget, responds with 503 and returns nil.
     private mutating func deadlineOfWait() -> Deadline? {
         shrinkOutput()
         guard holdRequest() else {
@@ -272,8 +272,8 @@ struct HTTP1ConnectionState: ~Copyable {
     }
 
     /// Refuses a request that did not arrive in time. Only a safe request gets 408. A request that may carry an event
-    /// gets 503: the app versions in use discard an event after all but three of the 4xx statuses, and no event may be
-    /// lost because the network is slow (docs/decisions/late-requests.md).
+    /// gets 503, because no event may be lost when the network is slow. The app versions in use discard an event after
+    /// all but three of the 4xx statuses (docs/decisions/late-requests.md).
     private mutating func refuseLateRequest() {
         let detail = "The request did not arrive in time. Send it again."
         if http.isSafeRequest {

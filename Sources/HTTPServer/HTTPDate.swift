@@ -7,8 +7,8 @@ struct HTTPDate {
     private var second = Int64.min
     private var made = ""
 
-    /// Returns the value of the Date field at this time. Times before 1970 are clamped to 1970, and times after 9999 to
-    /// the last second of 9999.
+    /// Returns the value of the Date field at this time. Times before 1970 are clamped to 1970. Times after the year
+    /// 9999 are clamped to its last second.
     mutating func text(_ milliseconds: Int64) -> String {
         let current = min(max(0, milliseconds / 1000), HTTPDate.lastSecond)
         if current != second {

@@ -179,8 +179,8 @@ struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     }
 }
 
-/// Limits the content to the route's maximum. The content of a request that reaches no handler is read only to keep the
-/// connection open, and may have at most `discardedBytesMax` bytes.
+/// Limits the content to the route's maximum. If a request reaches no handler, its content is read only to keep the
+/// connection open. Such content may have at most `discardedBytesMax` bytes.
 struct SizeLimits: RequestMiddleware {
     static let discardedBytesMax = 64 << 10
 
@@ -189,9 +189,9 @@ struct SizeLimits: RequestMiddleware {
     }
 }
 
-/// Installs the route's check of the credential. The judge checks the credential when the head is complete. The judge
-/// is not asked if head and content arrive together, so the responder checks the credential again before the handler
-/// runs. Without this middleware, a route that requires a credential refuses every request.
+/// Installs the route's check of the credential. The judge checks the credential when the head is complete. If head and
+/// content arrive together, the judge is not asked. Therefore the responder always checks the credential too, before
+/// the handler runs. Without this middleware, a route that requires a credential refuses every request.
 struct Credentials: RouteMiddleware {
     func prepare(_ route: inout Route) {
         guard let credential = route.credential else { return }

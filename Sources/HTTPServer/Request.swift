@@ -10,13 +10,13 @@ package struct Request: Sendable {
     package var fields: Fields
     package var body: [UInt8]
     /// The id of the request: the client's `X-Request-Id` if that is well-formed, else a generated id. The response
-    /// contains it.
+    /// contains this id.
     package var id: String
     /// The time at which the request's head was complete, in whole milliseconds since 1970. Code that handles the
     /// request uses this time instead of reading the clock again.
     package var receivedAtMilliseconds: Int64
-    /// The client's address as text, for limits by address. If trusted proxies forwarded the request, it is the address
-    /// of the client, not of a proxy.
+    /// The client's address as text, for limits by address. If trusted proxies forwarded the request, this is the
+    /// address that the proxies recorded for the client.
     package var remoteAddress: String
     /// The values that the route's `{name}` segments matched.
     package var parameters: [String: String]

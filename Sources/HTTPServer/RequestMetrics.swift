@@ -1,6 +1,6 @@
-// Metrics of answered requests. Each route, each method and each status has an index. Only the index of a method is
-// found by comparing text. A client cannot create a new series: all unknown methods share one label, and all unknown
-// statuses share another.
+// Metrics of answered requests. Each route, each method and each status has an index. Text is compared only to find the
+// index of a method. A client cannot create a new series, because all unknown methods share one label and all unknown
+// statuses share another label.
 
 internal import CoreMetrics
 internal import HTTP1

@@ -5,7 +5,7 @@ package import HTTP1
 package struct CompletedRequest: Sendable {
     package var requestID: String
     /// The method; nil if the request was refused before its head was complete. A client can send any token as the
-    /// method, so the set of values is not limited.
+    /// method, so the number of different methods is not limited.
     package var method: Method?
     /// The route's template; nil if no route was found, or the request was refused before routing.
     package var routeTemplate: String?
@@ -16,15 +16,15 @@ package struct CompletedRequest: Sendable {
     package var bytesIn: Int
     /// The bytes of the response, including head and framing.
     package var bytesOut: Int
-    /// The client's address; "" for a Unix socket. If trusted proxies forwarded the request, it is the address of the
-    /// client, not of a proxy.
+    /// The client's address; "" for a Unix socket. If trusted proxies forwarded the request, this is the address that
+    /// the proxies recorded for the client.
     package var remoteAddress: String
-    /// The reason why `remoteAddress` is the address of a trusted proxy and not that of the client. Otherwise nil.
+    /// The reason why `remoteAddress` is the address of a trusted proxy. Nil if it is the address of the client.
     package var addressGap: ClientAddress.Gap?
     /// The owner of the request's credential, as the handler determined it; nil without a valid credential. It may be a
     /// driver's id, so it must not be logged unchanged.
     package var principal: String?
-    /// The reason why the request was refused, in the handler's words for the log.
+    /// The reason why the request was refused, as the handler words it for the log.
     package var refusalReason: String?
     /// The traceparent field as received, unchecked.
     package var traceParent: String?

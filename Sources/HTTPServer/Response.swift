@@ -12,7 +12,8 @@ package struct Response: Sendable {
     package var status: Status
     package var fields: Fields
     package var body: Body
-    /// The value of the `RateLimit` field: the caller's quotas after this request; nil if the request used no quota.
+    /// The value of the `RateLimit` field, which contains the caller's quotas after this request. Nil if the request
+    /// used no quota.
     package var rateLimit: String?
     /// The owner of the request's credential, for the access log; nil if it was not determined. It is never sent.
     package var principal: String?
@@ -31,9 +32,9 @@ package protocol ResponseBodyWriter: Sendable {
     /// Writes the next bytes; returns when the connection can take more. Throws when the client is gone.
     func write(_ bytes: [UInt8]) async throws
 
-    /// Calls the closure once when the client has sent its last byte, or now if it has already done so. The client may
-    /// then be gone, or it may only have nothing more to send. Only the next write shows which of the two is the case.
-    /// The closure must not block. It is not called after the end of the stream.
+    /// Calls the closure once when the client has sent its last byte. Calls it at once if the client has already done
+    /// so. The client may then be gone, or it may only have nothing more to send. Only the next write shows whether the
+    /// client is gone. The closure must not block. It is not called after the end of the stream.
     func whenClientEndsSending(_ body: @escaping @Sendable () -> Void)
 }
 

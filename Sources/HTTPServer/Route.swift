@@ -1,7 +1,6 @@
 package import HTTP1
 
-/// A handler. It runs on the executor of its caller, which is the connection's loop. It returns without an executor
-/// hop.
+/// A handler. It runs and returns on the executor of its caller, the connection's loop, without an executor hop.
 package typealias RequestHandler = nonisolated(nonsending) @Sendable (Request) async -> Response
 
 /// The work that makes one response, in its own task on the connection's loop.
@@ -26,7 +25,7 @@ package enum Reply: Sendable {
 package typealias Responder = @Sendable (Request) -> Reply
 
 /// A function that decides whether to accept the content of a request. It is called on the connection's loop when the
-/// head has been received and the content has not. It is not called if head and content arrived together, so the
+/// head has been received and the content has not. If head and content arrive together, it is not called. Therefore the
 /// handler must make the same check.
 package typealias RequestJudge = nonisolated(nonsending) @Sendable (Request) async -> Judgement
 
@@ -39,7 +38,8 @@ package enum Judgement: Sendable {
 }
 
 /// The check of the credential that a route requires, and the handler that runs after the check. The module API creates
-/// it, because that module knows what a credential is. The middleware `Credentials` installs it in the route.
+/// the check, because that module knows what a credential is. The middleware `Credentials` installs the check in the
+/// route.
 package struct CredentialCheck: Sendable {
     /// Checks the credential before the content is read. If nil, the content is read first.
     package var judge: RequestJudge?
@@ -67,14 +67,14 @@ package struct Route: Sendable {
     /// The path as a sequence of literal segments and `{name}` segments: `/native/devices/{token}`. It is also the
     /// route's name in logs and metrics.
     package var template: String
-    /// The maximum length of a body in bytes. A longer body is refused with 413: before it is read if its length is
-    /// declared, else as soon as it exceeds the maximum.
+    /// The maximum length of a body in bytes. A longer body is refused with 413. If its length is declared, it is
+    /// refused before it is read. Otherwise it is refused as soon as it exceeds the maximum.
     package var bodyBytesMax: Int
     /// The judge of the content. If nil, content is accepted from every client.
     package var judge: RequestJudge?
     package var responder: Responder
-    /// The check of the credential. If nil, the route requires no credential, or its handler finds the credential in
-    /// the content.
+    /// The check of the credential. If nil, the route requires no credential, or the handler itself checks a credential
+    /// in the content.
     package var credential: CredentialCheck?
     /// The `RateLimit-Policy` field of every response of the route, whether the handler, the judge or the server made
     /// the response. Empty if the route has no rate limit.

@@ -10,10 +10,11 @@ package struct Router: Sendable {
     package enum Match: Sendable {
         case route(RegisteredRoute, parameters: [String: String])
         case notFound
-        /// The path has routes, but none for this method. `allow` lists the methods of the path, as in the Allow field.
+        /// The path has routes, but no route for this method. `allow` lists the methods of the path, as in the Allow
+        /// field.
         case methodNotAllowed(allow: String)
-        /// The method is OPTIONS. The path is `*`, or it has routes but none for OPTIONS. The request is answered
-        /// without a handler.
+        /// The method is OPTIONS. The path is `*`, or the path has routes but no route for OPTIONS. The request is
+        /// answered without a handler.
         case options(allow: String)
     }
 
@@ -61,7 +62,7 @@ package struct Router: Sendable {
         if path == "*" { return .options(allow: allowOfServer) }
         if let resource = literal[path] { return choose(resource, method, [:]) }
         if templates.isEmpty { return .notFound }
-        // A path with more segments than any template has matches no template. Splitting off one segment more than
+        // A path matches no template if it has more segments than every template. Splitting off one segment more than
         // `segmentsMax` is therefore enough.
         let parts = path.utf8.dropFirst().split(
             separator: UInt8(ascii: "/"), maxSplits: segmentsMax, omittingEmptySubsequences: false

@@ -10,8 +10,8 @@ package struct ServerConfiguration: Sendable {
     package var loops = 2
     /// The maximum number of open connections over all addresses. A connection above this number gets 503.
     package var connectionsMax = 10_000
-    /// The maximum number of open connections from one address. 0 means no limit. Behind a proxy 0 is right, because
-    /// all connections then have the proxy's address.
+    /// The maximum number of open connections from one address. 0 means no limit. Use 0 behind a proxy, because all
+    /// connections then have the proxy's address.
     package var connectionsPerAddressMax = 0
     /// The maximum number of connections that the kernel queues per listener until they are accepted.
     package var backlog = 4096
@@ -26,8 +26,8 @@ package struct ServerConfiguration: Sendable {
     /// The time from the first byte of a request to the end of its head. A phone's head is one packet. For comparison,
     /// nginx waits 60 s, Apache's mod_reqtimeout 20 s. A slower request gets 503, or 408 if its method is safe.
     package var headTimeoutMilliseconds = 10_000
-    /// The time for a body, without the extensions for received bytes (`bodyBytesPerSecondMin`). A request that exceeds
-    /// the extended time gets 503, or 408 if its method is safe.
+    /// The time for a body before any extension. Received bytes extend this time (`bodyBytesPerSecondMin`). A request
+    /// that exceeds the extended time gets 503, or 408 if its method is safe.
     package var bodyTimeoutMilliseconds = 20_000
     /// The maximum time for a body, with all extensions for received bytes (`bodyBytesPerSecondMin`): enough for a
     /// megabyte at 6 KB a second.
@@ -41,9 +41,10 @@ package struct ServerConfiguration: Sendable {
     package var idleTimeoutMilliseconds = 75_000
     /// The time after which a client that takes no byte of its response is disconnected.
     package var writeStallMilliseconds = 30_000
-    /// The time that the client has to finish sending and to read the response, after a response that ends the
-    /// connection. In that time the client may send at most `lingerBytesMax` bytes. Closing the connection while
-    /// received bytes are unread would reset the connection, and the response could be lost (RFC 9112 section 9.6).
+    /// The time that the client has after a response that ends the connection. In this time the client can finish
+    /// sending and read the response. The client may send at most `lingerBytesMax` more bytes. If the server closed the
+    /// connection while received bytes are unread, the connection would be reset, and the response could be lost (RFC
+    /// 9112 section 9.6).
     package var lingerMilliseconds = 5_000
     package var lingerBytesMax = 32 << 20
     /// The time for which an idle connection may still send one request while the server drains.

@@ -1,4 +1,4 @@
-// The parts that the connections of a server share. This is also where Sockets hands a connection over to HTTP.
+// The parts that the connections of a server share. The module Sockets also passes each new connection to this file.
 
 internal import HTTP1
 internal import Logging
@@ -19,15 +19,15 @@ struct ServerContext: Sendable {
     /// The clocks of the loops, each at its loop's index.
     let clocks: [LoopClock]
 
-    /// Serves a connection, on the connection's loop. `rejection` is the limit that the connection exceeds; nil if it
-    /// exceeds none.
+    /// Serves a connection, on the connection's loop. `rejection` is the limit that the connection exceeds; nil if the
+    /// connection exceeds no limit.
     func serve(_ connection: Connection, _ rejection: RejectedConnection?, whenOver: @escaping @Sendable () -> Void) {
         let http = HTTP1Connection(connection, self, whenOver: whenOver)
         if rejection == nil { http.serve() } else { http.reject() }
     }
 }
 
-/// The wall clock of one loop. Safe to share between loops, because each loop uses only the clock at its own index.
+/// The wall clock of one loop. The type is safe to share, because each loop uses only the clock at its own index.
 final class LoopClock: @unchecked Sendable {
     private var date = HTTPDate()
 

@@ -4,17 +4,17 @@
 package import HTTP1
 internal import Sockets
 
-/// The field in which the trusted proxies record the address of their peer. Only this field is read: proxies pass the
-/// other field on as the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
+/// The field in which the trusted proxies record the address of their peer. Only this field is read, because the
+/// proxies pass the other field on as the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.
     case forwarded = "Forwarded"
 }
 
-/// The address of the client. If the client's address is unknown: the address of a proxy, and the reason.
+/// The address of the client. If that address is unknown, this contains the address of a trusted proxy, and the reason.
 package struct ClientAddress: Hashable, Sendable {
-    /// The reason why a trusted proxy's field does not name the client, so that `text` is a proxy's address. The raw
+    /// The reason why `text` is a proxy's address: the field of the trusted proxy does not name the client. The raw
     /// values are those of the access log.
     package enum Gap: String, Sendable {
         case absent, unreadable
@@ -22,12 +22,13 @@ package struct ClientAddress: Hashable, Sendable {
 
     /// The address; "" for a Unix socket.
     package var text: String
-    /// The reason why the client is unknown. Nil if the peer is not a trusted proxy, or if it names its client.
+    /// The reason why the client is unknown. Nil if the peer is not a trusted proxy, or if the trusted proxy names its
+    /// client.
     package var gap: Gap?
 }
 
-/// The proxies that are trusted: those in the listed networks and, with `unix` in the list, the clients of the Unix
-/// socket. If the list is empty, no forwarding field is read.
+/// The proxies that are trusted: all proxies in the listed networks. If the list contains `unix`, all clients of the
+/// Unix socket are trusted too. If the list is empty, no forwarding field is read.
 package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     private struct Network: Hashable, Sendable {
         var number: IPAddress
@@ -77,9 +78,9 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         return client(peer: peer, chain)
     }
 
-    /// Returns the first address from the right that is not trusted. An entry is read only if the address that added
-    /// the entry is trusted. If every entry is trusted, returns the leftmost entry. If an entry is unreadable, returns
-    /// the address that added the entry.
+    /// Returns the first address from the right that is not trusted. An entry is read only if the proxy that added the
+    /// entry is trusted. If every entry is trusted, returns the leftmost entry. If an entry is unreadable, returns the
+    /// address of the proxy that added the entry.
     private func client(peer: String, _ chain: [ForwardedAddress]) -> ClientAddress {
         var client = peer
         for entry in chain.reversed() {

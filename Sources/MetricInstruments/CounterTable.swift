@@ -16,7 +16,7 @@ package final class CounterTable: Sendable {
     private final class Cell: Sendable {
         private let made = AtomicLazyReference<CounterBox>()
         /// The value of `made`, once `made` is set. Counting through this unmanaged reference avoids retain and
-        /// release. These would be two more atomic operations on memory that all loops write to.
+        /// release, which would be two more atomic operations on memory that all loops write to.
         private let shortcut = Atomic<Unmanaged<CounterBox>?>(nil)
 
         func count(_ amount: Int64, _ make: () -> any CounterHandler) {
@@ -38,8 +38,9 @@ package final class CounterTable: Sendable {
     /// as this table exists.
     private let cells: [Unmanaged<Cell>]
 
-    /// Creates the table. `dimensions` returns the labels of an index, from 0 to `count` - 1. It is called when an
-    /// index is first used: usually once, but several times if several threads first use the index at the same moment.
+    /// Creates the table. `dimensions` returns the labels of an index. Indexes range from 0 to `count` - 1.
+    /// `dimensions` is called when an index is first used. It may be called several times for one index, if several
+    /// threads first use the index at the same moment.
     package init(
         _ family: MetricFamily, count: Int, factory: any MetricsFactory,
         dimensions: @escaping @Sendable (Int) -> [(String, String)]

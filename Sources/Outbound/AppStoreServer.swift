@@ -67,7 +67,7 @@ package struct AppStoreServer: AppStoreAPI {
                 }
             }
         }
-        // An environment that responded with 401 may know the transaction nevertheless.
+        // If an environment responded with 401, it may know the transaction nevertheless.
         throw refused ? .unavailable(retryAfterSeconds: 300, reason: "status_401") : .notFound
     }
 
@@ -116,8 +116,8 @@ package struct AppStoreServer: AppStoreAPI {
 
     // MARK: One request
 
-    /// Sends a request and returns the response. A response with status 429 or 5xx is not returned; the request is sent
-    /// again.
+    /// Sends a request and returns the response. After a response with status 429 or 5xx, the request is sent again
+    /// instead.
     private func send(
         _ method: OutgoingRequest.Method, _ url: URL, as bundleID: String, body: [UInt8] = []
     ) async throws(AppStoreAPIFailure) -> OutgoingResponse {
@@ -125,7 +125,7 @@ package struct AppStoreServer: AppStoreAPI {
         var reason = "busy"
         var retryAfter: Int?
         for attempt in 0..<Self.attemptsMax {
-            /// The seconds after which the response of this attempt allows a retry.
+            /// The seconds that the response of this attempt asks the server to wait before a retry.
             var asked: Int?
             do {
                 let answer = try await http.send(

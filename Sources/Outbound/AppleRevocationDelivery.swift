@@ -1,6 +1,6 @@
 // Revokes the Apple tokens of deleted users. The tokens wait in a durable queue in the store. No state is kept in
-// memory between two calls, so a restart needs no special handling. The queue does not tell this file whose tokens they
-// were.
+// memory between two calls, so a restart needs no special handling. The entries of the queue do not say whose tokens
+// they are.
 
 package import Engine
 package import Identity
@@ -50,8 +50,8 @@ package struct AppleRevocationDelivery: Sendable {
         }
     }
 
-    /// Sends the due revocations one after the other, the earliest due first. Returns the reason of the last failure as
-    /// one word, or nil when all revocations succeeded.
+    /// Sends the revocations that are due, one after the other, beginning with the earliest. Returns the reason of the
+    /// last failure as one word, or nil when all revocations succeeded.
     func deliverDue() async -> String? {
         var failure: String?
         do throws(AccountFailure) {

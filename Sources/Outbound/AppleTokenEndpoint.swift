@@ -1,5 +1,5 @@
-// Calls Apple's token and revoke endpoints: exchanges an authorization code for a refresh token, which it seals, and
-// revokes a refresh token. Other files store the sealed tokens and retry failed revocations.
+// Calls Apple's token and revoke endpoints. One exchanges an authorization code for a refresh token, which is then
+// sealed. The other revokes a refresh token. Other files store the sealed tokens and retry failed revocations.
 
 import Crypto
 package import Foundation
@@ -56,9 +56,9 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
     }
 
     /// Seals the refresh token of a token response (RFC 6749, section 5.1), if the response's `id_token` is about the
-    /// person who signs in. Otherwise the authorization code belongs to another person, whose token must not be stored
-    /// in this account: when this account is deleted, the token would be revoked, and the other person would be signed
-    /// out.
+    /// person who signs in. Otherwise the authorization code belongs to another person, and that person's token must
+    /// not be stored in this account. When this account is deleted, the token would be revoked, and the other person
+    /// would be signed out.
     private func sealed(_ body: [UInt8], of identity: AppleIdentity) -> AppleCodeExchangeOutcome {
         guard let answer = AppleTokenResponse(body) else { return .failed(reason: "malformed_answer") }
         guard answer.subject == identity.subject else { return .failed(reason: "other_subject") }

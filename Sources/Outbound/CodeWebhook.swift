@@ -14,8 +14,8 @@ package struct CodeWebhook: Sendable {
 
     enum Outcome: Equatable {
         case delivered
-        /// The call may succeed later. There was no response, or a response with 5xx, 408 or 429, or a redirect, which
-        /// is not followed. `reason` is a word for the log.
+        /// The call may succeed later. There was no response, or the response was a 5xx, a 408, a 429 or a redirect.
+        /// Redirects are not followed. `reason` is a word for the log.
         case tryAgain(reason: String)
         /// The webhook rejected this call, and would reject the same call again.
         case refused(status: Int)
@@ -55,7 +55,7 @@ package struct CodeWebhook: Sendable {
     }
 
     /// Returns the body. `expires_in` is the number of whole seconds from this call until the code expires. It is
-    /// computed at each call, because a retried call leaves less time for the code.
+    /// computed at each call, because less time is left at each retry.
     static func body(_ code: OutgoingCode, at now: Moment) -> [UInt8] {
         var json = JSONWriter()
         json.beginObject()

@@ -99,7 +99,7 @@ final class CurlTransfer {
 
     private func setBody(_ handle: UnsafeMutableRawPointer, _ body: UnsafeRawBufferPointer) -> Bool {
         // An empty body is passed as an empty string. Without a pointer to a body, libcurl would call a callback to get
-        // one.
+        // the body.
         curl_shim_set_long(handle, CURLOPT_POST, 1) == CURLE_OK
             && curl_shim_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)) == CURLE_OK
             && (body.baseAddress.map {
@@ -107,8 +107,8 @@ final class CurlTransfer {
             } ?? curl_shim_set_string(handle, CURLOPT_COPYPOSTFIELDS, "")) == CURLE_OK
     }
 
-    /// Registers the callbacks. Each gets this object unretained, because `perform` keeps the object alive while
-    /// libcurl may call them.
+    /// Registers the callbacks. Each callback gets an unretained reference to this object. `perform` keeps the object
+    /// alive while libcurl may call the callbacks.
     private func setReceivers(_ handle: UnsafeMutableRawPointer) -> Bool {
         let this = Unmanaged.passUnretained(self).toOpaque()
         return curl_shim_set_pointer(handle, CURLOPT_WRITEDATA, this) == CURLE_OK

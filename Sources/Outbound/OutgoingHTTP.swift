@@ -1,5 +1,5 @@
-// Makes all HTTP calls of the server, by libcurl with all limits set. This file does not depend on what the calls are
-// for or who receives them. Its errors never contain a URL, a field or a body, because these may contain secrets.
+// Makes all HTTP calls of the server, by libcurl with all limits set. This file does not depend on the purpose or the
+// receiver of the calls. Its errors never contain a URL, a field or a body, because these may contain secrets.
 
 package import Foundation
 import Synchronization
@@ -47,8 +47,8 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
     /// The system does not trust the certificate that the called server presented for its host name.
     case notTrusted = "not_trusted"
     case answerTooLong = "answer_too_long"
-    /// The response is a redirect. Redirects are never followed, because a request is meant only for the configured
-    /// address.
+    /// The response is a redirect. Redirects are never followed, because only the configured address may receive the
+    /// request.
     case redirected
     /// The maximum number of calls is in progress.
     case busy
@@ -58,8 +58,8 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
 
 /// A client for outgoing HTTP calls. Every thread may use it.
 package final class OutgoingHTTP: Sendable {
-    /// The maximum number of calls in progress. Callers use separate OutgoingHTTP objects if the slow servers of one
-    /// caller must not delay the calls of another.
+    /// The maximum number of calls in progress. Callers use separate OutgoingHTTP objects, so that slow servers of one
+    /// caller do not use up the calls of another caller.
     static let callsMax = 64
 
     private struct State {

@@ -1,6 +1,6 @@
 // `AnalyticsCapture` for PostHog's capture protocol: POST HOST/batch/ with a key and a list of events, compressed with
-// gzip. A batch may be sent twice, because PostHog drops an event whose uuid, timestamp, name and distinct_id equal
-// those of an earlier event.
+// gzip. A batch may be sent twice, because PostHog drops an event that has the same uuid, timestamp, name and
+// distinct_id as an earlier event.
 
 import Crypto
 package import Engine

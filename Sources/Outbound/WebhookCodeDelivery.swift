@@ -1,5 +1,5 @@
 // Delivers one-time codes to the webhook, outside of requests. A failed call is repeated with growing pauses until its
-// code expires. CodeWebhook signs each call and makes it. Log lines contain neither codes nor phone numbers.
+// code expires. CodeWebhook signs and makes each call. Log lines contain neither codes nor phone numbers.
 
 package import Engine
 package import Identity
@@ -12,8 +12,8 @@ import Synchronization
 /// The queue of one-time codes. The codes are delivered while `run` runs. Every thread may use the queue.
 package final class WebhookCodeDelivery: CodeDelivery {
     /// The maximum number of codes in progress or queued. It equals the number of codes that the default of
-    /// OTP_SENDS_TOTAL allows in an hour. A code above this maximum is dropped, and the user has to request another
-    /// code.
+    /// OTP_SENDS_TOTAL allows in an hour. If this many codes are waiting, a new code is dropped, and the user has to
+    /// request another code.
     static let codesMax = 1_000
     /// Maximum pause between two attempts. The pause doubles after each failure, up to this maximum.
     static let pauseMillisecondsMax: Int64 = 15_000
@@ -23,8 +23,8 @@ package final class WebhookCodeDelivery: CodeDelivery {
     /// The seconds for which a shutdown waits for the codes in progress. The shutdown waits for less time if the
     /// server's own shutdown limit is shorter.
     package static let drainSeconds = 3
-    /// The minimum milliseconds between two log lines about a persistent failure. It applies to all waiting codes
-    /// together.
+    /// The minimum milliseconds between two log lines about a persistent failure. All waiting codes together cause at
+    /// most one log line in this time.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private struct State {

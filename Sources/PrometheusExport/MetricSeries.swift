@@ -48,7 +48,7 @@ final class GaugeSeries: MeterHandler, RecorderHandler, FloatingPointCounterHand
     }
 }
 
-/// A histogram: the number of values between each two adjacent bounds, and the sum of all values. It implements a timer
+/// A histogram. It counts the values between each two adjacent bounds, and adds up all values. It implements a timer
 /// (in nanoseconds) and an aggregating recorder.
 final class HistogramSeries: TimerHandler, RecorderHandler {
     /// The upper bounds of the buckets, ascending.

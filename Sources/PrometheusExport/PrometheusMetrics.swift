@@ -110,8 +110,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         return series
     }
 
-    // These four functions remove nothing. Their series exist as long as the process, because a reader of the metrics
-    // would take a vanished counter for a restart.
+    // These four functions remove nothing. Their series exist as long as the process exists, because a reader of the
+    // metrics would interpret a missing counter as a restart.
     package func destroyCounter(_ handler: any CounterHandler) {}
     package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
     package func destroyRecorder(_ handler: any RecorderHandler) {}
@@ -143,7 +143,7 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
     }
 
     /// Returns the series with these labels. Creates the series if it does not exist. Returns nil if the series does
-    /// not exist and the family already has `seriesMax` series; the values of such a series are not exported.
+    /// not exist and the family already has `seriesMax` series. Values for such a series are not exported.
     private func series(
         _ name: String, _ dimensions: [(String, String)], _ make: (_ bounds: [Int64]) -> Series
     ) -> Series? {

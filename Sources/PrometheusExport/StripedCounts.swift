@@ -6,8 +6,8 @@ internal import Synchronization
     internal import Darwin
 #endif
 
-/// Counters to which many threads add. Processors that write to the same cache line wait for each other. The threads
-/// are therefore spread over several stripes of memory, and a read sums the stripes.
+/// Counters to which many threads add. Processors that write to the same cache line wait for each other. Therefore the
+/// threads write to different stripes of memory, and a read adds up the counts of all stripes.
 ///
 /// Safe to share between threads: the memory holds atomics and is freed only by `deinit`.
 final class StripedCounts: @unchecked Sendable {

@@ -57,8 +57,8 @@ struct Binding {
     }
 
     /// Throws when another server listens on the port. With SO_REUSEPORT, two servers could bind the same port, and
-    /// each would silently get half of the connections. Therefore a socket without SO_REUSEPORT is bound first. Binding
-    /// it fails if another server listens.
+    /// each would silently get half of the connections. Therefore a socket without SO_REUSEPORT is bound first. This
+    /// bind fails if another server listens.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)

@@ -1,11 +1,11 @@
 // Reads and writes for a task. The task waits while the socket is not ready. Used by this process's outgoing
 // connections and by tests.
 //
-// The system call is tried first. If it would block, the task waits for the next edge of that direction. The task does
-// not leave the loop between the attempt and the wait, so it misses no edge.
+// The task tries the system call first. If the call would block, the task waits for the next edge of the call's
+// direction. The task does not leave the loop between the call and the wait, so it misses no edge.
 
-/// One task may read while another one writes. Any task may make any of these calls. A call from elsewhere first moves
-/// to the connection's loop.
+/// One task may read while another task writes. Any task may make any of these calls. If the task does not run on the
+/// connection's loop, the call first moves to that loop.
 extension Connection {
     /// The number of successive reads and writes without a wait after which the loop's other connections run.
     private static let callsWithoutWaitMax = 32
@@ -19,7 +19,7 @@ extension Connection {
     /// At the end of the stream, and on every later read, the buffer is empty.
     ///
     /// `endsOnDrain`: whether a drain ends the wait. If true, the call throws `.draining` when a drain begins during
-    /// the wait, or instead of waiting if the connection is already draining.
+    /// the wait. If the connection is already draining, the call throws `.draining` instead of waiting.
     package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {
@@ -113,7 +113,7 @@ extension Connection {
         if callsWithoutWait > Self.callsWithoutWaitMax { try await yieldToOthers() }
     }
 
-    /// Lets the loop's other connections run. Throws when the task was cancelled. Must be called on the loop.
+    /// Lets the loop's other connections run. Throws if the task was cancelled. Must be called on the loop.
     package nonisolated(nonsending) func yieldToOthers() async throws(TransportError) {
         callsWithoutWait = 0
         if Task.isCancelled { throw .cancelled }

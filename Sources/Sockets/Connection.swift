@@ -3,11 +3,11 @@
 //
 // No edge is lost. An edge that the poller reports sets `mayRead`, `mayWrite` or both. `mayRead` is cleared only when
 // the kernel has no more bytes: after EAGAIN, or after a read of fewer bytes than requested (epoll(7)). `mayWrite` is
-// cleared only when the kernel takes no more bytes: after EAGAIN. Once the poller has reported the end of the peer's
-// bytes, no further edge follows, so a short read then leaves `mayRead` set.
+// cleared only when the kernel takes no more bytes: after EAGAIN. There is one exception. Once the poller has reported
+// the end of the peer's bytes, no further edge follows, so a read of fewer bytes than requested leaves `mayRead` set.
 //
-// A connection is used in one of two ways: its owner receives its changes (`whenChanged`), or a task waits for bytes
-// (Connection+Waiting.swift).
+// A connection is used in one of two ways. Either its owner is called for each change (`whenChanged`), or a task waits
+// for bytes (Connection+Waiting.swift).
 
 #if canImport(Glibc)
     internal import Glibc
@@ -22,7 +22,7 @@ package enum ConnectionChange: Sendable {
     case ready
     /// The deadline that was set last has passed.
     case timedOut
-    /// The end of the loop's round in which `flushAtTickEnd` was called.
+    /// The round of the loop in which `flushAtTickEnd` was called ends.
     case tickEnds
     /// A drain began. The owner finishes the request in progress and closes the connection.
     case draining
@@ -30,13 +30,13 @@ package enum ConnectionChange: Sendable {
     case closed
 }
 
-/// Safe to share: all mutable state is touched only on `loop`. Each function either does its work on the loop by
-/// itself, or its comment says that it must be called on the loop.
+/// Safe to share: all mutable state is touched only on `loop`. Some functions move to the loop by themselves. All
+/// others must be called on the loop, and their comments say so.
 package final class Connection: @unchecked Sendable {
     package let loop: EventLoop
     /// The peer's IP address as text, without port; "" for a Unix socket.
     package let remoteAddress: String
-    /// Whether the connection is draining. This member and all members declared below it must be read on the loop.
+    /// Whether the connection is draining. This property and all properties declared below it must be read on the loop.
     package private(set) var isDraining = false
     /// Whether the connection failed or is down in both directions, so that no response can reach the peer.
     package private(set) var peerIsGone = false
@@ -53,7 +53,7 @@ package final class Connection: @unchecked Sendable {
     /// Whether `continueInNextRound` was called and the `.ready` that it requests has not been delivered yet.
     private var continues = false
 
-    // For tasks that wait. Each is created at the first wait.
+    // The waiters for tasks, one per direction. Each is created at the first wait.
     var reading: ReadinessWaiter?
     var writing: ReadinessWaiter?
     var callsWithoutWait = 0
@@ -202,9 +202,9 @@ package final class Connection: @unchecked Sendable {
         owner?(.draining)
     }
 
-    /// Calls the closure once, on the loop, when the peer has ended its sending direction. Calls it now if the end is
-    /// already known. The peer may have closed its socket, or may have ended only its sending direction. Only a later
-    /// write shows whether the peer still reads. Passing nil removes the closure.
+    /// Calls the closure once, on the loop, when the peer has ended its sending direction. If the end is already known,
+    /// calls the closure at once. The peer may have closed its socket, or may have ended only its sending direction.
+    /// Only a later write shows whether the peer still reads. Passing nil removes the closure.
     package func whenPeerEndsSending(_ body: (@Sendable () -> Void)?) {
         loop.execute { [self] in
             peerEndsSending = body

@@ -5,8 +5,8 @@ package struct ConnectionLimits: Hashable, Sendable {
     /// The maximum number of open connections in total. At least 1.
     package var connectionsMax: Int
     /// The maximum number of open connections from one address. An address here is an IPv4 address, or an IPv6 /64,
-    /// which is the usual allocation of one host. Unix sockets are not counted. 0 turns the limit off: behind a proxy,
-    /// all connections have the proxy's address.
+    /// which is the usual allocation of one host. Unix sockets are not counted. 0 turns the limit off. Use 0 behind a
+    /// proxy, because all connections then have the proxy's address.
     package var connectionsPerAddressMax: Int
 
     package init(connectionsMax: Int = 10_000, connectionsPerAddressMax: Int = 0) {
@@ -29,8 +29,8 @@ package final class ConnectionLimiter: Sendable {
     enum Admission: Equatable {
         case served
         case rejected(RejectedConnection)
-        /// The connection is closed without a response, because too many other connections are being rejected. It does
-        /// not count as open.
+        /// The connection is closed without a response, because too many other connections are being rejected. The
+        /// closed connection does not count as open.
         case closedUnanswered
     }
 

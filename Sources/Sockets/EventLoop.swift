@@ -1,6 +1,6 @@
-// An event loop: one serial DispatchQueue with one work item, which waits on the poller as long as the loop exists. The
-// loop is a TaskExecutor, so a task that prefers the loop runs on its queue. A job that is enqueued from that queue
-// runs in the next round.
+// An event loop: one serial DispatchQueue with one work item. The work item waits on the poller as long as the loop
+// exists. The loop is a TaskExecutor, so a task that prefers the loop runs on the loop's queue. A job that is enqueued
+// from this queue runs in the next round.
 //
 // In each round, the loop waits for ready descriptors, the first timer, or jobs from other threads. The loop handles
 // what is ready, and then runs the tasks that became runnable. While a task is runnable, the loop does not wait.
@@ -20,9 +20,9 @@ enum DescriptorEvent {
     case loopShutsDown
 }
 
-/// The handler of a descriptor. It is a struct, because Swift wraps a closure again on each access if the closure
-/// itself is the element of a collection. A closure that captures only its owner allocates nothing, because Swift
-/// stores the reference to the owner.
+/// The handler of a descriptor. It is a struct and not a closure, because Swift wraps a closure again on each access if
+/// the closure itself is an element of a collection. A closure that captures only its owner allocates nothing, because
+/// Swift stores the reference to the owner.
 private struct DescriptorHandler {
     let call: (DescriptorEvent) -> Void
 }
@@ -32,7 +32,7 @@ private struct TickEndAction {
 }
 
 /// Safe to share: `inbox` is thread-safe, and the poller's add, remove and wake are thread-safe in the kernel. All
-/// other mutable state is touched only on `queue`, which the functions check with `assertOnLoop`.
+/// other mutable state is touched only on `queue`. The functions check this with `assertOnLoop`.
 package final class EventLoop: TaskExecutor, @unchecked Sendable {
     package let syscalls: Syscalls
     /// The loop's index in its group.
@@ -57,11 +57,11 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// the next read starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
-    /// The number of events in one round from which on the loop expects more events soon. The sender of the events,
+    /// After a round with at least this number of events, the loop expects more events soon. The sender of the events,
     /// such as a proxy on the same machine, may need this processor. The loop therefore yields the processor before it
-    /// sleeps. When the loop runs again, events are usually ready, so it neither sleeps nor has to be woken. It does
-    /// not yield after rounds with fewer events, because a single request would then wait for processes that never
-    /// sleep.
+    /// sleeps. When the loop runs again, events are usually ready, so the loop neither sleeps nor has to be woken.
+    /// After a round with fewer events, the loop does not yield, because a single request would then wait for processes
+    /// that never sleep.
     private static let crowd = 4
 
     /// Creates a loop that owns the poller.
@@ -150,8 +150,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         await withUnsafeContinuation { continuation in yielded.append { continuation.resume() } }
     }
 
-    /// Calls the closure in the next round, after the handlers of the descriptors that are ready in that round. Must be
-    /// called on the loop.
+    /// Calls the closure in the next round, after the handlers of all descriptors that are ready in the next round.
+    /// Must be called on the loop.
     func nextRound(_ body: @escaping () -> Void) {
         assertOnLoop()
         yielded.append(body)
@@ -187,7 +187,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return timers.earliest == .never ? -1 : Int32(clamping: timers.earliest.remainingMilliseconds)
     }
 
-    /// Ends the rounds. Work that is added from now on does not wake the loop. It runs as a separate work item of the
+    /// Ends the rounds. Work that is added from now on does not wake the loop but runs as a separate work item of the
     /// queue.
     private func end(isIdle: Bool) {
         if !inbox.end() || !isIdle { runAfterEndSoon() }
@@ -293,9 +293,9 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return token
     }
 
-    /// Unregisters the descriptor. `stillOpen`: whether the socket stays open, in this process or in another. In that
-    /// case the descriptor is removed from the poller explicitly. Otherwise closing the descriptor removes it from the
-    /// poller.
+    /// Unregisters the descriptor. `stillOpen`: whether the socket stays open, in this process or in another process.
+    /// If so, the descriptor is removed from the poller explicitly. Otherwise the descriptor is removed from the poller
+    /// when it is closed.
     func remove(_ token: UInt64, _ descriptor: Int32, stillOpen: Bool) {
         assertOnLoop()
         handlers.remove(token)

@@ -1,6 +1,7 @@
 internal import Synchronization
 
-/// An event that happens once. Any number of tasks can wait for it, before or after it happens.
+/// An event that happens once. Any number of tasks can wait for the event. A task that begins to wait after the event
+/// continues at once.
 final class Latch: Sendable {
     private struct State {
         var isReached = false

@@ -37,8 +37,8 @@ final class Listener: @unchecked Sendable {
     ///
     /// `backlogWaitMilliseconds`: how long clients stay in the backlog while there is no free descriptor. Other
     /// connections may close in that time. After that time, one client is accepted and closed per pause
-    /// (`pauseMilliseconds`). Such a client sees the failure now, and not only at its own timeout, which is longer than
-    /// 10 s.
+    /// (`pauseMilliseconds`). Such a client sees the failure at once. Otherwise it would see the failure only at its
+    /// own timeout, which is longer than 10 s.
     ///
     /// `isShared`: whether another process keeps the socket open when this process closes it.
     init(
@@ -70,7 +70,7 @@ final class Listener: @unchecked Sendable {
     }
 
     /// Stops accepting and closes the socket. Connections in the backlog are accepted first, because closing the socket
-    /// would reset them. The backlog of a shared socket is left to the next server. Must be called on the loop.
+    /// would reset them. If the socket is shared, its backlog is left to the next server. Must be called on the loop.
     func stop() {
         if descriptor < 0 { return }
         if token != nil, !isShared { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }
@@ -118,7 +118,8 @@ final class Listener: @unchecked Sendable {
             if ends.hasPassed { rejectOneWithSpare() }
             return .exhausted
         case ENOBUFS, ENOMEM: return .exhausted
-        // Other errors concern only the connection that was to be accepted. Accept the next connection (accept(2)).
+        // All other errors concern only the connection that could not be accepted (accept(2)). Accept the next
+        // connection.
         default: return .took
         }
     }
@@ -130,7 +131,7 @@ final class Listener: @unchecked Sendable {
     }
 
     /// Closes the spare descriptor to accept one client, and closes the client's connection. The client then sees the
-    /// failure at once. In the backlog it would wait until its own timeout.
+    /// failure at once. In the backlog, the client would wait until its own timeout.
     private func rejectOneWithSpare() {
         if spare < 0 { return }
         _ = loop.syscalls.close(spare)

@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// A function that serves one connection, on the connection's loop. It sets `Connection.whenChanged`. It calls
 /// `whenOver` once, on the loop, when the connection is closed and no task runs for the connection any more. The
-/// `RejectedConnection` is the limit that the connection exceeds, or nil. If it is not nil, the function rejects the
-/// connection and closes it within a few seconds.
+/// `RejectedConnection` is the limit that the connection exceeds; nil if the connection exceeds no limit. If the value
+/// is not nil, the function rejects the connection and closes it within a few seconds.
 package typealias ConnectionServing =
     @Sendable (Connection, RejectedConnection?, _ whenOver: @escaping @Sendable () -> Void) -> Void
 
@@ -47,10 +47,10 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - Listening
 
-    /// Binds, listens, and serves until `drain`. `limiter` counts the connections; groups with common limits share one
+    /// Binds, listens, and serves until `drain`. `limiter` counts the connections. Groups with common limits share one
     /// limiter. `backlog` is the maximum number of connections that the kernel queues per listener. The kernel may
-    /// lower this number to its own maximum. Throws if the address is in use (`.system` with EADDRINUSE), if this
-    /// machine does not have the address, or if the process may not bind it.
+    /// lower this number to its own maximum. Throws if the address is in use (`.system` with EADDRINUSE), if the
+    /// address does not belong to this machine, or if the process has no permission to bind the address.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limiter: ConnectionLimiter, backlog: Int = 4096,
         serve: @escaping ConnectionServing
@@ -125,7 +125,7 @@ package final class ListenerGroup: Sendable {
 
     /// Registers and serves the connection. Must be called on the connection's loop.
     private func begin(_ connection: Connection, _ endpoint: Endpoint, _ admission: ConnectionLimiter.Admission) {
-        // If there is no memory for another registration, the connection is closed without a response.
+        // If the kernel has no memory for another registration, the connection is closed without a response.
         guard (try? connection.register()) != nil else {
             connection.close()
             return leave(endpoint, admission)
@@ -161,8 +161,9 @@ package final class ListenerGroup: Sendable {
     /// connections at the deadline. Returns the number of these remaining connections. Handlers that still run find
     /// their connection closed.
     ///
-    /// The connections are marked before listening stops. Therefore all of them are draining when the first new client
-    /// is refused. A connection that is accepted in between starts draining in `ConnectionRegistry.insert`.
+    /// The connections are marked before listening stops. Therefore all connections are draining when the first new
+    /// client is refused. If a connection is accepted after the marking but before listening stops,
+    /// `ConnectionRegistry.insert` marks it.
     @discardableResult
     package func drain(until deadline: Deadline) async -> Int {
         for registry in registries { await registry.loop.run { registry.beginDrain() } }

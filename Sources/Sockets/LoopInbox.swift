@@ -1,5 +1,5 @@
-// Work that other threads add for a loop: jobs of tasks, and calls. The first work that is added to a sleeping loop
-// wakes it.
+// Work that other threads add for a loop: jobs of tasks, and calls. If the loop sleeps, the first work that is added
+// wakes the loop.
 
 internal import Synchronization
 
@@ -39,8 +39,8 @@ final class LoopInbox: Sendable {
         put { $0.calls.append(call) }
     }
 
-    /// Adds work and wakes the loop if it sleeps. The lock is held during the wake. Therefore the poller is not closed
-    /// meanwhile, and the wake ends the current wait.
+    /// Adds work and wakes the loop if it sleeps. The lock is held while the loop is woken. Therefore the poller cannot
+    /// be closed at that time, and the wake ends the current wait of the loop.
     private func put(_ change: (inout Contents) -> Void) -> PutResult {
         contents.withLock { contents in
             let wasEmpty = contents.isEmpty
@@ -64,8 +64,8 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// Marks the loop as sleeping. From now on, added work wakes the loop. If there already is work, returns false
-    /// without marking the loop.
+    /// Marks the loop as sleeping. From now on, added work wakes the loop. If the inbox already contains work, returns
+    /// false without marking the loop.
     func prepareToSleep() -> Bool {
         contents.withLock { contents in
             contents.sleeps = contents.isEmpty
@@ -73,7 +73,8 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// Marks the loop as ended. From now on, added work no longer wakes the loop. Returns false when work is left.
+    /// Marks the loop as ended. From now on, added work no longer wakes the loop. Returns false if the inbox still
+    /// contains work.
     func end() -> Bool {
         contents.withLock { contents in
             contents.hasEnded = true

@@ -31,8 +31,8 @@ package final class LoopTask: @unchecked Sendable {
         }
     }
 
-    /// Runs the next work. Returns false if there is none. This is a separate function, so that a waiting task keeps
-    /// nothing of its last work alive, such as a connection or the content of a request.
+    /// Runs the next work. Returns false if there is none. This is a separate function, so that a waiting task does not
+    /// keep the objects of its last work alive, such as a connection or the content of a request.
     private nonisolated(nonsending) func runNext() async -> Bool {
         guard let work = next else { return false }
         next = nil
@@ -53,8 +53,8 @@ package final class LoopTask: @unchecked Sendable {
 /// The tasks of a loop that wait for work. The task that began to wait last is resumed first, because its stack is
 /// still in the processor's cache.
 struct IdleTasks {
-    /// The maximum number of waiting tasks. Each uses about four kilobytes. If more requests arrive at once, some of
-    /// them need new tasks.
+    /// The maximum number of waiting tasks. Each waiting task uses about four kilobytes. If more requests than this
+    /// number arrive at once, some of them need new tasks.
     static let countMax = 128
 
     private var tasks: [LoopTask] = []

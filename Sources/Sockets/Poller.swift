@@ -3,9 +3,10 @@
 // Connections are registered once, for both directions, edge-triggered. Their registration is not changed until they
 // are closed. With level-triggered polling, a pipelining client would be reported again and again while its handler
 // waits for a commit, unless epoll_ctl disabled and enabled the descriptor around every request. Edge-triggered polling
-// needs neither the repeated reports nor the calls of epoll_ctl. It is correct because a connection always tries the
-// call before it waits (Connection.swift says why no edge is lost). Listeners are level-triggered: they accept in
-// bounded batches, so the connections left over must be reported again.
+// needs neither the repeated reports nor the calls of epoll_ctl. Edge-triggered polling is correct because a connection
+// always tries the system call before it waits (Connection.swift says why no edge is lost). Listeners are
+// level-triggered, because they accept connections in bounded batches, and the remaining connections must be reported
+// again.
 
 internal import CEpoll
 
@@ -90,7 +91,8 @@ struct Poller: @unchecked Sendable {
         }
     }
 
-    /// Ends the current wait, or the next wait if there is no current one. May be called from any thread.
+    /// Ends the current wait. If there is no current wait, ends the next wait as soon as it begins. May be called from
+    /// any thread.
     func wake() {
         var one: UInt64 = 1
         _ = Glibc.write(waker, &one, MemoryLayout<UInt64>.size)

@@ -31,8 +31,9 @@ enum Resolver {
         }
     }
 
-    /// Returns the addresses in the order to try them; at least one. Throws `.timedOut` at the deadline, although the
-    /// lookup itself continues. Throws `.unresolvable` at once if `lookupsMax` lookups are running.
+    /// Returns at least one address, in the order in which the addresses should be tried. Throws `.timedOut` at the
+    /// deadline, although the lookup itself continues. Throws `.unresolvable` at once if `lookupsMax` lookups are
+    /// running.
     static func resolve(_ address: SocketAddress, until deadline: Deadline) async throws(TransportError) -> [Endpoint] {
         if let endpoint = try resolveNow(address) { return [endpoint] }
         guard case .ip(let host, let port) = address else { throw .unresolvable }

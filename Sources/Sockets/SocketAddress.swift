@@ -6,8 +6,8 @@
 
 /// A configured address, to listen on or to connect to.
 package enum SocketAddress: Hashable, Sendable, CustomStringConvertible {
-    /// An IPv4 or IPv6 address (without brackets) or a name, and a port of 0...65535. Port 0 is only for listening: the
-    /// system then chooses a port.
+    /// An IPv4 or IPv6 address (without brackets) or a name, and a port of 0...65535. Port 0 is allowed only for
+    /// listening; the system then chooses a port.
     case ip(host: String, port: Int)
     /// The path of a Unix socket; at most 107 bytes.
     case unix(path: String)

@@ -4,14 +4,14 @@
     internal import Darwin
 #endif
 
-/// The reason why bytes could not be transferred. After these errors no error response can be sent. The layers above
+/// The reason why bytes could not be transferred. After such an error no error response can be sent. Higher layers
 /// declare the errors of their own protocols.
 package enum TransportError: Error, Hashable, Sendable {
     /// This side closed the connection before the call or during it.
     case closed
     /// The peer is gone: ECONNRESET, EPIPE and similar.
     case reset
-    /// The deadline of the call passed before the call was done.
+    /// The deadline of the call passed before the call had finished.
     case timedOut
     /// The task was cancelled while it waited.
     case cancelled

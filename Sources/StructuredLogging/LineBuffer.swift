@@ -13,8 +13,9 @@ struct LineBuffer {
         bytes.append(contentsOf: string.utf8)
     }
 
-    /// Appends the entries sorted by name, so that equal records give equal lines. The first entry that leaves no room
-    /// for `ending` is removed together with all later entries. `whenCut` then marks the line as truncated.
+    /// Appends the entries sorted by name, so that equal records give equal lines. There must be room for `ending`
+    /// after the entries. Therefore the first entry that leaves too little room is removed together with all later
+    /// entries, and `whenCut` marks the line as truncated.
     mutating func appendEntries(
         of metadata: Logger.Metadata, roomFor ending: String,
         _ appendEntry: (inout LineBuffer, String, Logger.MetadataValue) -> Void,

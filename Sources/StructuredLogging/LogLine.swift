@@ -6,8 +6,8 @@ package import Logging
 
 /// The rendering of log records as lines.
 package enum LogLine {
-    /// The value of `PIPE_BUF` on Linux. Writes of other processes are not interleaved with a write of up to this many
-    /// bytes (pipe(7)).
+    /// The value of `PIPE_BUF` on Linux. A write of up to this many bytes to a pipe is atomic: no bytes of other
+    /// processes appear inside it (pipe(7)).
     package static let lineBytesMax = 4096
     /// The maximum length of a value in bytes, including escapes. A longer value is cut and ends in `...`. Three values
     /// of this length (label, message, error) and the fixed parts of the line together are shorter than `lineBytesMax`.
@@ -16,8 +16,8 @@ package enum LogLine {
     /// metadata is flat. The limit protects against endless recursion caused by a bug.
     static let depthMax = 4
 
-    /// The member names that the line itself uses. A metadata name that equals one of them is written with a trailing
-    /// underscore.
+    /// The member names that the line itself uses. If metadata uses one of these names, an underscore is appended to
+    /// the metadata's name.
     static let ownNames: Set<String> = ["time", "level", "logger", "message", "error", "truncated"]
 
     /// Returns the line with its final newline, in UTF-8. `milliseconds` is the time since 1970-01-01T00:00:00Z.

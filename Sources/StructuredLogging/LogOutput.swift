@@ -2,9 +2,9 @@
 //
 // A write to a pipe whose reader has stopped would block the event loop that logs. The descriptor is therefore polled
 // first (poll(2)). A pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once. If the
-// descriptor does not report POLLOUT within `waitMilliseconds`, the line is dropped and counted. For later lines, the
-// descriptor is polled without waiting until one of these lines can be written. After that line, a line with the number
-// of dropped lines is written. Written lines survive a crash of the process; lines in a queue in memory would not.
+// descriptor does not report POLLOUT within `waitMilliseconds`, the line is dropped and counted. After a dropped line,
+// the descriptor is polled without waiting, until a line can be written again. After that line, a line with the number
+// of dropped lines is written. No line waits in memory, so a crash of the process loses no line that was written.
 
 import Logging
 import Synchronization

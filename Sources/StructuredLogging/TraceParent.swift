@@ -1,6 +1,6 @@
 // W3C Trace Context, section 3.2: parses and writes the `traceparent` field. `tracestate` is not read.
 
-/// The value of a `traceparent` field: the trace of a request, and the span of the caller within it.
+/// The value of a `traceparent` field: the trace of a request, and the span of the caller within this trace.
 package struct TraceParent: Hashable, Sendable {
     /// The trace id: 16 bytes, never all zero. The first eight bytes are in the high half.
     package let traceID: UInt128
@@ -35,12 +35,12 @@ package struct TraceParent: Hashable, Sendable {
     /// The trace's id in logs: 32 lowercase hexadecimal digits.
     package var traceIDText: String { Self.digits(traceID, count: 32) }
 
-    /// The maximum length of the field in bytes. A later version may append to the field, but a longer value is
-    /// rejected.
+    /// The maximum length of the field in bytes. A later version may append to the field, but a value longer than this
+    /// maximum is rejected.
     private static let fieldBytesMax = 256
     private static let dash = UInt8(ascii: "-")
 
-    /// Parses lowercase hexadecimal digits. The grammar allows no others (HEXDIGLC).
+    /// Parses lowercase hexadecimal digits (HEXDIGLC). The grammar does not allow uppercase digits.
     private static func hexadecimal<Number: FixedWidthInteger>(
         _ digits: ArraySlice<UInt8>, as type: Number.Type
     ) -> Number? {

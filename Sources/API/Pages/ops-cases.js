@@ -47,7 +47,7 @@ function query(values) {
     return new URLSearchParams(Object.entries(values).filter(([, value]) => value !== undefined && value !== "")).toString().replaceAll("+", "%20");
 }
 
-// Draws a list. While there may be a next page, the list ends with a button that loads it.
+// Draws a list. While there may be a next page, the list ends with a button that loads the next page.
 async function pages(path, values, name, rowsOf, headings, empty) {
     const place = element("div", { class: "scroll" });
     const more = element("p");

@@ -20,7 +20,7 @@ function shape(name, attributes, text) {
     return made;
 }
 
-// Returns a button with a count or a name. The button opens the entries behind it.
+// Returns a button with a count or a name. The button opens the entries behind the count, or the named entry.
 function opener(text, label, open) {
     const button = element("button", { type: "button", class: "link", ...(label ? { "aria-label": label } : {}) }, ...breakable(text));
     button.open = open;

@@ -90,7 +90,8 @@ function drawSources(steps) {
 // --- charts ---
 
 function frame(id, label, steps, highest, format) {
-    // The chart is as wide as its container, so that text in the chart has the same size on a phone as elsewhere.
+    // The chart is as wide as its container, so that text in the chart has the same size on phones and on large
+    // screens.
     const width = Math.max(byID(id).clientWidth, 200), height = 180, left = 52, bottom = 18, top = 10;
     const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
     const area = { svg, left, width, base: height - bottom, tall: height - bottom - top, step: (width - left) / steps.length };
@@ -132,8 +133,8 @@ function bars(id, label, steps, kinds, counts) {
     hover(id, area, steps, (step) => kinds.filter(([name]) => counts(step)[name]).map(([name, words]) => [name, words, grouped.format(counts(step)[name])]));
 }
 
-// Returns a count. If the entries behind the count are stored, the count is a button that opens them. Stored are
-// events, by verdict and time, and the rejected requests since the start of the server.
+// Returns a count. If the entries behind the count are stored, the count is a button that opens them. The server stores
+// events by verdict and time. It also keeps the rejected requests since its start.
 function countOfCases(id, name, words, count, from, to) {
     const text = grouped.format(count);
     if (count === 0) return text;
@@ -158,8 +159,8 @@ function lines(id, label, steps) {
             if (step[name] === undefined) { isDown = false; return; }
             const x = area.left + (index + 0.5) * area.step, y = area.base - (step[name] / highest) * area.tall;
             path += `${isDown ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
-            // A step that has no responses in the steps before and after it is not connected by a line, so it gets a
-            // dot.
+            // If the step before and the step after have no responses, no line leads to this step. The step therefore
+            // gets a dot.
             if (!isDown && steps[index + 1]?.[name] === undefined) area.svg.append(shape("circle", { cx: x, cy: y, r: 3, class: `dot ${name}` }));
             isDown = true;
         });

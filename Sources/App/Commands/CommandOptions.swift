@@ -49,7 +49,8 @@ extension ExitCode {
 }
 
 extension ConfigurationReport {
-    /// Returns the configuration. If there is none, prints every problem to standard error and ends the command.
+    /// Returns the configuration. If there is no valid configuration, prints every problem to standard error and ends
+    /// the command.
     func required() throws -> Configuration {
         for warning in warnings { writeToStandardError("warning: \(warning)\n") }
         if let configuration { return configuration }
@@ -59,9 +60,10 @@ extension ConfigurationReport {
 }
 
 extension TokenConfiguration {
-    /// Returns the existing signing key. Only `dwell serve` creates a key; all other commands require an existing one.
+    /// Returns the existing signing key. Only `dwell serve` creates a key. All other commands require an existing key.
     ///
-    /// - Throws: `ExitCode`, after printing to standard error where the key was looked for.
+    /// - Throws: `ExitCode`, if the key does not exist or cannot be read. The reason has then been printed to standard
+    ///   error.
     func requiredKey() throws -> SigningKey {
         let existing: SigningKey?
         do throws(SigningKeyError) {

@@ -49,7 +49,7 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
         // work when the environment file is invalid, because the history is most useful then.
         let path = Configuration.report(from: input).partial.databasePath
         let (changes, reloads) = try reading(path) { (records: SettingsRecords) throws(RecordsUnreadable) in
-            // Read one change more than `limit`: the oldest shown change is compared with the change before it.
+            // Read one change more than `limit`, because the oldest shown change is compared with the change before it.
             (try records.changes(limit: limit + 1), try records.reloads(limit: limit))
         }
         print(

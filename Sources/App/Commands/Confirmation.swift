@@ -3,8 +3,8 @@
 import ArgumentParser
 import Foundation
 
-/// Returns if the operator agrees, by `--yes` or by answering `y` at a terminal. Otherwise throws, and the command ends
-/// with status 1 without having changed anything.
+/// Returns normally if the operator agrees, either with `--yes` or by typing `y` at a terminal. Otherwise throws. The
+/// command then ends with status 1 and has changed nothing.
 func confirm(_ question: String, yes: Bool) throws {
     if yes { return }
     guard isatty(STDIN_FILENO) == 1, isatty(STDERR_FILENO) == 1 else {

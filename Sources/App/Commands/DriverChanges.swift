@@ -11,12 +11,13 @@ import Sockets
 
 struct DriverErasure: Sendable {
     var receipt: ErasureReceipt
-    /// Whether the WAL still contains deleted bytes, because a reader uses a snapshot from before the deletion.
+    /// Whether the WAL still contains deleted bytes. It does while a reader uses a snapshot from before the deletion.
     var isInWAL: Bool
 }
 
 protocol DriverChanges: Sendable {
-    /// Ends all sign-in sessions of the driver. Returns the number of ended sessions, or nil for an unknown driver.
+    /// Ends all sign-in sessions of the driver. Returns the number of sessions that it ended; nil for an unknown
+    /// driver.
     func signOut(_ driver: DriverID) async throws -> Int?
     /// Deletes the driver. Returns nil for an unknown driver.
     func erase(_ driver: DriverID) async throws -> DriverErasure?
@@ -46,7 +47,7 @@ func changingDrivers<Outcome>(
     }
 }
 
-/// Changes of drivers' accounts that the running server makes. They are requested over the server's control socket.
+/// Asks the running server over its control socket to change drivers' accounts.
 struct ServerChanges: DriverChanges {
     struct Failure: Error, CustomStringConvertible {
         var description: String
@@ -59,8 +60,8 @@ struct ServerChanges: DriverChanges {
     private let socket: LocalExchange
     private let database: String
 
-    /// Connects to the control socket of the database. Returns nil when no server listens on it. The socket file may
-    /// exist even then, because a killed server leaves it behind.
+    /// Connects to the control socket of the database. Returns nil when no server listens on that socket. The socket
+    /// file may exist nevertheless, because a server that was killed leaves it behind.
     ///
     /// - Throws: `Failure`
     init?(database path: String) async throws {

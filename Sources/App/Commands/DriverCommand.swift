@@ -1,6 +1,6 @@
-// `dwell driver`: operations on a driver's account. An operator runs them when the driver asks for it, or to repeat
-// deletions after a restore. The running server makes the changes. If no server can be reached, the command makes them
-// in the database file. Commands that only read use the database file.
+// `dwell driver`: operations on a driver's account. An operator runs them at the request of the driver, or to repeat
+// deletions after a restore. The running server makes the changes. If no server can be reached, the command makes the
+// changes in the database file. Commands that only read always read the database file.
 
 import ArgumentParser
 import Identity

@@ -1,5 +1,5 @@
-// Values that both output formats derive from a recorded event. The verdict is the stored verdict; it is not computed
-// again.
+// Values that are derived from a recorded event. Both output formats, text and JSON, show them. The verdict is the
+// stored verdict; it is not computed again.
 
 import JourneyModel
 import SQLiteStore
@@ -40,8 +40,8 @@ extension RecordedEvent {
         ].compactMap(\.self)
     }
 
-    /// The reason why the event left the state unchanged. Nil when the event changed the state, or when events of its
-    /// kind never change it.
+    /// The reason why the event left the state unchanged. Nil if the event changed the state, or if this kind of event
+    /// never changes the state.
     var why: String? {
         if isBelowFloor, verdict.reason == nil {
             return "earlier events were deleted (EVENT_RETENTION_DAYS), and the fold starts after it"
@@ -67,7 +67,7 @@ extension RecordedEvent {
         guard !verdict.implied.isEmpty else { return nil }
         let steps = verdict.implied.names.joined(separator: ", ")
         let evidence = previousState.flatMap { $0 == before.state ? nil : $0 }
-        // A verified visit also proves the steps from the state that the phone reported to AT_MERCHANT.
+        // A verified visit also proves all steps up to AT_MERCHANT. They begin at the state that the phone reported.
         let isAtMerchant = (previousState ?? before.state) == .atMerchant
         let reasons = [
             evidence.map { "the phone was in \($0.rawValue)" },

@@ -32,8 +32,8 @@ struct ExplanationText {
         return lines
     }
 
-    /// Returns the summary of the final state. If the last event closed the explained session, this is how the session
-    /// ended. Otherwise it is the driver's state after that event.
+    /// Returns the summary of the final state. If the last event closed the explained session, the summary says how the
+    /// session ended. Otherwise it says the driver's state after the last event.
     private func summary(after event: RecordedEvent, session: String?) -> String {
         guard let closed = event.closedSession, let session, closed.id.utf8.elementsEqual(session.utf8) else {
             return summary(event.after)

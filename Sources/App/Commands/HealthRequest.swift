@@ -8,9 +8,9 @@ struct HealthRequest: Sendable {
     let address: SocketAddress
     let path: String
 
-    /// Creates a request to the server on this machine that uses these settings, at the first of the server's
-    /// addresses. A wildcard address is replaced by the loopback address, because a client cannot connect to a wildcard
-    /// address.
+    /// Creates a request to the server that runs on this machine with these settings. The request uses the server's
+    /// first address. A wildcard address is replaced by the loopback address, because a client cannot connect to a
+    /// wildcard address.
     init(http: Configuration.HTTP, path: String = "/healthz") {
         self.path = path
         switch http.hosts.first {
@@ -47,8 +47,8 @@ struct HealthRequest: Sendable {
         return Self.statusCode(of: try outcome.get())
     }
 
-    /// Returns the beginning of the response, which is long enough to contain the status line. It is shorter if the
-    /// server closes the connection earlier.
+    /// Returns the beginning of the response. It is long enough to contain the status line, unless the server closes
+    /// the connection earlier.
     private func exchange(on loop: EventLoop, until deadline: Deadline) async throws(TransportError) -> [UInt8] {
         let connection = try await Connection.connect(to: address, on: loop, until: deadline)
         defer { connection.close() }

@@ -1,5 +1,5 @@
 // Reports which process uses a port that the server needs, and what to do about it. The information comes from Linux's
-// /proc. A user sees there only the open files of the user's own processes. Root sees those of all processes.
+// /proc. There, a user sees only the open files of the user's own processes. Root sees the open files of all processes.
 
 import Foundation
 import HTTPServer

@@ -1,5 +1,5 @@
-// Shows the progress of a run on standard error. At a terminal, this is a bar that is redrawn. Elsewhere it is one line
-// per tenth of the run.
+// Shows the progress of a run on standard error. At a terminal, the progress is a bar that is redrawn. Otherwise one
+// line is written per tenth of the run.
 
 import Foundation
 import Simulation

@@ -1,5 +1,5 @@
 // `dwell purchases`: shows what Apple signed about a driver's purchases, and makes the changes that support staff may
-// make. The commands use the database file, whether or not a server is running.
+// make. The commands read and change the database file directly, whether or not a server is running.
 
 import ArgumentParser
 import Foundation

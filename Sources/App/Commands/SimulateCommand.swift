@@ -138,7 +138,8 @@ struct SimulateCommand: AsyncParsableCommand {
 
     // MARK: Server and tokens
 
-    /// Returns the configuration. Returns nil when the options contain everything that would be read from the settings.
+    /// Returns the configuration. Returns nil when it is not needed, because the options contain everything that would
+    /// be read from the settings.
     private func configurationIfNeeded() throws -> Configuration? {
         if url != nil, token != nil, appleKey == nil { return nil }
         return try settingsOptions.configuration()

@@ -282,8 +282,8 @@ enum Variables {
         "RATE_LIMIT_OPERATOR", .limits, default: 10, in: 0...100_000,
         "Invalid tokens for /ops and /metrics per address (IPv6: per /64) and window; 0 is no limit.")
 
-    /// The upper bound equals that of `Retry-After` (contract, section 5: at most 3600), because a client may have to
-    /// wait for a whole window.
+    /// The upper bound equals the maximum of `Retry-After` (contract, section 5: at most 3600), because a client may
+    /// have to wait for a whole window.
     static let rateLimitWindowSeconds = Variable<Int>.integer(
         "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600, "Length of the sliding window.")
 

@@ -16,8 +16,8 @@ struct ConfigurationInput: Sendable {
     var environment: [String: String] = ProcessInfo.processInfo.environment
 }
 
-/// The result of reading the settings. It contains the configuration if there are no problems. It contains the details
-/// in any case.
+/// The result of reading the settings. It contains the configuration only if there are no problems. It always contains
+/// the details.
 struct ConfigurationReport: Sendable {
     /// The configuration; nil when there are problems.
     var configuration: Configuration?
@@ -28,8 +28,9 @@ struct ConfigurationReport: Sendable {
     var warnings: [String] { unknown.map { "\($0)" } }
     /// Whether an environment file was read.
     var hasFile: Bool
-    /// The configuration as far as it could be read, with defaults in place of invalid values. It determines the log
-    /// format. Commands use it to call a running server whose environment file has become invalid.
+    /// The configuration as far as it could be read, with defaults in place of invalid values. The log format is taken
+    /// from this configuration, so that problems can be logged too. Commands use it to call a running server whose
+    /// environment file has become invalid.
     var partial: Configuration
     var log: Configuration.Log { partial.log }
 }
@@ -115,7 +116,8 @@ extension Configuration {
         let variable = Variables.environmentFile
         let named = input.overrides[variable.name] ?? input.environment[variable.name]
         let path = named ?? variable.defaultText
-        // Another check reports an invalid path later, when ENV_FILE is read like all other variables.
+        // An invalid path is not reported here but later, when the variable ENV_FILE is checked together with all other
+        // variables.
         guard variable.accepts(path) else { return (nil, []) }
         do {
             let text = try readTextFile(path, bytesMax: EnvironmentFile.fileBytesMax)
@@ -141,8 +143,8 @@ extension Configuration {
 }
 
 extension Configuration.HTTP {
-    /// The default of `INSTANCE_NAME`: the host name and the port, or the socket's path. The host name of ProcessInfo
-    /// is not used, because computing it calls the DNS resolver.
+    /// The default of `INSTANCE_NAME`: the host name and the port, or the socket's path. `ProcessInfo.hostName` is not
+    /// used, because it calls the DNS resolver.
     fileprivate var instanceName: String {
         var name = [CChar](repeating: 0, count: 256)
         guard gethostname(&name, name.count - 1) == 0 else { return "localhost:\(port)" }

@@ -1,5 +1,5 @@
-// Formats a ConfigurationReport as a table or as JSON. The functions are pure. Secrets were removed before
-// (ReadVariable.shown).
+// Formats a ConfigurationReport as a table or as JSON. The functions are pure. They print `ReadVariable.shown`, which
+// contains no secrets.
 
 import Foundation
 

@@ -35,8 +35,8 @@ struct ReadVariable: Sendable {
     /// escaped.
     var shown: String
     var source: ValueSource
-    /// The text as written; for a default, the text of the default. Comparing two texts shows whether the value was
-    /// changed.
+    /// The text of the value as the operator wrote it, or the text of the default. A reload compares the old text with
+    /// the new text to find changed values.
     var text: Secret<String>
 }
 

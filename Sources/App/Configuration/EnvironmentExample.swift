@@ -1,4 +1,4 @@
-// Generates from the declarations the content that ENV.example must have. Pure.
+// Generates the content of ENV.example from the declarations of the variables. The functions are pure.
 
 enum EnvironmentExample {
     /// An environment file in which every variable has its default. It has a section per group of variables, and states

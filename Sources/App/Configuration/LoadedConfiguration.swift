@@ -106,7 +106,7 @@ struct Configuration: Sendable {
     var settingsNote: SettingsChangeNote
 }
 
-/// How access tokens are signed, which claims they must have, and for how long issued tokens are valid.
+/// The settings of access tokens: the signing key, the required claims, and the lifetimes of issued tokens.
 struct TokenConfiguration: Sendable {
     enum Key: Sendable {
         /// `JWT_SECRET` or `JWT_PRIVATE_KEY_FILE`.
@@ -144,7 +144,7 @@ struct TokenConfiguration: Sendable {
     }
 }
 
-/// Which identity tokens are accepted, and how Apple is called.
+/// The settings of Sign in with Apple. They say which identity tokens are accepted, and how Apple's servers are called.
 struct AppleConfiguration: Sendable {
     /// The values of the three variables that must be set together. The last of the three names the file with the key.
     struct CodeExchange: Sendable {

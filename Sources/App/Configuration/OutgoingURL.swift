@@ -1,5 +1,5 @@
-// Two kinds of values that must have a certain form: the URLs that the server may call, and the key that encrypts
-// stored values. The parsers are pure.
+// Parsers for two kinds of values: the URLs that the server may call, and the key that encrypts stored values. The
+// parsers are pure.
 
 import Foundation
 
@@ -27,7 +27,8 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
         self.url = url
     }
 
-    /// Makes the default of a variable. A test parses every default in the same way as a value that an operator sets.
+    /// Makes the default of a variable. The default is not checked here. A test parses every default in the same way as
+    /// a value that an operator sets.
     init(stringLiteral text: StaticString) {
         url = Self.init("\(text)")?.url ?? URL(filePath: "/")
     }

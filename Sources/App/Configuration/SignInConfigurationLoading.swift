@@ -1,4 +1,5 @@
-// The rules that involve several sign-in variables: which variables must be set together, and what production rejects.
+// The rules that involve several sign-in variables: which variables must be set together, and which values are invalid
+// in production.
 
 import Identity
 import Secrets

@@ -67,8 +67,8 @@ struct Variable<Value: Sendable>: Declaration {
     let sentence: String
     /// Converts a text to a value. Returns nil for an invalid text.
     let parse: @Sendable (String) -> Value?
-    /// Returns the value in a form that may be shown to the operator. For a secret, this is only the part that may be
-    /// shown.
+    /// Returns the value in a form that may be shown to the operator. For a secret, the result contains only the part
+    /// that may be shown.
     let show: @Sendable (Value) -> String
 
     func accepts(_ text: String) -> Bool {

@@ -89,7 +89,8 @@ func wholeNumber(_ text: String, in range: ClosedRange<Int>) -> Int? {
 }
 
 extension Variable {
-    /// Returns the declaration of a variable that may be unset. `unset` describes what the server does if it is unset.
+    /// Returns the declaration of a variable that may be unset. `unset` describes what the server does if the variable
+    /// is unset.
     static func words<Word: CaseIterable & RawRepresentable<String> & Sendable>(
         _ name: String, _ section: VariableSection, unset: String, _ sentence: String
     ) -> Self where Value == Word? {

@@ -1,9 +1,9 @@
-// Distinguishes mistyped names in an environment file from names that belong to other programs. Pure.
+// Distinguishes mistyped names in an environment file from names that belong to other programs. The functions are pure.
 
 enum VariableNames {
-    /// Returns the end of the warning about an undeclared name: a suggestion, or an empty text if there is no
-    /// suggestion. Returns nil when the name is declared, or when it does not resemble a declared name. Two names
-    /// resemble each other when they have the same first word, or differ by at most two letters.
+    /// Returns the text that ends the warning about an undeclared name: a suggestion, or an empty text. Returns nil if
+    /// no warning is needed, because the name is declared or because it resembles no declared name. Two names resemble
+    /// each other when they have the same first word, or differ by at most two letters.
     static func hint(for name: String) -> String? {
         finding(for: name).map { $0.nearest.map { "; did you mean \($0)?" } ?? "" }
     }

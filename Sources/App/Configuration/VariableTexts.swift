@@ -24,8 +24,8 @@ extension Variables {
     }
 
     /// Returns the hosts. Returns nil when the text is not a list of hosts, or when one host in the list includes
-    /// another. `::` includes all of IPv6 and IPv4, and `0.0.0.0` includes all of IPv4. Binding an address that another
-    /// one includes would fail with "address in use".
+    /// another host. `::` includes all addresses of IPv6 and IPv4, and `0.0.0.0` includes all addresses of IPv4. If one
+    /// host includes another, binding the second would fail with "address in use".
     static func hosts(in text: String) -> [String]? {
         if text.isEmpty { return [] }
         let hosts = text.split(separator: ",", omittingEmptySubsequences: false)

@@ -1,6 +1,6 @@
-// Limits the log lines about rejected requests: per client and second, and in total per second. Without limits a client
-// could fill the log, because sending requests that are rejected costs nothing. The omitted lines are counted. The
-// functions are pure: callers pass the current second.
+// Limits the log lines about rejected requests. One limit is per client and second; another is per second for all
+// clients. Without limits, a client could fill the log, because rejected requests cost the client nothing. The omitted
+// lines are counted. The functions are pure: callers pass the current second.
 
 struct RefusalLineLimiter: Sendable {
     struct Limits: Hashable, Sendable {
@@ -24,8 +24,8 @@ struct RefusalLineLimiter: Sendable {
     /// The lines that were omitted in one second.
     struct Omitted: Hashable, Sendable {
         var count: Int
-        /// The client with the most omitted lines, among the clients with at least one written line. Nil when none of
-        /// these clients has omitted lines.
+        /// The client with the most omitted lines. Only clients with at least one written line are compared. Nil when
+        /// none of them has omitted lines.
         var busiestClient: String?
         var busiestCount: Int
     }

@@ -15,8 +15,8 @@ final class RequestLog: RequestObserver {
     static let message = "request"
 
     private let logger: Logger
-    /// The logger's level. It is read only once, because reading the level for every request would take longer than the
-    /// rest of the work for one request.
+    /// The logger's level. The level is read only once, because reading it for every request would take longer than the
+    /// rest of this class's work for a request.
     private let leastLevel: Logger.Level
     private let limiter: Mutex<RefusalLineLimiter>
     private let driverName: @Sendable (String) -> String
@@ -43,13 +43,14 @@ final class RequestLog: RequestObserver {
         logger.log(level: level, "\(Self.message)", metadata: metadata(of: request))
     }
 
-    /// Once a second, logs the number of omitted lines if there are any. Without this task, the number would be logged
+    /// Once a second, logs the number of omitted lines if there are any. Without this task, that number would be logged
     /// only at the next rejection, which may never come.
     func run() async {
         while (try? await Task.sleep(for: .seconds(1))) != nil { reportOmitted() }
     }
 
-    /// Logs one line with the number of lines omitted in the second being counted, if that second has ended.
+    /// Logs one line with the number of lines that were omitted in the latest counted second. Does nothing while that
+    /// second has not ended.
     func reportOmitted() {
         let second = clock() / 1000
         report(limiter.withLock { $0.end(before: second) })
@@ -83,7 +84,7 @@ final class RequestLog: RequestObserver {
 
     /// Returns the key by which lines are limited, and the kind of rejection. For a 4xx of a signed-in driver, the key
     /// is the name of the driver in the log. A flood from the same address therefore does not displace the driver's
-    /// lines. Otherwise the key is the client's address; for IPv6, it is the /64 of the address.
+    /// lines. For all other requests, the key is the client's address, or the /64 network of an IPv6 address.
     private func client(of request: CompletedRequest) -> (String, RefusalLineLimiter.Kind) {
         if request.status.code >= 500 { return (AddressGroup.name(of: request.remoteAddress), .failure) }
         if let principal = request.principal { return (driverName(principal), .signedIn) }

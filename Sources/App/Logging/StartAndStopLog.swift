@@ -1,5 +1,5 @@
-// The first line and the last line of a server's log. The first line says what started, and on which addresses. The
-// last line says why and how the server ended.
+// The first line and the last line of a server's log. The first line contains the versions of the program, the schema
+// and the settings, and which database and Redis are used. The last line says why and how the server ended.
 
 import Engine
 import Foundation

@@ -34,7 +34,7 @@ struct OperationSampling: Sendable {
     }
 
     /// Adds the settings version in force. The version is the label of a single series. After a reload, a new series
-    /// replaces it.
+    /// replaces the old series.
     func add(_ settings: CurrentSettings) {
         let info = SettingsInfoGauge(factory: factory)
         sampling.add { info.set(settings.read().version) }

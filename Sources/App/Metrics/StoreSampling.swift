@@ -18,8 +18,8 @@ struct StoreSampling: Sendable {
     private let revocations: OutboxGauges
     private let codeLimits: CodeSendLimits
     private let codeSends: [CodeSendUse.Limit: any MeterHandler]
-    /// The metrics of analytics forwarding. Nil if forwarding is off. In that case no event waits to be forwarded, even
-    /// if forwarding was on earlier.
+    /// The metrics of analytics forwarding. Nil if forwarding is off. While forwarding is off, no event waits to be
+    /// forwarded, even if forwarding was on earlier.
     private let analytics: (waiting: OutboxGauges, lost: SampledCounter)?
 
     init(

@@ -1,5 +1,5 @@
-// The number of descriptors that the process may open. Each connection uses one. Systems start programs with a low soft
-// limit (1024, because of select(2)). A program may raise its soft limit.
+// The number of descriptors that the process may open. Each connection uses one descriptor. Systems start programs with
+// a low soft limit (1024, because of select(2)). A program may raise its soft limit up to its hard limit.
 
 import Logging
 import StructuredLogging
@@ -16,7 +16,7 @@ enum DescriptorLimit {
     private static let otherDescriptors: rlim_t = 256
 
     /// Raises the soft limit to the number of descriptors that `connectionsMax` connections need. If the hard limit is
-    /// lower than that, raises the soft limit to the hard limit and logs a warning.
+    /// lower than that number, raises the soft limit to the hard limit and logs a warning.
     static func raise(forConnections connectionsMax: Int, _ logger: Logger) {
         #if canImport(Glibc)
             let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

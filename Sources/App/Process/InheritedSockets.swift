@@ -1,6 +1,6 @@
 // Listening sockets that the parent process passes to this process, as in systemd's socket activation
-// (sd_listen_fds(3)). Such a socket outlives this process. From the end of one server to the start of the next, the
-// kernel queues clients instead of rejecting them.
+// (sd_listen_fds(3)). Such a socket outlives this process. Between the end of one server and the start of the next, the
+// kernel therefore queues connections instead of rejecting them.
 
 import Foundation
 
@@ -13,8 +13,8 @@ enum InheritedSockets {
         descriptors(ProcessInfo.processInfo.environment, processID: ProcessInfo.processInfo.processIdentifier)
     }
 
-    /// Returns the passed descriptors. Returns none unless LISTEN_PID names this process. Child processes inherit the
-    /// environment variables, although the sockets are not meant for them.
+    /// Returns the passed descriptors. Returns none unless LISTEN_PID names this process. A child process inherits
+    /// these variables from its parent, although the sockets are meant only for the parent.
     static func descriptors(_ environment: [String: String], processID: Int32) -> [Int32] {
         guard let pid = environment["LISTEN_PID"].flatMap({ Int32($0) }), pid == processID,
             let count = environment["LISTEN_FDS"].flatMap({ Int32($0) }), (1...countMax).contains(count)

@@ -1,5 +1,5 @@
-// How the process handles signals (contract, sections 2 and 7). The first SIGTERM or SIGINT starts the drain. SIGHUP
-// reads the environment file again. SignalSource handles a second SIGTERM or SIGINT.
+// The handling of signals (contract, sections 2 and 7). The first SIGTERM or SIGINT starts the drain. SIGHUP reads the
+// environment file again. SignalSource handles a second SIGTERM or SIGINT.
 
 import Logging
 import ServiceLifecycle

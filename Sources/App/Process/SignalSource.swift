@@ -1,12 +1,13 @@
-// SIGHUP, SIGINT and SIGTERM, from the start of the process on. CSignals catches them before anything else happens, and
-// a dedicated thread handles them. Therefore no signal is lost during the start, and no signal interrupts the start.
+// Receives SIGHUP, SIGINT and SIGTERM from the start of the process on. CSignals catches these signals before anything
+// else happens, and a dedicated thread handles them. Therefore no signal is lost during the start, and no signal
+// interrupts the start.
 
 import CSignals
 import Foundation
 import Logging
 import Synchronization
 
-/// The signals that this process received. A process has only one instance.
+/// The signals that this process received. A process has only one instance of this class.
 final class SignalSource: Sendable {
     enum Request: Hashable, Sendable {
         case reload
@@ -26,8 +27,8 @@ final class SignalSource: Sendable {
     private let wakes: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 
-    /// Holds signals until `start` is called. Must be called in the first line of `main`: signals that arrive before
-    /// this call have their default action.
+    /// Holds signals until `start` is called. Must be called in the first line of `main`, because signals that arrive
+    /// before this call have their default action.
     static func hold() { dwell_hold_signals() }
 
     /// Restores the default actions of the signals. Used by commands that are not a server.
@@ -70,8 +71,8 @@ final class SignalSource: Sendable {
     /// The signal that requested the shutdown; nil if no signal has requested it.
     var endSignal: Int32? { state.withLock { $0.endSignal } }
 
-    /// Calls `body` for each reload and for the shutdown that signals request. If both are due, the reload comes first.
-    /// Returns when the task is cancelled.
+    /// Calls `body` for each reload and for the shutdown that signals request. If a reload and the shutdown are both
+    /// due, the reload comes first. Returns when the task is cancelled.
     func forEachRequest(_ body: @Sendable (Request) async -> Void) async {
         wake.yield()
         for await _ in wakes {

@@ -28,11 +28,11 @@ enum ControlSocket {
     }
 }
 
-/// Serves the control socket for as long as the service group runs. A server can also run without a control socket:
-/// commands then change the database file themselves.
+/// Serves the control socket for as long as the service group runs. A server can also run without a control socket.
+/// Commands then change the database file themselves.
 struct ControlService: Service {
-    /// The pause before the next attempt to listen. During a deploy, for example, another server on the same database
-    /// file may hold the socket until that server ends.
+    /// The pause before the next attempt to listen. For example, during a deploy the old server on the same database
+    /// file uses the socket until the old server ends.
     static let retryPause = Duration.seconds(5)
 
     let makeServer: @Sendable () -> Server

@@ -22,7 +22,7 @@ extension MetricFamily {
 
 struct InstanceService: Sendable {
     /// The pause between two heartbeats. A large WAL is truncated only after 10 s without a write. The pause is longer
-    /// than that, so that heartbeats do not prevent the truncation.
+    /// than 10 s, so that the WAL can be truncated between two heartbeats.
     static let pause = Duration.seconds(30)
 
     let store: SQLiteEventStore
@@ -91,8 +91,8 @@ struct InstanceService: Sendable {
             startedAt: startedAt, heartbeatAt: clock())
     }
 
-    /// Returns the other live servers. Each has the names of the settings that differ from this server's settings. The
-    /// text `the version` is added if the version of Dwell differs.
+    /// Returns the other live servers, each with the names of the settings that differ from this server's settings. If
+    /// the version of Dwell differs, the names contain the text `the version` too.
     func differences(_ instances: [Instance]) -> [(instance: Instance, names: [String])] {
         let own = own
         return instances.filter { $0.name != name && $0.isAlive(at: own.heartbeatAt) }.map { other in
@@ -110,7 +110,8 @@ struct InstanceService: Sendable {
         var different: [String: [String]] = [:]
         for (instance, names) in differences(instances) { different[instance.name] = names }
         return instances.map { instance in
-            // The stored row of this server may be older than its last reload. Its current state is used instead.
+            // The stored row of this server may be older than the server's last reload. Therefore the current state is
+            // used instead of the row.
             let instance = instance.name == name ? own : instance
             return InstanceState(
                 instance: instance, isAlive: instance.isAlive(at: now), isThisOne: instance.name == name,

@@ -1,5 +1,6 @@
 // Calls the running server on this machine as an operator. A call is one GET to the server's first address or Unix
-// socket. It uses OPS_TOKEN. If OPS_TOKEN is not set, it uses a token of the role `ops` that is valid for a minute.
+// socket. The credential is OPS_TOKEN. If OPS_TOKEN is not set, the credential is a new token of the role `ops` that is
+// valid for a minute.
 
 import API
 import Foundation
@@ -19,8 +20,8 @@ struct RunningServer: Sendable {
     let address: SocketAddress
     private let token: Secret<String>
 
-    /// Prepares calls to the server that was started with the same settings. Never creates a signing key: if no key
-    /// exists, no server has ever started with these settings.
+    /// Prepares calls to the server that was started with the same settings. Never creates a signing key. If no key
+    /// exists, no server has ever started with these settings, so there is no server to call.
     init(_ configuration: Configuration) async throws {
         address = HealthRequest(http: configuration.http).address
         if let token = configuration.operatorToken {

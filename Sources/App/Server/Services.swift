@@ -7,7 +7,8 @@ import ServiceLifecycle
 /// Listens until the group shuts down, then drains.
 struct ServerService: Service {
     let server: Server
-    /// The maximum seconds of the drain. The whole shutdown may take longer, because the store closes after the drain.
+    /// The maximum duration of the drain in seconds. The whole shutdown may take longer, because the store closes after
+    /// the drain.
     let drainSeconds: Int
     /// Receives the number of connections that were closed at the end of the drain.
     var outcome = DrainOutcome()
@@ -35,7 +36,8 @@ struct LoopService: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await loop() }
-        // Wait here if the loop has returned. If a service ended before the shutdown, the whole group would end.
+        // If the loop has returned, wait here for the shutdown, because the whole group ends as soon as one of its
+        // services ends.
         try? await gracefulShutdown()
         await end()
     }

@@ -104,7 +104,7 @@ extension VersionedSettings {
     }
 }
 
-/// Writes the history that `dwell config history` shows. A failed write is only logged. The settings are in force
+/// Writes the history that `dwell config history` shows. A failed write is only logged. The new settings are in force
 /// nevertheless, and their version is stored with every event.
 struct SettingsHistoryService: Sendable {
     let store: SQLiteEventStore

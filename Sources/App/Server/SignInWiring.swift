@@ -57,7 +57,7 @@ struct SignInWiring {
             appleNotices: ownAccount, sendsCodes: outgoing.delivery != nil, publicKeySet: key.publicKeySet)
     }
 
-    /// The background loops. They run for as long as the server, and end after it.
+    /// The background loops. They run for as long as the server runs, and end after the server.
     var loops: [any Service] {
         outgoing.loops + [LoopService(loop: memory.run), LoopService(loop: erasures.run)]
     }
@@ -128,8 +128,8 @@ extension Configuration {
         min(WebhookCodeDelivery.drainSeconds, shutdownTimeoutSeconds / 3)
     }
 
-    /// The part of the shutdown time for requests in progress, in seconds. It is the time that the delivery of codes
-    /// leaves, minus one second for closing the store.
+    /// The part of the shutdown time for requests in progress, in seconds. This part is the whole shutdown time without
+    /// the part for codes and without one second for closing the store.
     var serverDrainSeconds: Int {
         let codes = if case .webhook = codes.delivery { codeDrainSeconds } else { 0 }
         return max(1, shutdownTimeoutSeconds - codes - 1)

@@ -26,7 +26,8 @@ struct Wiring {
     private let loops: EventLoopGroup
     private let store: SQLiteEventStore
     private let admission: any Admission
-    /// The rate limiter in `admission` if that uses Redis, otherwise nil. A service maintains its connections to Redis.
+    /// The rate limiter in `admission`, if this limiter uses Redis; otherwise nil. A service maintains the limiter's
+    /// connections to Redis.
     private let shared: RedisRateLimiter?
     private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus
@@ -280,7 +281,8 @@ struct Wiring {
     }
 }
 
-/// An error for a database that cannot be used. Its text names the file, which the texts of SQLite's errors do not.
+/// An error for a database that cannot be used. Its text names the file, because the texts of SQLite's errors do not
+/// name it.
 struct UnusableDatabase: Error, CustomStringConvertible {
     var path: String
     var reason: String
@@ -289,8 +291,7 @@ struct UnusableDatabase: Error, CustomStringConvertible {
         (self.path, self.reason) = (path, reason)
     }
 
-    /// Makes the error from any other error. An `UnusableDatabase` is kept unchanged, because it already names its
-    /// database.
+    /// Converts any error. An `UnusableDatabase` stays unchanged, because it already names its database.
     init(path: String, _ error: any Error) {
         self = error as? Self ?? Self(path: path, reason: DatabaseOpening.reason(error))
     }
