@@ -1,5 +1,5 @@
-// Tests of the sign-in routes: a rejected body lists all its field errors at once, each service receives the right
-// data, every failure has its status, and the forms of shipped clients still work.
+// Tests of the sign-in routes. The response to a rejected body lists all field errors at once. Each service receives
+// the right data. Every failure has its own status. The request forms of shipped clients are still accepted.
 
 import HTTP1
 import HTTPServer
@@ -240,8 +240,8 @@ import Testing
             return
         }
         try await produce(Discarding())
-        // The export has four pieces of 256 KiB. They are charged as 16 reads of 64 KiB each. This request is charged
-        // as one more, so 583 of 600 reads are left.
+        // The export consists of four pieces of 256 KiB and a short last piece. It is charged as 16 reads of 64 KiB
+        // each. The request below is charged as one more read, so 583 of 600 reads are left.
         let read = await api.send("GET", "/native/session", "", type: nil)
         #expect(read.fields.first("RateLimit")?.hasPrefix("\"reads\";r=583;") == true)
     }

@@ -1,5 +1,5 @@
-// The rate limit of the sign-in routes. It counts per client address and is checked before anything else in the
-// request.
+// Tests of the rate limit of the sign-in routes. The limit counts requests per client address. It is checked before
+// anything else in the request.
 
 import HTTP1
 import HTTPServer

@@ -1,5 +1,5 @@
-// Tests of the checks before a handler runs: content codings and size limits, bearer tokens, entity tags. Also tests
-// the values of the RateLimit fields.
+// Tests of the checks that run before a handler: content codings, size limits, bearer tokens and entity tags. Also
+// tests the values of the RateLimit fields.
 
 import Engine
 import GzipCoding
@@ -43,7 +43,8 @@ struct GzipTests {
             for bit in 0..<8 {
                 var broken = Self.member
                 broken[index] ^= UInt8(1 << bit)
-                // A flipped bit in the header's time or operating system byte does not change the content.
+                // A flipped bit in the time or in the operating-system byte of the gzip header does not change the
+                // content.
                 let inflated = try? Gzip.inflate(broken, bytesMax: 100)
                 #expect(inflated == nil || inflated == Array(#"{"a":1}"#.utf8), "byte \(index), bit \(bit)")
             }

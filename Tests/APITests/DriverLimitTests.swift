@@ -1,4 +1,4 @@
-// The rate limits of a driver, for all routes: every route that changes data has a limit, and a request over the limit
+// Tests of a driver's rate limits, for all routes. Every route that changes data has a limit. A request over the limit
 // is answered 429 with the RateLimit fields.
 
 import HTTP1
@@ -27,7 +27,7 @@ import Testing
 
     @Test(arguments: surface.filter { !reading.contains($0.endpoint.route.method) })
     func whatChangesSomethingHasAWindow(row: SurfaceTests.Row) {
-        // The only operator route with POST is a search, which changes nothing.
+        // The only operator route that uses POST is a search. It changes nothing, so it needs no limit.
         #expect(!row.endpoint.limits.isEmpty || row.endpoint.credential == .operatorToken)
         guard row.endpoint.credential == .accessToken else { return }
         #expect(!Self.driverClasses.isDisjoint(with: row.endpoint.limits), "no window of the driver's")
@@ -42,7 +42,8 @@ import Testing
         #expect(!Self.driverClasses.isDisjoint(with: row.endpoint.limits))
     }
 
-    /// The routes for events are left out: they charge each event, not each request. ratelimit.bats tests them.
+    /// The routes for events are left out, because their limit counts events instead of requests. ratelimit.bats tests
+    /// them.
     @Test(arguments: surface.filter { !driverClasses.isDisjoint(with: $0.endpoint.limits) })
     func oneMoreThanTheLimitIs429(row: SurfaceTests.Row) async throws {
         guard !row.endpoint.limits.contains(.sessionEvents) else { return }
@@ -50,7 +51,8 @@ import Testing
         let api = ScriptedAPI(limits: Self.limits(of: row))
         let endpoint = try #require(
             api.surface.first { SurfaceTests.Row(endpoint: $0).testDescription == row.testDescription })
-        // A rejected token charges no driver. Its response still has the RateLimit-Policy field.
+        // A request with a rejected token counts against no driver's limit. Its response still has the RateLimit-Policy
+        // field.
         let stranger = await SurfaceTests.ask(endpoint, fields: [("Authorization", "Bearer bad")])
         #expect(stranger.status == .unauthorized && stranger.fields.first("RateLimit") == nil)
         #expect(stranger.fields.first("RateLimit-Policy") == "\"\(limitClass.rawValue)\";q=1;w=60")

@@ -1,5 +1,5 @@
-// The event routes' responses, tested without a socket: every response, including rejections, has the driver's quota,
-// and a rate-limited event of a batch has its waiting time (contract, sections 3 to 5).
+// Tests of the event routes' responses, without a socket. Every response contains the driver's quota, even a rejection.
+// The result of a rate-limited event in a batch contains the time to wait (contract, sections 3 to 5).
 
 import HTTP1
 import HTTPServer

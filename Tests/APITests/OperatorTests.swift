@@ -1,4 +1,4 @@
-// Tests of the operator routes: which credentials they accept, and what they return.
+// Tests of the operator routes: the credentials that they accept, and the data that they return.
 
 import Engine
 import Foundation
@@ -43,14 +43,14 @@ import Testing
             await api.send("GET", "/ops/picture", "", type: nil, token: token, address: address).status.code
         }
         for guess in 0..<9 { #expect(await status("guess-\(guess)") == 401) }
-        // A correct token is not charged, however often it is sent. A request without a token is not charged as a
-        // guess.
+        // Only wrong tokens count as guesses. A correct token may be sent any number of times, and so may a request
+        // without a token.
         for _ in 0..<20 { #expect(await status(ScriptedAPI.operatorToken) == 200) }
         for _ in 0..<20 { #expect(await ask("/ops/picture", token: nil).status == .unauthorized) }
         #expect(await status("guess-9") == 401)
         let refused = await api.send("GET", "/ops/settings", "", type: nil, token: "guess-10")
         #expect(refused.status == .tooManyRequests && refused.fields.first("Retry-After") != nil)
-        // This address is over its limit: its tokens are no longer checked, so the correct one is rejected too.
+        // This address is over its limit. Tokens from it are no longer checked, so even the correct token is rejected.
         #expect(await status(ScriptedAPI.operatorToken) == 429)
         #expect(await status("guess", from: "192.0.2.2") == 401)
         #expect(await status("guess", from: "2001:db8::1") == 401)

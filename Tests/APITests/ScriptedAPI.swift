@@ -174,7 +174,7 @@ final class ScriptedTokens: TokenVerifier {
 
     func revoke() { isRevoked.withLock { $0 = true } }
 
-    /// Answers from memory for the token "good". Any other token needs a lookup, which rejects it.
+    /// Returns a verdict from memory for the token "good". Any other token needs a lookup, which rejects it.
     func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
         guard token.elementsEqual("good".utf8) else {
             return .needsLookup { () async throws(TokenRefusal) in throw .revoked }

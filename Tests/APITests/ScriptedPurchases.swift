@@ -1,4 +1,4 @@
-// A scripted purchase service. It returns stubbed values and records its calls. Only the payload "good" counts as
+// A scripted purchase service. It returns stubbed values and records its calls. It accepts only the payload "good" as
 // signed.
 
 import Identity

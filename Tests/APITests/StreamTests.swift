@@ -67,7 +67,7 @@ import Testing
         #expect(await written.next() == "retry: 3000\n\n")
         #expect(await written.next() == snapshot(3, .anchored))
         #expect(await written.next() == "event: entitlements\ndata: {\"entitlements\":[]}\n\n")
-        // The stream is woken without a change. It does not send the entitlements again.
+        // The stream is woken, but no change was committed. The stream does not send the entitlements again.
         api.streams.wake(DriverID("driver"))
         api.purchases.stub([PurchaseRouteTests.monthly])
         _ = await api.send("POST", "/native/purchases", #"{"signed_transaction":"good"}"#)
@@ -197,8 +197,9 @@ import Testing
         #expect(api.streams.count == 0)
     }
 
-    /// When a client closes its socket, the server only sees that the client's side ended. The stream then writes a
-    /// comment at once, up to 15 s before the next heartbeat: the write fails if the client is gone.
+    /// When a client closes its socket, the server only sees that the client has stopped sending. To find out whether
+    /// the client is gone, the stream writes a comment at once. The next heartbeat would come up to 15 s later. The
+    /// write fails if the client is gone.
     @Test func `a client that ends its side is written to at once`() async throws {
         let listening = Listening(await api.askSignedIn("/native/session/stream"))
         var written = listening.written
@@ -295,7 +296,7 @@ private final class WritesLeft: Sendable {
 
     init(_ count: Int) { left = Mutex(count) }
 
-    /// Counts one write. Returns false if no writes are left.
+    /// Counts one write. Returns false if all permitted writes are used up.
     func take() -> Bool {
         left.withLock { left in
             guard left > 0 else { return false }

@@ -72,7 +72,7 @@ import Testing
         try Self.expectRefused(await Self.ask(endpoint, fields: [("Authorization", "Bearer good")]), "revoked")
     }
 
-    /// A driver's valid token is rejected with 403. OperatorTests tests which tokens are accepted.
+    /// A driver's valid token is rejected with 403. OperatorTests tests the tokens that are accepted.
     @Test(arguments: surface.filter { $0.endpoint.credential == .operatorToken })
     func anOperatorsTokenIsWanted(row: Row) async throws {
         for fields in Self.badBearers {
@@ -129,7 +129,7 @@ import Testing
         #expect(isEvent || control == "no-store" || control.hasPrefix("private"), "\(control)")
     }
 
-    /// A known token is accepted from memory; only an unknown token starts a task.
+    /// A token that is in the cache is accepted from memory. Only an uncached token starts a task.
     @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken && $0.endpoint.limits.isEmpty })
     func aKnownTokenIsAnsweredFromMemory(row: Row) async {
         let respond = { row.endpoint.route.prepared.responder(Self.request(row.endpoint, fields: $0)) }

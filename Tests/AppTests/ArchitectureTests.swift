@@ -130,8 +130,8 @@ import Testing
         return listed
     }
 
-    /// Returns the actual directories in the same form, with Swift files named without their extension. Copies of
-    /// migrations/, fixtures and files left by Python are not listed.
+    /// Returns the actual directories in the same form, with Swift files named without their extension. The list leaves
+    /// out fixtures, files that Python creates, and copies of migrations/.
     private static func files() throws -> [String: String] {
         let isListed = { (path: String) in
             !path.contains(#/(^|\/)\.|SQLiteStore/Migrations|/Fixtures|__pycache__/#)

@@ -1,4 +1,5 @@
-// The output of `dwell audit`: an aligned table, complete JSON, and no control characters for the terminal.
+// Tests the output of `dwell audit`. The text output is an aligned table in which control characters are escaped, so
+// that the terminal does not execute them. The JSON output is complete.
 
 import Foundation
 import Identity

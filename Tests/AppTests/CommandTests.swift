@@ -1,4 +1,4 @@
-// The command line: its parsing, and the standard output, standard error and exit status of the built binary.
+// Tests of the command line: its parsing, and the standard output, standard error and exit status of the built binary.
 
 import ArgumentParser
 import Foundation

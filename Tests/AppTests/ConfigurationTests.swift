@@ -140,7 +140,8 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
             return !report(environment).problems.contains { $0.variable == name }
         }
         let most = Int(declaration.valueMax)
-        // The two settings that bound another one have their largest values, unless one of them is tested itself.
+        // Two settings are upper bounds of other settings. They have their largest values here, except while they are
+        // tested themselves.
         #expect(accepted("\(most)"))
         for bad in ["0", "-1", "\(most + 1)", "nan", "inf", "-inf", "40m", "", " 1", "1,5", "0x1", "1e1", "Infinity"] {
             #expect(!accepted(bad), "\(bad)")

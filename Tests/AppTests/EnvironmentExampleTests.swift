@@ -1,5 +1,5 @@
-// ENV.example contains exactly the declared variables. A server with this file has the same settings as a server
-// without one.
+// Tests that ENV.example contains exactly the declared variables, and that a server with this file has the same
+// settings as a server without one.
 
 import Foundation
 import Testing

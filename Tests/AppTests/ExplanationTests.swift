@@ -1,5 +1,6 @@
-// The output of `dwell explain` for a small database: fifteen minutes with two different clocks, a rejection, an event
-// of another session in between, and deadlines that start. The expected text follows from the rules of the contract.
+// Tests the output of `dwell explain` for a small database. Its events span fifteen minutes: two clocks that differ, a
+// rejected event, an event of another session in between, and deadlines that begin. The expected text follows from the
+// rules of the contract.
 
 import Engine
 import Foundation
@@ -13,8 +14,8 @@ import Testing
 @Suite struct ExplanationTests {
     private static let driver = DriverID("jonas")
 
-    /// One request. `bodies` has the driver's earlier journey, which is not shown, and then the journey of session s1,
-    /// from a phone whose clock is two hours ahead.
+    /// One request. `bodies` begins with the driver's earlier journey, which `dwell explain` does not show. The journey
+    /// of session s1 follows. Its phone's clock is two hours ahead.
     typealias Body = (receivedAt: String, sentAt: String?, body: String)
 
     static let bodies: [Body] = [

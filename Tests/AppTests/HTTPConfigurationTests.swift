@@ -1,5 +1,5 @@
-// The settings of the HTTP server: the defaults and the notation of proxies. ConfigurationTests tests the limits of
-// their ranges.
+// Tests of the HTTP server's settings: their defaults, and the notation of the trusted proxies. ConfigurationTests
+// tests the limits of the ranges.
 
 import Testing
 
@@ -24,8 +24,8 @@ import Testing
         #expect(try #require(report(["HTTP_HOST": text]).configuration).http.hosts == hosts)
     }
 
-    /// Some of these lists have an address that includes another one, so that the second socket would find its port in
-    /// use.
+    /// All these lists are invalid. In some of them one address includes another, so the port would already be in use
+    /// when the second socket is bound.
     @Test(arguments: [
         ",", "::1,", "a b", "::1,::1", " ", "", "0.0.0.0,::", "::,127.0.0.1", "::,localhost", "127.0.0.1,0.0.0.0",
     ])

@@ -1,5 +1,5 @@
-// The result of `dwell healthcheck` for a server that is alive, is not ready, is silent, closes the connection, or does
-// not exist. The tests use real sockets on loopback.
+// Tests the result of `dwell healthcheck` for a server that is alive, is not ready, is silent, closes the connection,
+// or does not exist. The tests use real sockets on loopback.
 
 import Foundation
 import Sockets

@@ -1,4 +1,4 @@
-// Every metric is declared once, beside what it counts; this test reads all declarations.
+// Reads the declarations of all metrics. Every metric is declared once, next to the code that counts it.
 
 import Foundation
 import Testing

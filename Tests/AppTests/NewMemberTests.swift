@@ -1,4 +1,5 @@
-// A new optional member of an event appears in every output of the server. The files to edit for it are counted.
+// Tests that a new optional member of an event appears in every output of the server. Also counts the files that must
+// be edited to add such a member.
 
 import Engine
 import Foundation
@@ -51,8 +52,8 @@ import Testing
         }
     }
 
-    /// `EventDetailTests` stores and reads a member that only that test declares. This test shows why that works: none
-    /// of the files that read or write the members sent by clients names one of them.
+    /// `EventDetailTests` stores and reads a member that only that test declares. This test shows why that works: no
+    /// file that reads or writes members sent by clients names any single member.
     @Test func `the answers, the queries and the feed list no members of their own`() throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized
         let handlers = [

@@ -1,5 +1,5 @@
-// Tests of the limits on log lines for rejected requests, per client and in total. The omitted lines are counted
-// exactly, in a table whose size does not depend on the number of clients.
+// Tests of the limits on log lines about rejected requests, per client and in total. Omitted lines are counted exactly.
+// The table of counts is bounded, however many clients there are.
 
 import HTTP1
 import HTTPServer

@@ -1,5 +1,5 @@
-// No text made from the configuration contains a secret. Random secrets, valid and invalid, are set in every variable
-// that may have a secret. Every text is then searched for them.
+// Tests that no text made from the configuration contains a secret. The tests set random secrets, valid and invalid, in
+// every variable that may have a secret. They then search every text for these secrets.
 
 import Foundation
 import StructuredLogging
@@ -13,8 +13,8 @@ import Testing
     func noOutputHoldsASecret(round: Int) throws {
         let seed = UInt64.random(in: .min ... .max)
         var random = SeededRandom(seed: seed)
-        // Returns letters and digits. The text is long enough not to occur by chance, but sometimes too short to be a
-        // key.
+        // Returns random letters and digits. The text is too long to occur elsewhere by chance, but it is sometimes too
+        // short to be a valid key.
         func text(_ lengths: ClosedRange<Int>) -> String {
             let letters = Array("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
             return String(

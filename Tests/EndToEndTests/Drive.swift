@@ -1,5 +1,5 @@
-// A drive, second by second: the phone's position, the fixes of its receiver, and the times with a network. The seed
-// determines them.
+// A drive, second by second: the phone's position, the fixes of its location receiver, and the state of its network.
+// The seed determines the whole drive.
 
 import Foundation
 import JourneyClient
@@ -32,8 +32,8 @@ struct Drive {
         return Int.random(in: 0..<10, using: &random) == 0 ? .losesAnswer : .up
     }
 
-    /// Returns the fix of this second, with noise up to the stated accuracy. One fix in seven is useless. In about
-    /// twenty seconds of every hundred there is no fix.
+    /// Returns the fix of this second, with noise up to the fix's accuracy. About one fix in seven is too inaccurate to
+    /// use and has even more noise. In 19 of every 100 seconds there is no fix.
     mutating func fix(at second: Int, phoneClock: Moment) -> LocationFix? {
         let (east, speed) = Self.position(at: second)
         let isHopeless = Int.random(in: 0..<7, using: &random) == 0

@@ -1,5 +1,6 @@
-// A phone's connection breaks while its event waits for the rate limiter or the disk. The wait ends, the event is
-// stored exactly once, and a repeat finds it. A phone that reads the stream and disconnects releases its slot.
+// Tests in which a phone's connection breaks while its event waits for the rate limiter or the disk. The wait ends, the
+// event is stored exactly once, and a repeat of the request gets the stored result. Also tests that a phone which
+// disconnects from the stream of changes no longer counts against the driver's limit of open streams.
 
 import Engine
 import JourneyModel
@@ -77,8 +78,8 @@ import Testing
     }
 }
 
-/// Admission that waits for an hour, or until the task is cancelled, and then admits. It is like a limiter whose Redis
-/// does not respond.
+/// An admission that waits for an hour, or until the task is cancelled, and then admits. A limiter behaves like this
+/// when its Redis does not respond.
 private final class WaitingAdmission: Admission {
     let waits: Atomic<Bool>
     private let process = LocalRateLimiter(limits: RateLimits(sessionEvents: 0, preSessionEvents: 0))

@@ -1,6 +1,6 @@
-// The real phone library and a real server over HTTP: a drive with noise, gaps, a lost network, lost responses, a wrong
-// clock and a killed app. Whenever the phone has sent all its events, both have the same state, session and deadlines.
-// At the end they agree on every transition.
+// Tests the real phone library with a real server over HTTP: a drive with noise, gaps, a lost network, lost responses,
+// a wrong clock and a killed app. Whenever the phone has sent all its events, phone and server have the same state,
+// session and deadlines. At the end they agree on every transition.
 
 import Foundation
 import JourneyClient
@@ -65,7 +65,7 @@ final class Bench {
 
     let server: ServedDwell
     private(set) var phone: SimulatedPhone
-    /// The number of comparisons in which both ends agreed.
+    /// The number of comparisons in which phone and server agreed.
     private(set) var agreements = 0
     private var route: Drive
     private let clock: ManualClock
@@ -113,7 +113,8 @@ final class Bench {
         clock.advance(bySeconds: seconds)
     }
 
-    /// Drives in steps of one second. The phone reads its position, decides and sends. Then both ends are compared.
+    /// Drives in steps of one second. In each step the phone reads its position, decides and sends. The phone is then
+    /// compared with the server.
     func drive(through seconds: Range<Int>) async throws {
         for second in seconds {
             if second == 0 { try phone.take(.targeted(Drive.charger), at: phoneNow) }
@@ -175,8 +176,8 @@ final class Bench {
         return state
     }
 
-    /// Expects that the events that changed the server's state are the phone's transitions, in order, each at its own
-    /// time. An expiry that both ends noticed is in the list once.
+    /// Expects that the events that changed the server's state are the phone's transitions, in the same order and with
+    /// the same times. An expiry that both phone and server noticed is listed once.
     func expectSameTransitions() async throws {
         let applied = try await server.store.timeline(of: driver).filter { $0.verdict.transition == .applied }
         #expect(applied.map(\.name) == phone.transitions.map(\.event), "seed \(seed)")

@@ -1,5 +1,5 @@
-// The real parts of a server, wired as in App/Server/Wiring.swift, on a free loopback port. The clock is manual, so
-// that an hour of driving takes seconds, with real HTTP and a real database.
+// A server made of the real parts, wired as in App/Server/Wiring.swift, on a free loopback port, with real HTTP and a
+// real database. The clock is manual, so that an hour of driving takes seconds.
 
 import API
 import Engine
@@ -85,7 +85,7 @@ final class ServedDwell: Sendable {
         url = "http://\(address)"
     }
 
-    /// Returns the route with the only change from production: it reads the arrival time of a request from the test's
+    /// Returns the route with one difference from production: it takes the arrival time of a request from the test's
     /// clock.
     private static func told(_ clock: ManualClock, _ route: Route) -> Route {
         var route = route

@@ -75,7 +75,7 @@ struct SimulatedPhone {
         "\(String(random.next(), radix: 16))-\(String(random.next(), radix: 16))"
     }
 
-    /// Sends the events that are due until none is left, or the network or the server stops it. Returns the events that
+    /// Sends the due events until none is left, or until the network or the server prevents it. Returns the events that
     /// were dropped.
     mutating func flush(at now: Moment, over network: Network) async -> [QueueOutput] {
         var dropped: [QueueOutput] = []

@@ -1,6 +1,6 @@
-// The scheduler requests expiries from the store only when one is due, in parts until all are stored, again after a
-// failure, and at the right time by the given clock. SQLiteStoreTests/DeadlineTests tests which expiries the store
-// creates.
+// Tests that the scheduler asks the store for expiries only when one is due, at the right time by the given clock. It
+// asks again until all due expiries are stored, and again after a failure. SQLiteStoreTests/DeadlineTests tests the
+// expiries that the store creates.
 
 import JourneyModel
 import Logging
@@ -19,7 +19,7 @@ private final class ScriptedDeadlines: DeadlineStore {
     }
 
     let state: Mutex<State>
-    /// One element for each part that was stored.
+    /// A stream with one element each time that the store has stored a part of the due expiries.
     let parts: AsyncStream<Int>
     private let stored: AsyncStream<Int>.Continuation
 

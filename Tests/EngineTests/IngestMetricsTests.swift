@@ -1,5 +1,5 @@
-// The outcomes that count as failed events in the metrics. Alerts are based on this count. Also the labels of an
-// event.
+// Checks which outcomes of events the metrics count as failures, and the labels of an event. Alerts are based on the
+// failures.
 
 import JourneyModel
 import PrometheusExport

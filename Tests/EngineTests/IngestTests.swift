@@ -1,5 +1,6 @@
-// Tests of Ingest: the charges and refunds of a driver's rate limit, and the order in which the ports are called. A
-// driver over the limit still gets the results of events that are stored already (contract, sections 3 and 4).
+// Tests of Ingest: how events are charged against a driver's rate limit and refunded, and the order in which Ingest
+// calls the ports. A driver over the limit still gets the results of events that are already stored (contract, sections
+// 3 and 4).
 
 import Engine
 import JourneyModel
@@ -56,8 +57,8 @@ struct IngestTests {
         #expect(admission.calls == [.admit("k1"), .recordRepeated("k1")])
     }
 
-    /// The key is known because another event was charged under it. That event may still be rejected and its charge
-    /// refunded, so the new event is charged itself.
+    /// The idempotency key is known because another event was charged under it. That event may still be rejected, and
+    /// its charge refunded. The new event is therefore charged as well.
     @Test func aNewEventThatCameInOnTheChargeOfAnotherPaysForItself() async {
         let admission = ScriptedAdmission([.known])
         _ = await ingest(ScriptedStore([.stored(Self.stored)]), admission)
@@ -118,8 +119,8 @@ struct IngestTests {
     @Test func aBatchIsChargedAndAnsweredEventByEvent() async {
         let store = ScriptedStore(
             [.stored(Self.stored), .sessionNotFound], known: ["k4": .replayed(Self.stored)])
-        // The charge of the third event is refunded. The uncharged events then ask for admission again and are rejected
-        // again.
+        // The charge of the third event is refunded. The events that were not admitted then ask for admission again.
+        // They are rejected again.
         let admission = ScriptedAdmission([.admitted, .refused, .admitted, .refused, .refused, .refused])
         let answers = await ingest(store, admission).ingest(
             ["k1", "k2", "k3", "k4"].map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now
@@ -143,8 +144,8 @@ struct IngestTests {
         #expect(answers[6].outcome == .replayed(Self.stored))
     }
 
-    /// The store rejects an event while the driver owes charges for the refolds of earlier late events. If Ingest tried
-    /// it again, a batch could call the store until these charges are paid.
+    /// The store rejects an event while the driver owes charges for refolds that earlier late events caused. If Ingest
+    /// retried the event, one batch would call the store again and again until these charges are paid.
     @Test func anEventThatTheStoreRateLimitsIsRefundedAndNotTriedAgain() async {
         let store = ScriptedStore([.rateLimited, .stored(Self.stored)])
         let admission = ScriptedAdmission([.admitted, .admitted])

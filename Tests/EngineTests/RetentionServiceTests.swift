@@ -127,7 +127,7 @@ struct RetentionServiceTests {
         #expect(state.steps.isEmpty)
         #expect(state.auditSteps == [RetentionService.stepMax, 70 - RetentionService.stepMax])
         #expect(state.askedForRegistrations == [0, Int64(RetentionService.partMax)])
-        // Registrations that one round has read are not read again in the next hourly round.
+        // The first round has read these registrations. The next hourly round does not read them again.
         _ = try await keeping.round()
         #expect(store.state.withLock(\.askedForRegistrations).last == Int64(RetentionService.partMax))
     }

@@ -18,7 +18,7 @@ import Testing
         #expect(written == page, "run with WRITE_DOCS=1")
     }
 
-    /// A table that is tested but not listed in `sections` would be missing from the page.
+    /// Checks that `sections` lists every table that is tested. The page would otherwise lack the cases of that table.
     @Test func thePageNamesEveryCase() {
         let page = Self.page()
         let names = ConformanceTests.cases.map(\.name) + ResponseCases.all.map(\.name)

@@ -1,4 +1,5 @@
-// RFC 9112 section 5 and RFC 9110 sections 5, 7.6.1 and 10.1.1: field lines, their limits, Connection, Expect.
+// Cases for field lines, their limits, Connection and Expect (RFC 9112 section 5; RFC 9110 sections 5, 7.6.1 and
+// 10.1.1).
 
 enum FieldCases {
     static let all = lines + limits + connection + expect

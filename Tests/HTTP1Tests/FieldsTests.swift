@@ -1,4 +1,4 @@
-// Fields keep repeated lines and their order. Names are compared without regard to case.
+// Tests that `Fields` keeps repeated lines and their order, and that it compares names without regard to case.
 
 import HTTP1
 import Testing

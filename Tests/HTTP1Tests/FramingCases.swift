@@ -1,4 +1,4 @@
-// RFC 9112 sections 6 and 7: where content ends, and chunked coding.
+// Cases for the end of a request's content and for chunked coding (RFC 9112 sections 6 and 7).
 
 enum FramingCases {
     static let all = contentLength + transferEncoding + chunks + trailers

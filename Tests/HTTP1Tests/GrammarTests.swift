@@ -33,8 +33,8 @@ import Testing
         }
     }
 
-    /// The implementation checks eight bytes at a time. This test puts every byte at every position of values of about
-    /// that length.
+    /// The implementation checks eight bytes at a time. This test therefore puts every byte at every position of values
+    /// that are about eight bytes long.
     @Test func aValueIsOnlyAsGoodAsEachOfItsBytes() {
         for length in [1, 7, 8, 9, 17] {
             for place in 0..<length {

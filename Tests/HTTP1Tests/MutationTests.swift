@@ -1,6 +1,6 @@
-// Randomly damaged requests, from a printed seed. Three properties hold for every input. Splitting it differently
-// changes neither outcomes nor responses. Nothing follows a rejection. An accepted request, written in its plainest
-// form, is accepted as the same request: a second server behind this one would see that form.
+// Tests with randomly damaged requests, made from a fixed seed. Three properties hold for every input. Outcomes and
+// responses do not depend on how the input is split. Nothing follows a rejection. An accepted request is accepted as
+// the same request when it is written in its plainest form. A second server behind this one would receive that form.
 
 import HTTP1
 import TestSupport

@@ -1,4 +1,5 @@
-// The normalized form of a path (RequestTarget.swift; RFC 3986 sections 2.1, 5.2.4 and 6.2.2, RFC 9110 section 4.2.3).
+// Cases for the normalized form of a path (RequestTarget.swift; RFC 3986 sections 2.1, 5.2.4 and 6.2.2, RFC 9110
+// section 4.2.3).
 
 enum PathCases {
     static let all: [ConformanceCase] = [

@@ -1,4 +1,5 @@
-// RFC 9112 sections 2 and 3: messages, request lines, targets, versions, Host. RFC 9110 section 4.2 for http URIs.
+// Cases for messages, request lines, targets, versions and Host (RFC 9112 sections 2 and 3), and for http URIs (RFC
+// 9110 section 4.2).
 
 enum RequestLineCases {
     static let all = parsing + methods + versions + targets + hosts

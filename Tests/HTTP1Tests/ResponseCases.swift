@@ -1,4 +1,4 @@
-// Responses, byte for byte (RFC 9112 sections 4, 6, 7 and 9; RFC 9110 sections 6.6.1, 8.6, 9.3.2 and 15).
+// Cases for responses, byte for byte (RFC 9112 sections 4, 6, 7 and 9; RFC 9110 sections 6.6.1, 8.6, 9.3.2 and 15).
 
 import HTTP1
 import Testing

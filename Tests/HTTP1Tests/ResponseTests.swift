@@ -26,8 +26,8 @@ import Testing
         #expect(connection.phase == (connection.mustClose ? .closed : .idle))
     }
 
-    /// Fields made of bytes that could break a line: the head still has exactly one line for each field with a valid
-    /// name, and ends at the right position.
+    /// Encodes fields with bytes that could break a line. The head still has exactly one line for each field with a
+    /// valid name, and it ends at the right position.
     @Test func noFieldEndsALineEarly() {
         let parts = ["a", "\r", "\n", "\r\n", "\r\n\r\n", "\u{00}", ":", " ", "\u{85}", "\u{2028}", "\u{E9}", "X: y"]
         var random = SeededRandom(seed: MutationTests.seed)
@@ -41,8 +41,8 @@ import Testing
             connection.encode(status: .ok, fields: Fields(fields), dateText: dateText, into: &output)
             let kept = fields.filter { $0.0 == "aa" }.count
             let lines = output.split(separator: 0x0A, omittingEmptySubsequences: false)
-            // Besides the kept fields: status line, Date, Content-Length, Connection, the empty line, and the empty
-            // rest after the last line feed.
+            // Besides the lines of the kept fields there are six: the status line, Date, Content-Length, Connection,
+            // the empty line, and the empty rest after the last line feed.
             #expect(lines.count == kept + 6, "\(fields)")
             #expect(lines.dropLast().allSatisfy { $0.last == 0x0D && $0.dropLast().allSatisfy { $0 != 0x0D } })
             #expect(!output.contains(0), "\(fields)")

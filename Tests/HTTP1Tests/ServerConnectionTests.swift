@@ -1,5 +1,5 @@
-// Tests of the state machine itself: the events it returns as bytes arrive, and that incorrect calls by its owner do no
-// harm.
+// Tests of the state machine itself. It returns the right events as bytes arrive, and incorrect calls by its owner do
+// no harm.
 
 import HTTP1
 import Testing

@@ -1,5 +1,5 @@
-// Slow, silent or greedy clients: the server closes each of them after a bounded time, using bounded memory. The tests
-// shorten the timeouts and check which timeout applies and which response the client gets.
+// Tests with slow, silent and greedy clients. The server closes their connections after a bounded time, and they use
+// bounded memory. The tests shorten the timeouts. They check which timeout applies and which response the client gets.
 
 import Synchronization
 import Testing
@@ -43,8 +43,8 @@ import Testing
         }
     }
 
-    /// A head that may belong to an event must not get 408, because shipped phones drop an event after a 408
-    /// (docs/decisions/late-requests.md).
+    /// An incomplete head that may belong to a request with events must not be answered 408, because shipped phones
+    /// drop an event after a 408 (docs/decisions/late-requests.md).
     @Test(arguments: ["POST /echo HTTP/1.1\r\n", "POST /ec", "DELETE /echo HTTP/1.1\r\nHost: "])
     func `a head that stalls is answered 503 when it may be an event's`(start: String) async throws {
         try await withServer([.echo], .test.with(\.headTimeoutMilliseconds, 100)) { test in
@@ -123,7 +123,7 @@ import Testing
             let second = try await test.connect()
             let body = String(repeating: "b", count: 500)
             let request = "POST /echo HTTP/1.1\r\n\(host)Content-Length: 500\r\n\r\n\(body)"
-            // The second request is refused while the first one's body, which has arrived, is in memory.
+            // The second request is refused once the first request's 600 bytes of body are in the server's memory.
             let deadline = Deadline.inSeconds(5)
             var status = 200
             var client = second
@@ -156,7 +156,7 @@ import Testing
                 if answer.status == 503 { #expect(answer.fields.first("Retry-After") == "1") }
             }
             #expect(Set(statuses) == [200, 503])
-            // All heads have returned their bytes to the budget, so another one fits.
+            // The bytes of all heads have been returned to the budget, so another head fits.
             let late = try await test.connect()
             let head = "GET /hello HTTP/1.1\r\n\(host)a: \(String(repeating: "a", count: 30_000))\r\n\r\n"
             #expect(try await late.exchange(head).status == 200)
@@ -166,7 +166,7 @@ import Testing
     @Test func `answers that nobody takes share a budget: without room a client takes its answer at once or goes`()
         async throws
     {
-        // The kernel buffers less than this response for a client that does not read.
+        // This response is larger than the kernel's buffers for a client that does not read.
         let big = [UInt8](repeating: 1, count: 16 << 20)
         let route = Route(.get, "/big") { _ in Response(status: .ok, body: .bytes(big)) }
         try await withServer([route, .hello], .test.with(\.bufferedBytesMax, 20 << 20)) { test in
@@ -216,7 +216,7 @@ import Testing
                 usleep(10_000)
                 return .response(Response(status: .ok))
             })
-        // The idle timeout is shorter than one time slice of this connection: the loop serves 64 requests of 10 ms
+        // The idle timeout is 500 ms. One time slice of this connection is longer: the loop serves 64 requests of 10 ms
         // each, 640 ms, before it serves other connections.
         try await withServer([route], .test.with(\.idleTimeoutMilliseconds, 500)) { test in
             let client = try await test.connect()

@@ -1,5 +1,5 @@
-// The drain that SIGTERM starts (contract, section 7): the server stops accepting, still answers requests on open
-// connections, with Connection: close, and finishes within the time limit.
+// Tests of the drain that SIGTERM starts (contract, section 7). The server stops accepting connections. It still
+// answers requests on open connections, with Connection: close. The drain ends within the time limit.
 
 import Testing
 

@@ -1,5 +1,5 @@
-// Whole exchanges over loopback sockets: keep-alive, pipelining, bodies, 100-continue, HEAD, rejections, and the fields
-// of every response. The expected results follow RFC 9110, RFC 9112 and the contract's section 7.
+// Tests of whole exchanges over loopback sockets: keep-alive, pipelining, bodies, 100-continue, HEAD, rejections, and
+// the fields of every response. The expected results follow RFC 9110, RFC 9112 and the contract's section 7.
 
 import Testing
 

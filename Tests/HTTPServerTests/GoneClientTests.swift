@@ -1,6 +1,6 @@
-// Clients that go away. When a TCP client resets its connection or a Unix socket client closes it, whatever the handler
-// waits for ends at once. A client that only closed its sending side still gets its response. A streamed body is
-// told of both.
+// Tests with clients that go away. When a TCP client resets its connection, or a Unix socket client closes it, the
+// handler's task is cancelled, so that whatever it waits for ends at once. A client that has only closed its sending
+// side still gets its response. A streamed body is notified in either case.
 
 import Synchronization
 import Testing

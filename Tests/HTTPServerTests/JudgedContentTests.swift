@@ -1,5 +1,6 @@
-// A route's judge decides at the end of a request's head whether its content is accepted. Rejected content is not read.
-// Accepted content counts against the memory limit of the client that sent it, by the memory it occupies.
+// Tests of a route's judge. At the end of a request's head, the judge decides whether to accept the request's content.
+// Rejected content is not read. Accepted content counts against the memory limit of the client that sent it, with the
+// memory that the content occupies.
 
 import Synchronization
 import Testing

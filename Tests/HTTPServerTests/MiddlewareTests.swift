@@ -1,5 +1,5 @@
-// The middleware of every request: each one by itself, the order of the list, and what is missing when one of them is
-// left out.
+// Tests of the middleware that every request passes: each middleware by itself, their order in the list, and the effect
+// of leaving one out.
 
 import CoreMetrics
 import PrometheusExport

@@ -1,5 +1,5 @@
-// Requests that are answered from memory, without a task, follow the same rules as all others: response order, time
-// slices, deadlines, drain, and clients that do not read.
+// Tests that requests which are answered from memory, without a task, follow the same rules as all others: response
+// order, time slices, deadlines, drain, and clients that do not read.
 
 import Testing
 

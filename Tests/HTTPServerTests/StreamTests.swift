@@ -1,5 +1,5 @@
-// Streamed response bodies: chunked for HTTP/1.1, ended by closing the connection for HTTP/1.0, left out for HEAD. Also
-// back-pressure, and what a client sees of a stream that breaks off.
+// Tests of streamed response bodies. They are chunked for HTTP/1.1, ended by closing the connection for HTTP/1.0, and
+// left out for HEAD. Also tests back-pressure, and what a client sees of a stream that breaks off.
 
 import Synchronization
 import Testing
@@ -70,8 +70,8 @@ import Testing
             let client = try await test.connect()
             try await client.send("GET /endless HTTP/1.1\r\n\(host)\r\n")
             for await _ in ended { break }
-            // The writer got no further than the kernel's two socket buffers, a few MB each. Without back-pressure it
-            // would have written gigabytes.
+            // The writer got no further than the kernel's two socket buffers, a few MB each. Without back-pressure the
+            // writer would have written gigabytes.
             #expect(written.load(ordering: .relaxed) < 64 << 20)
         }
     }

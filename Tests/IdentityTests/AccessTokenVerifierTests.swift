@@ -1,5 +1,5 @@
-// Tests which access tokens are accepted (contract, sections 6 and 8), and that every known way to forge or misuse one
-// is rejected. Attacks have the names of RFC 8725 where it names them.
+// Checks that valid access tokens are accepted (contract, sections 6 and 8), and that forged or misused tokens are
+// rejected. Attacks that RFC 8725 names are called by those names here.
 
 import Crypto
 import Foundation

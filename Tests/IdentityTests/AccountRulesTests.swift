@@ -14,8 +14,8 @@ struct AccountRulesTests {
     @Test(arguments: [
         (nil, 0, RefreshRule.rotate), (0, 0, .repeat), (0, 10_000, .repeat), (0, 10_001, .reuse), (0, 99_999, .reuse),
         (0, 100_000, .expired), (nil, 100_000, .expired), (nil, 99_999, .rotate),
-        // The token was spent after `now`: 50 ms later because this request waited longer than the one that spent the
-        // token, or 10,001 ms later because the clock was set back.
+        // In these two cases the token was spent after `now`. In the first case, 50 ms later, this request waited
+        // longer than the request that spent the token. In the second case, 10,001 ms later, the clock was set back.
         (50, 0, .repeat), (10_001, 0, .reuse),
     ])
     func `a refresh token`(spentAfter: Int64?, presentedAfter: Int64, expected: RefreshRule) {
@@ -59,8 +59,8 @@ struct AccountRulesTests {
         #expect(judge(code, right, after: 600) == .expired)
         #expect(judge(code, Array(right.dropLast()) + [8]) == .wrong)
         #expect(judge(code, []) == .wrong)
-        // No code is stored. The guess has the digest of zeros that the comparison then uses instead of a code's
-        // digest.
+        // No code is stored. The guess is then compared with a digest of zeros. A guess with this digest must still be
+        // wrong.
         #expect(judge(nil, [UInt8](repeating: 0, count: 32)) == .wrong)
         #expect(judge(nil, right) == .wrong)
     }

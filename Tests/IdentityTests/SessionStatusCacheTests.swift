@@ -69,8 +69,8 @@ struct SessionStatusCacheTests {
         #expect(store.asked == 3)
     }
 
-    /// The read begins, the session ends, the cache reads the feed of revocations, and then the first read returns the
-    /// old status.
+    /// The first read begins, the session ends, and the cache reads the feed of revocations. Only then does the first
+    /// read return, with the old status.
     @Test func `an answer from before a revocation is not remembered`() async {
         let store = ScriptedSessionStatusStore(live: ["s-1"])
         let memory = SessionStatusCache(store: store)
@@ -138,7 +138,8 @@ struct SessionStatusCacheTests {
         #expect(await refusal(memory, external, issuedAt: 100) == nil)
         store.erase(external.driver, atSeconds: 100)
         await memory.catchUp()
-        // 60 s: the lead that another issuer's clock may have.
+        // The clock of another issuer may be up to 60 s ahead. Tokens issued until 60 s after the deletion are
+        // therefore rejected.
         for issuedAt in [0, 99.5, 100, 100.999, 158, 160, 160.999] {
             #expect(await refusal(memory, external, issuedAt: issuedAt) == .revoked, "\(issuedAt)")
         }

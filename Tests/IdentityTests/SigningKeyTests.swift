@@ -1,5 +1,6 @@
-// Tests which signing keys are accepted, that the server creates its own key once, readable only by its owner, and what
-// an issuer refuses to sign. The tests use real files in a temporary directory.
+// Tests of signing keys. Only valid keys are accepted. The server creates its own key once, in a file that only its
+// owner can read. Also tests the tokens that an issuer refuses to sign. The tests use real files in a temporary
+// directory.
 
 import Foundation
 import JWTKit

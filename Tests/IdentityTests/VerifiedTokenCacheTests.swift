@@ -1,5 +1,5 @@
-// Caching verified tokens does not change which requests are admitted: expiry is checked on a cache hit, and rejections
-// are not cached. The cache is bounded, and tokens in use stay in it.
+// Tests that caching verified tokens does not change which requests are admitted. Expiry is checked on a cache hit, and
+// rejections are not cached. The cache is bounded, and tokens in use stay in it.
 
 import JourneyModel
 import Testing

@@ -1,5 +1,5 @@
-"""The App Store as a signer, as Apple documents it (App Store Server Notifications V2): a certificate authority of
-three certificates with Apple's two extensions, and the data it signs. Independent of the server under test."""
+"""Signs data like the App Store, as Apple documents it (App Store Server Notifications V2). The certificate authority
+has three certificates with Apple's two extensions. This module is independent of the server under test."""
 
 import base64
 import datetime

@@ -1,6 +1,6 @@
 """Apple's App Store Server API on loopback, production and sandbox, as Apple documents it: one transaction, the history
-of notifications, and consumption information. It can stall, return wrong data, be busy, and stop. Independent of the
-server under test."""
+of notifications, and consumption information. The API can stall, return wrong data, be busy, and stop. This module is
+independent of the server under test."""
 
 import http.server
 import json

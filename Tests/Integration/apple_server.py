@@ -1,6 +1,6 @@
 """Apple on loopback, as the documents of Sign in with Apple describe it: a key set, a token endpoint and a revoke
-endpoint. It can rotate its keys, be slow, return wrong data, stop, and sign anything that a test needs. Independent of
-the server under test."""
+endpoint. It can rotate its keys, be slow, return wrong data, stop, and sign anything that a test needs. This module is
+independent of the server under test."""
 
 import base64
 import datetime
@@ -75,7 +75,7 @@ class RSAKey:
 
     @property
     def public_forms(self):
-        """The public key in the formats that an attacker could use as an HMAC secret."""
+        """Returns the public key in the formats that an attacker could use as an HMAC secret."""
         public = self.private.public_key()
         encodings, formats = serialization.Encoding, serialization.PublicFormat
         return {

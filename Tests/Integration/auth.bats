@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Authorization: every route rejects every invalid credential, in the same form (contract, sections 3, 5, 6).
+# Tests authorization: every route rejects every invalid credential, and all rejections have the same form (contract,
+# sections 3, 5, 6).
 
 load lib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Batches: each event gets the same result as if it were sent alone (contract, section 3).
+# Tests batches: each event gets the same result as if it were sent alone (contract, section 3).
 
 load lib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Bodies before they are parsed: media types, content codings and sizes (contract, section 3).
+# Tests the checks of a body before it is parsed: media type, content coding and size (contract, section 3).
 
 load lib
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A web page of another origin in Chromium, with fetch. If CORS_ALLOWED_ORIGINS contains the page's origin, the page
-can post events, read responses, problems and header fields, and follow the stream. Otherwise it can read nothing."""
+"""Tests a web page of another origin, which calls the server with fetch in Chromium. If CORS_ALLOWED_ORIGINS contains
+the page's origin, the page can post events, read responses, problems and header fields, and follow the stream.
+Otherwise the page can read nothing."""
 
 import contextlib
 import http.server

@@ -134,7 +134,7 @@ def figures(browser, report):
         (move[3], move[1]) for drive in DRIVES.values() for move in drive if move[3] in DRIVERS)
     shown = {(state, event): int(count) for state, _, moves in found for event, count in moves}
     report.check(shown == dict(expected), "the moves of the hour are those that were posted", shown, dict(expected))
-    # The verdicts when the events were answered. The late drive's first event was rejected then.
+    # These are the verdicts in the responses. At that time, the late drive's first event was rejected.
     none, rejected_count = 1 + PRESESSION_LIMIT, 2
     applied = sum(expected.values()) - 1
     browser.wait("return document.getElementById('rate-text').innerText !== ''", "counts over time are read")
@@ -258,8 +258,8 @@ def over_time(browser, report):
     browser.devtools("Input.dispatchMouseEvent", type="mouseReleased", button="left", clickCount=1, **place)
     browser.wait_for_text("#cases-body table", "NEAR_CHARGER")
     verdicts = collections.Counter(row[3].split(":")[0] for row in browser.run(READ_ROWS, "#cases-body"))
-    # The chart shows the verdict that the client received, the list shows the present verdict. They differ by one
-    # event, whose verdict the late event changed.
+    # The chart shows the verdict that the client received. The list shows the present verdict. They differ for one
+    # event, because the late event changed its verdict.
     told = {name: int(line.rsplit(" ", 1)[1]) for line in shown.splitlines()[1:] for name in [line.rsplit(" ", 1)[0]]}
     report.check(sum(told[name] for name in ("applied", "no change", "rejected")) == sum(verdicts.values())
                  and verdicts["applied"] == told["applied"] + 1, "a step of the chart leads to its events", shown, verdicts)

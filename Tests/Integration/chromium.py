@@ -1,5 +1,6 @@
-"""A headless Chromium for one check, controlled over WebDriver. Media, accessibility and network use the DevTools
-protocol. It can reach only 127.0.0.1. Independent of the content of the pages."""
+"""A headless Chromium for one check, controlled over WebDriver. Media features, the accessibility tree and the network
+are controlled over the DevTools protocol. The browser can reach only 127.0.0.1. This module is independent of the
+content of the pages."""
 
 import base64
 import json
@@ -13,8 +14,8 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-# The limit is generous: on an idle machine everything happens within seconds, and a busy machine must not fail the
-# test.
+# The limit is generous, so that a busy machine does not make the test fail. On an idle machine everything happens
+# within seconds.
 PATIENCE_SECONDS = 90
 WIDE = (1280, 1000)
 PHONE = (390, 844)

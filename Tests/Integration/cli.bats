@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The command line: output, exit statuses, and when the server does not start.
+# Tests the command line: its output, its exit statuses, and the cases in which the server refuses to start.
 
 load lib
 

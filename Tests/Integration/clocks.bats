@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Each event is stored with three times, and a wrong clock is corrected (contract, section 3).
+# Tests that each event is stored with three times, and that a wrong clock is corrected (contract, section 3).
 
 load lib
 
@@ -23,11 +23,12 @@ teardown() {
 }
 
 @test "raw, corrected and skew are stored; only a clock more than five minutes off is corrected" {
-    # A phone whose clock is two hours ahead. X-Sent-At shows the error.
+    # This phone's clock is two hours ahead. X-Sent-At shows the error.
     post /native/events "$(event enteredChargerIntentZone ahead ".occurred_at = \"$(seconds_ago -7100)\"")" \
         -H "X-Sent-At: $(seconds_ago -7200)"
     expect_status 200
-    # A phone whose clock is four minutes behind, and a phone that sends an old event with X-Sent-At.
+    # The first event comes from a phone whose clock is four minutes behind. The second event is old, and its phone's
+    # clock is right, as X-Sent-At shows.
     sign_in b
     post /native/events "$(event enteredChargerIntentZone behind ".occurred_at = \"$(seconds_ago 300)\"")" \
         -H "X-Sent-At: $(seconds_ago 240)"

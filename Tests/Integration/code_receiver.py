@@ -1,5 +1,6 @@
-"""The receiver of OTP_DELIVERY=webhook: it receives one-time codes, checks the signature of each request (contract,
-section 6), and can reject, stall or stop. It knows only the secret of the server under test."""
+"""The receiver that the server calls with OTP_DELIVERY=webhook. It receives one-time codes, checks the signature of
+each request (contract, section 6), and can reject, stall or stop. Of the server under test it knows only the webhook
+secret."""
 
 import hashlib
 import hmac
@@ -27,10 +28,11 @@ class CodeReceiver(LoopbackServer):
         self.calls = []
         self.codes = {}
         self.complaints = []
-        # The statuses to answer with, in order; then 200. An entry (seconds, status) waits before it answers.
+        # The statuses of the next responses, in order. Later responses are 200. An entry (seconds, status) delays its
+        # response by that time.
         self.script = []
-        # The phone number whose requests the script answers; None: all numbers. Codes of earlier checks may still
-        # arrive.
+        # The phone number whose requests get the statuses of `script`; None for all numbers. Requests with codes of
+        # earlier checks may still arrive.
         self.scripted_phone = None
         self.lock = threading.Lock()
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The eight settings of the session engine: the response, their sources, and invalid values (contract, section 2).
+# Tests the eight settings of the session engine: the response, their sources, and invalid values (contract, section 2).
 
 load lib
 
@@ -202,7 +202,7 @@ EDGES
 
 @test "SIGHUP with a file that is gone keeps the old settings" {
     prepare_server
-    # The file is the default file in the server's directory. A file named by ENV_FILE would have to exist.
+    # The test uses the default file .env in the server's directory. A file that ENV_FILE names would have to exist.
     echo NATIVE_CHARGER_DWELL_SECONDS=100 >"$server_folder/.env"
     launch_prepared serve
     wait_until_ready
@@ -232,7 +232,7 @@ EDGES
     done
     [[ $history == *'chargerIntentRadius_m 300 -> 500'*'first known version'* ]] || fail "The history is: $history"
     [[ $history != *' by '* ]] || fail "Nobody said who: $history"
-    # The author and the reason are stored with the change for which they were written, and not with the next one.
+    # The author and the reason are stored with the change for which they were written, and not with the next change.
     printf '%s\n' NATIVE_CHARGER_INTENT_RADIUS_M=500 NATIVE_CHARGER_DWELL_SECONDS=90 SETTINGS_CHANGED_BY=Ann \
         'SETTINGS_CHANGE_REASON=drivers waited too long' >"$BATS_TEST_TMPDIR/env"
     kill -HUP "$server_pid"
@@ -256,7 +256,7 @@ EDGES
         if [[ $(dwell config history) == *'80 -> 120'* ]]; then break; fi
         sleep 0.05
     done
-    # A restart with the same settings is no change.
+    # A restart with the same settings does not count as a change.
     stop_server
     launch_prepared serve
     wait_until_ready

@@ -53,7 +53,7 @@ class Description:
     def problems(self, method, path, status, fields, body):
         """Returns the differences between this response and the description; an empty list if there are none."""
         if path.endswith((".css", ".js")):
-            # The path is a part of a page.
+            # openapi.json does not describe the style sheets and scripts of pages.
             return []
         operation = self.operation(method, path)
         if operation is None:

@@ -76,7 +76,7 @@ verify() {
     sent=$(event chargerTargeted someone@mail.example)
     post /native/events "$sent"
     expect_status 200
-    # The key of a repeated event stays in Redis for longer than the event's charge.
+    # The idempotency key of a repeated event stays in Redis for longer than the charge of the event.
     post /native/events "$sent"
     expect_field Idempotent-Replayed true
     verify --driver "$(driver a)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Posting events: what is stored, and the verdict and state in the response (contract, sections 1 and 3).
+# Tests the posting of events: the stored event, and the verdict and state in the response (contract, sections 1 and 3).
 
 load lib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Field errors: one 400 with all of them, each with a pointer (contract, sections 3 and 5).
+# Tests field errors: one 400 response lists all errors of a request, each with a pointer (contract, sections 3 and 5).
 
 load lib
 

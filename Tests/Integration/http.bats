@@ -1,6 +1,5 @@
 #!/usr/bin/env bats
-# The server as an HTTP/1.1 server: connections, methods, framing, and request ids (RFC 9110, RFC 9112; contract,
-# section 7).
+# Tests the server's HTTP/1.1: connections, methods, framing, and request ids (RFC 9110, RFC 9112; contract, section 7).
 
 load lib
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Real clients in typical use: curl, Python's http.client, Node's fetch, wrk, and nginx as a reverse proxy that keeps
-# its connections. (Tests/HTTPServerTests/URLSessionTests.swift tests Swift's URLSession.)
+# Tests real clients in typical use: curl, Python's http.client, Node's fetch, wrk, and nginx as a reverse proxy that
+# keeps its connections. (Tests/HTTPServerTests/URLSessionTests.swift tests Swift's URLSession.)
 
 load lib
 
@@ -183,7 +183,7 @@ expect_client() {
     expect_client proxied-2 192.0.2.1
     get /healthz -H 'X-Request-Id: proxied-3' -H 'Forwarded: garbage' -H 'X-Forwarded-For: 192.0.2.1'
     expect_client proxied-3 192.0.2.1
-    # If the trusted proxy's field is unreadable, the log line shows it.
+    # If the trusted proxy's field cannot be parsed, the log line says so.
     get /healthz -H 'X-Request-Id: proxied-4' -H 'X-Forwarded-For: garbage'
     expect_client proxied-4 127.0.0.1
     [[ $(grep -F '"proxied-4"' "$server_folder/log" | jq -r .forwarding) == unreadable ]]
@@ -280,7 +280,7 @@ through_nginx() {
 @test "nginx as a reverse proxy with keep-alive upstreams" {
     start_nginx "127.0.0.1:$server_port"
     through_nginx
-    # The address that nginx saw, not the one that the client claimed in its field.
+    # The log has the address that nginx saw, not the address that the client claimed in its field.
     expect_client through-nginx 127.0.0.2
     if grep -E 'upstream prematurely closed|Connection reset|no live upstreams' "$BATS_TEST_TMPDIR/nginx/error.log"; then
         return 1

@@ -83,7 +83,7 @@ assert ends(connection) < 10'
 
 # Shipped phones drop an event after a 408: docs/decisions/late-requests.md.
 @test "an event that stalls, in its header or its body, is 503; one that is slow but fast enough is stored" {
-    # Three seconds, so that a machine that pauses for two seconds does not make the slow client exceed the timeout.
+    # The timeouts are three seconds. If the machine pauses for two seconds, the slow client still does not exceed them.
     start_server HTTP_HEADER_TIMEOUT_SECONDS=3 HTTP_BODY_TIMEOUT_SECONDS=3 HTTP_BODY_BYTES_PER_SECOND_MIN=20
     sign_in a
     python '

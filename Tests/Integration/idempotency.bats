@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Tests when two requests are the same event: keys, repeats, concurrent copies, and reused keys (contract, section 3).
+# Tests which requests count as the same event: keys, repeats, concurrent copies, and reused keys (contract, section 3).
 
 load lib
 

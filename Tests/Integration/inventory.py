@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares docs/inventory.md with the source. Every database table, Redis key family, log line and in-memory collection
-of the server must have a row with its cause of growth, its bound and where it is visible. `inventory.py --write` adds
-incomplete rows for new ones and removes rows of those that no longer exist."""
+of the server must have a row. The row names the cause of growth, the bound, and the place where the growth is visible.
+`inventory.py --write` adds incomplete rows for new entries and removes the rows of entries that no longer exist."""
 
 import pathlib
 import re

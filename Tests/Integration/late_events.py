@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Measures what one driver's late events, before a long journey, cost other drivers: their median wait with and without
-the late events, in one run. Also checks that a late event is charged for the rows that it refolds."""
+"""Measures how long other drivers wait while one driver sends late events that come before a long journey. Compares the
+other drivers' median wait with and without the late events, in one run. Also checks that a late event is charged for
+the rows that it refolds."""
 
 import json
 import statistics

@@ -1,5 +1,6 @@
-# Shared by all .bats files: a separate server on a free port with its own directory, tokens and events for it, and
-# access to its database. Requests and assertions are in requests.bash. Independent of the server's code.
+# Shared by all .bats files: starts a separate server on a free port with its own directory, makes tokens and events for
+# the server, and reads its database. Requests and assertions are in requests.bash. This file is independent of the
+# server's code.
 #
 # Environment: DWELL is the binary. INTEGRATION_REDIS_URL is a Redis for the servers; if it is not set, they have no
 # Redis.

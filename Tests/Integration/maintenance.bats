@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# dwell backup, dwell restore and dwell check (docs/operations.md).
+# Tests dwell backup, dwell restore and dwell check (docs/operations.md).
 
 bats_require_minimum_version 1.5.0
 load lib.bash

@@ -193,7 +193,7 @@ PYTHON
 @test "METRICS_PORT has the timeouts of the public port" {
     own=$(free_port)
     start_server METRICS_PORT="$own" HTTP_HEADER_TIMEOUT_SECONDS=1 HTTP_IDLE_TIMEOUT_SECONDS=1
-    # The defaults are 10 and 75 s. With them, the test would receive nothing within its 5 s.
+    # With the default timeouts of 10 and 75 s, the test would receive nothing within its 5 s.
     for port in "$server_port" "$own"; do
         answer=$(server_port=$port raw 'GET /metrics HT' 5)
         [[ $answer == *"HTTP/1.1 408"*"[closed by the server]"* ]] || fail "an unfinished head on $port: $answer"
@@ -209,7 +209,7 @@ PYTHON
         -H 'Authorization: Bearer nobody' "$server_url/native/config"
     curl -sS -o /dev/null -H "traceparent: 00-$trace-zzad6b7169203331-01" -H 'X-Request-Id: traced.2' "$server_url/healthz"
     wait_for_log '"request_id":"traced.2"'
-    # There is one line, with the reason of the rejection, which the client does not receive.
+    # The log has one line with the reason of the rejection. The client does not receive the reason.
     lines=$(grep -F '"request_id":"traced.1"' "$server_folder/log")
     [[ $(wc -l <<<"$lines") == 1 ]]
     [[ $(jq -r .trace_id <<<"$lines") == "$trace" ]]

@@ -1,5 +1,5 @@
-"""The load of many phones: each phone is one driver on one keep-alive connection, with at most one event in flight.
-Records every response, and every event without one."""
+"""The load of many phones. Each phone is one driver on one keep-alive connection, with at most one event in flight.
+Every response is recorded, and so is every event that gets no response."""
 
 import collections
 import heapq

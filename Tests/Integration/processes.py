@@ -1,5 +1,5 @@
-"""A server and a Redis as processes that can be killed, paused and restarted, each with its own directory. Depends on
-the columns that store events."""
+"""A server and a Redis as processes that can be killed, paused and restarted, each with its own directory. This module
+depends on the columns that store events."""
 
 import argparse
 import collections

@@ -229,8 +229,8 @@ def clients_in(server):
 
 
 def stream(proxy, name):
-    """Checks that the stream sends the newest state, then the state after an event, each at once: the proxy must not
-    buffer them."""
+    """Checks that the stream sends the newest state, and then the state after an event. Each must arrive at once, so
+    the proxy must not buffer the stream."""
     each = connection(proxy)
     each.request("GET", "/native/session/stream", headers={"Authorization": f"Bearer {token('proxied')}"})
     answer = each.getresponse()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The server's requests to Apple's App Store Server API: for a transaction that an app only names, and for
-notifications that the server missed. Apple's server stalls, returns wrong data, is busy, and stops."""
+"""Tests the server's requests to Apple's App Store Server API. The server requests a transaction if an app sends only
+the transaction's id, and it requests notifications that it missed. Apple's server stalls, returns wrong data, is busy,
+and stops."""
 
 import contextlib
 import secrets

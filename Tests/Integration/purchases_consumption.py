@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Apple's requests for consumption information (CONSUMPTION_REQUEST): they are answered with the owner's recorded
-consent, and not without it. Also with an unavailable Apple, a withdrawn consent, and a server that is killed during the
-request."""
+"""Tests the answers to Apple's requests for consumption information (CONSUMPTION_REQUEST). The server answers only if
+the owner's consent is recorded. Also tests an unavailable Apple, a withdrawn consent, and a server that is killed
+during the request."""
 
 import contextlib
 import json
@@ -108,7 +108,7 @@ def _(lab):
     assert shop.consent(False) > first
     shop.request()
     shop.wait_for("no_consent", "answered", "answered", "no_consent")
-    # A request for a purchase that no driver has shown to the server: no driver's consent applies to it.
+    # No driver has shown this purchase to the server, so no driver's consent applies to the request.
     shop.request(number())
     shop.wait_for("no_consent", "answered", "answered", "no_consent", "no_consent")
     assert len(shop.api.consumption) == 2, shop.api.consumption

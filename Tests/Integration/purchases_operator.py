@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Operator commands for purchases, beside a running server: show purchases with the reason for their status, move a
-purchase, read notifications from a file. Also the purchase data that remains after a deletion."""
+"""Tests the operator commands for purchases, beside a running server. They show purchases with the reason for their
+status, move a purchase, and read notifications from a file. Also tests which purchase data remains after a deletion."""
 
 import json
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Rate limits: what is charged, what is not, and how the response reports it (contract, section 4).
+# Tests rate limits: the events and requests that are charged, and the quota in the response (contract, section 4).
 
 load lib
 
@@ -201,8 +201,8 @@ expect_remaining() {
     stop_server
 }
 
-# In each pair, the first event is charged and then refunded, because it is rejected. The second event has the same key
-# and was admitted on the first one's charge, so it must be charged anew.
+# In each pair, the first event is charged and then refunded, because it is rejected. The second event has the same key.
+# It was admitted only because its key was already charged, so it must now be charged itself.
 @test "an event beside a refused one with its key is charged" {
     limited_server
     sign_in b

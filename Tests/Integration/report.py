@@ -1,4 +1,4 @@
-"""Reports results as TAP, with figures as comments. Independent of the subject of the checks."""
+"""Reports results as TAP, with figures as comments. This module is independent of the subject of the checks."""
 
 import sys
 import traceback

@@ -1,5 +1,5 @@
-# Requests that record complete responses, and assertions that print the whole response when they fail. Depends on the
-# formats of the contract. Sourced by lib.bash.
+# Shared by all .bats files through lib.bash: requests that record complete responses, and assertions that print the
+# whole response when they fail. This file depends on the formats of the contract.
 
 # request METHOD PATH [curl option ...]: sends a request, with $token if it is set. Sets status and body, and writes
 # the response's head to the file $answer_head. A connection that breaks fails the test.

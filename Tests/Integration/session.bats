@@ -103,7 +103,8 @@ last_id() {
     forget_server
     start_server NATIVE_GRACE_PERIOD_SECONDS=1
     local driver delay soonest=1000000
-    # A machine that pauses for a moment delays one of the three expiries. A server that checks too rarely delays each.
+    # One late expiry may be due to a short pause of the machine. If the server checks too rarely, all three expiries
+    # are late.
     for driver in a b c; do
         depart "$driver"
         wait_for_expiry "$driver"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Ownership and registration of sessions (contract, section 3).
+# Tests the ownership and registration of sessions (contract, section 3).
 
 load lib
 

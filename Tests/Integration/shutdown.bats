@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Tests shutdown: after SIGTERM, open requests are completed. After a second SIGTERM they are not, but nothing
-# acknowledged is lost (contract, section 7).
+# Tests shutdown. After SIGTERM, open requests are completed. After a second SIGTERM, open requests are aborted, but
+# nothing acknowledged is lost (contract, section 7).
 
 load lib
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests signals at any time during a start: SIGHUP never ends the server, SIGTERM and SIGINT end it with 0, and earlier
-events are stored. The only exception is the time before the dynamic linker is done, when no code of the server has run
-yet: before it sends the signal, the test waits for the end of that time (SigCgt in /proc/PID/status)."""
+"""Tests signals at any time during a start. SIGHUP never ends the server. SIGTERM and SIGINT end it with status 0, and
+earlier events are stored. Only the time before the dynamic linker is done is left out, because no code of the server
+has run by then. The test waits for the end of that time before it sends a signal (SigCgt in /proc/PID/status)."""
 
 import pathlib
 import signal

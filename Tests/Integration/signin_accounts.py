@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The account (contract, section 6): profile, export, devices, the audit, and erasure. Erasure is one transaction and
-immediate, and leaves no identifying data in the files."""
+"""Tests the account (contract, section 6): profile, export, devices, the audit, and erasure. Erasure is one
+transaction. It is immediate and leaves no identifying data in the files."""
 
 import contextlib
 import hashlib
@@ -270,7 +270,7 @@ def _(lab):
         reader.execute("SELECT count(*) FROM event").fetchone()
         erase(lab, lab.apple_driver()).expect(200)
         after = seconds("after")
-    # A delay of a tenth of a second for each would add four seconds.
+    # If each of the forty events waited a tenth of a second, the time would grow by four seconds.
     assert after < 3 * before + 2, (before, after)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The export of a driver with much data (contract, section 6): it is complete, contains each event once, uses constant
-memory, and is produced at the speed of the reader. Also how it is interrupted."""
+"""Tests the export of a driver with much data (contract, section 6). The export is complete, contains each event once,
+uses constant memory, and is produced at the speed of the reader. Also tests exports that are interrupted."""
 
 import http.client
 import json
@@ -55,7 +55,7 @@ class Exporting:
 
     def __init__(self, lab, pair):
         self.connection = http.client.HTTPConnection("127.0.0.1", lab.server.port, timeout=20)
-        # A small receive buffer, so that the server soon notices a client that does not read.
+        # The receive buffer is small, so that the server soon notices when the client does not read.
         self.connection.sock = socket.socket()
         self.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
         self.connection.sock.settimeout(20)
@@ -86,7 +86,7 @@ def expect_whole(document, pair, keys):
 def _(lab):
     pair = lab.apple_driver()
     keys = store(lab, pair)
-    # The first response of all allocates memory that is kept, so it is not measured.
+    # The server's first response allocates memory that the server keeps, so this response is not measured.
     lab.me(pair["access_token"]).expect(200)
     forget_peak(lab)
     before = memory_kib(lab, "VmRSS")

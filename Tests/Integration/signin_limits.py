@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Limits of the sign-in routes (contract, sections 4 and 8): RATE_LIMIT_AUTH requests per address and window over all
-sign-in routes. The RateLimit fields report the limit, it never fails open, and it is independent of the limits on
-events."""
+"""Tests the limits of the sign-in routes (contract, sections 4 and 8). All sign-in routes together accept
+RATE_LIMIT_AUTH requests per address and window. The RateLimit fields report this limit. The limit never fails open, and
+it is independent of the limits on events."""
 
 import time
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Operator commands for a driver: find, sign out, delete, and delete again after a restore. With a running server,
-which makes the changes for a request on its control socket, and on the database file of a stopped server. Output and
-audit are the same in both cases."""
+"""Tests the operator commands for a driver: find, sign out, delete, and delete again after a restore. A running server
+makes the changes itself, when a command requests them on the server's control socket. If the server is stopped, the
+command changes the database file. Output and audit are the same in both cases."""
 
 import json
 import os

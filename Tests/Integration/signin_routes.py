@@ -90,7 +90,7 @@ CASES = {
     "POST /v1/auth/refresh": Case(lambda driver: {"refresh_token": "x"}, driver=False),
 
     "POST /api/auth/apple": Case(lambda driver: {"identity_token": "x", "nonce": "n"}, driver=False),
-    # These routes take the single token of their own clients. The access token of a pair is not one.
+    # These routes accept only the single token of their own clients, not the access token of a pair.
     "POST /api/auth/refresh": Case(),
     "POST /api/auth/validate": Case(),
     "GET /api/auth/me": Case(),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Sign-in sessions (contract, section 6): refresh and its ten seconds, signing out, the list, single tokens of shipped
-clients, published keys. Across kill -9, in races, and with a second server on the same database."""
+"""Tests sign-in sessions (contract, section 6): refresh, the ten seconds in which a spent refresh token may be
+repeated, signing out, the list of sessions, single tokens of shipped clients, and published keys. The tests include
+kill -9, races, and a second server on the same database."""
 
 import datetime
 import hashlib

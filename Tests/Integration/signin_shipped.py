@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The requests of shipped apps, in their order and with their members (contract, sections 3 and 6): those of the driver
-app, which has one token, and those of the v1 web app, whose native part posts events with the token of its web view."""
+"""Tests the requests of shipped apps, in their order and with their members (contract, sections 3 and 6). The driver
+app has one token. The native part of the v1 web app posts events with the token of its web view."""
 
 import secrets
 import time
@@ -93,8 +93,7 @@ def _(lab):
     claims = claims_of(pair["access_token"])
     assert pair["expires_in"] == claims["exp"] - claims["iat"] == 86400, pair
 
-    # An access token of /auth has expired by now. The token of the native part has not, and it is the only one that
-    # part has.
+    # By now, an access token of /auth has expired. The native part has only its own token, which has not expired.
     short = lab.phone_driver()["access_token"]
     time.sleep(max(0, claims_of(short)["exp"] - time.time()) + 0.1)
     lab.expect_refused(short)

@@ -1,5 +1,6 @@
 """Shared by the sign-in checks: a server with Apple and a code receiver on loopback, the routes as functions, and the
-required form of responses (contract, sections 5 and 6). Depends on the contract, not on the server's code."""
+required form of responses (contract, sections 5 and 6). This module depends on the contract, not on the server's
+code."""
 
 import argparse
 import base64

@@ -1,4 +1,4 @@
-// The correction of a phone's clock by the server's clock (contract, section 3, "Clocks").
+// Tests of the correction of a phone's clock by the server's clock (contract, section 3, "Clocks").
 
 import JourneyModel
 import Testing
@@ -15,7 +15,7 @@ struct ClockCorrectionTests {
         var memory = ClockMemory()
 
         /// Returns the correction of an event that arrives `at` milliseconds after the beginning. The other parameters
-        /// say how many milliseconds before the arrival the phone's clock puts the event's times.
+        /// are the event's times by the phone's clock, in milliseconds before the arrival.
         mutating func event(
             at: Int64 = 0, occurredAgo: Int64, sentAgo: Int64? = nil, timestampAgo: Int64? = nil
         ) -> ClockCorrection {

@@ -1,5 +1,5 @@
-// The contract's table of event names (section 1), written by hand: both spellings, whether a session is required, the
-// lifecycle rank, and which errors point to /event or to /session_id.
+// Tests the contract's table of event names (section 1), written by hand: both spellings, whether a session is
+// required, the lifecycle rank, and whether errors point to /event or to /session_id.
 
 import JourneyModel
 import Testing

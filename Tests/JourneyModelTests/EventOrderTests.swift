@@ -1,11 +1,13 @@
-// The contract's total order (section 1): each of its criteria, and that the order is total, also without sequences.
+// Tests of the contract's total order (section 1): each criterion by itself, and that the order is total even without
+// sequences.
 
 import JourneyModel
 import TestSupport
 import Testing
 
 struct EventOrderTests {
-    /// Each event comes before the next one by one criterion. All later criteria would put the two the other way round.
+    /// Events in ascending order. One criterion puts each event before the next one. All later criteria would put these
+    /// two events the other way round.
     static let ascending: [OrderedEvent] = [
         .client(.diagnostic("z"), at: .at(0.999), sequence: 9, id: "z"),
         .client(.diagnostic("z"), at: .at(1), id: "z"),

@@ -1,4 +1,5 @@
-// The members of a journey other than its state: the session, the targets, and the beginnings and ends of deadlines.
+// Tests of the members of a journey other than its state: the session, the targets, and the beginnings and ends of
+// deadlines.
 
 import JourneyModel
 import Testing

@@ -1,4 +1,4 @@
-// The order of events within one second (contract, section 1, "The order").
+// Tests of the order of events within one second (contract, section 1, "The order").
 
 import JourneyModel
 import Testing

@@ -1,4 +1,5 @@
-// The eight settings (contract, section 2): the table, written by hand; the limits of each range; and invalid numbers.
+// Tests of the eight settings (contract, section 2): the table, which is written by hand; the limits of each range; and
+// invalid numbers.
 
 import JourneyModel
 import Testing

@@ -1,9 +1,9 @@
-// The contract's table of transitions (section 1), written by hand: every event in every state, with the session in
-// progress and with another session. The table below is the expectation and is not computed from the code. A letter is
+// Tests every event in every state against the contract's table of transitions (section 1), with the session in
+// progress and with another session. The table below is written by hand; it is not computed from the code. A letter is
 // the state that the event leads to. "." means no change and no rejection. "x" is a rejection as no_such_transition,
 // "na" as not_anchored, "nm" as not_at_merchant, "md" as must_depart_first. "r+N" leads to NEAR_CHARGER with an implied
-// reset, "l+I" to IDLE with an implied loss of the anchor, and "dm+E" and "m+E" to SESSION_ENDED with an implied
-// departure and arrival.
+// reset, "l+I" to IDLE with an implied loss of the anchor, and "dm+E" and "m+E" to SESSION_ENDED. Of the last two,
+// "dm+E" implies a departure and an arrival, "m+E" only an arrival.
 
 import JourneyModel
 import Testing

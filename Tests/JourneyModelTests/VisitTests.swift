@@ -1,6 +1,6 @@
-// Visits with lost events (contract, section 1, "What is implied"). If one or two events of a visit are lost and a
-// later event proves them, the visit ends as the complete visit does, in any order of arrival. DWELL_PROPERTY_JOURNEYS
-// sets the number of journeys. A failure prints its seed, and DWELL_PROPERTY_SEED repeats it.
+// Tests of visits with lost events (contract, section 1, "What is implied"). If one or two events of a visit are lost
+// and a later event proves them, the visit ends as the complete visit does, in any order of arrival.
+// DWELL_PROPERTY_JOURNEYS sets the number of journeys. A failure prints its seed, and DWELL_PROPERTY_SEED repeats it.
 
 import JourneyModel
 import TestSupport
@@ -40,8 +40,8 @@ struct VisitTests {
             var log = JourneyLog()
             for event in (left + repeats).shuffled(using: &random) {
                 log.append(event)
-                // By the server's clock, the visits ended long ago, so it stores all expiries that are due after the
-                // events it has.
+                // By the server's clock, the visits ended long ago. The server therefore stores every expiry that
+                // follows from the events it has.
                 if random.chance(1, in: 2) { log.expire(before: .at(1_000_000)) }
             }
             let client = log.points.filter { $0.event.origin == .client }

@@ -1,4 +1,4 @@
-// Tests which responses are accepted as a key set.
+// Checks that a valid response is accepted as a key set and that every other response is rejected.
 
 import Foundation
 import Identity

@@ -254,7 +254,7 @@ import Testing
             #expect(await outcome(http, OutgoingRequest(.get, other)) == .failure(.busy))
             for call in calls { call.cancel() }
             for call in calls { _ = await call.value }
-            // The calls still count until their threads have ended.
+            // A call counts against the limit of concurrent calls until its thread has ended.
             var last = await outcome(http, OutgoingRequest(.get, other))
             while last == .failure(.busy) {
                 await Task.yield()

@@ -1,5 +1,5 @@
-// Tests that the Prometheus text is valid for any labels, the numbers of a histogram are consistent, and the number of
-// series is bounded. The parser in this file follows the description of the format.
+// Tests that the Prometheus text is valid for any labels, that the numbers of a histogram are consistent, and that the
+// number of series is bounded. The parser in this file follows the description of the format.
 
 import CoreMetrics
 import Dispatch
@@ -191,8 +191,8 @@ struct Exposition {
         return labels
     }
 
-    /// Checks that the buckets of each histogram ascend, that the last one is +Inf, and that its value equals the
-    /// histogram's count.
+    /// Checks the buckets of each histogram: they ascend, the last bucket is +Inf, and its value equals the histogram's
+    /// count.
     private func checkHistograms() throws {
         for (name, type) in types where type == "histogram" {
             let buckets = samples.filter { $0.name == name + "_bucket" }

@@ -1,4 +1,5 @@
-// Tests of `AppStoreVerifier`: valid signed data is accepted. It is rejected if any one of its properties is wrong.
+// Tests of `AppStoreVerifier`. Valid signed data is accepted. The data is rejected if any one of its properties is
+// wrong.
 
 import Crypto
 import Foundation
@@ -247,7 +248,7 @@ import Testing
         #expect(await refusal(try authority.token(transactionClaims(), header: ["x5c": chain])) == .wrongAlgorithm)
         let critical: [String: any Sendable] = ["alg": "ES256", "x5c": chain, "crit": ["b64"], "b64": false]
         #expect(await refusal(try authority.token(transactionClaims(), header: critical)) == .wrongAlgorithm)
-        // The payload of another JWS, so that the signature does not match.
+        // The token below combines one JWS with the payload of another, so its signature does not match.
         let (one, other) = (
             try authority.token(transactionClaims()), try authority.token(transactionClaims(["price": 1]))
         )

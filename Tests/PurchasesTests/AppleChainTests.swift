@@ -1,5 +1,6 @@
-// Apple's current certificates for App Store data, from the x5c header of real signed data. They are accepted with the
-// pinned root and all checks. Data that Apple did not sign is rejected even with these certificates.
+// Tests with Apple's current certificates for App Store data, from the x5c header of real signed data. The certificates
+// are accepted with the pinned root and all checks. Data that Apple did not sign is rejected even with these
+// certificates.
 
 import Crypto
 import Foundation

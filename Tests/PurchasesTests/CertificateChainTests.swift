@@ -1,4 +1,5 @@
-// Tests of `CertificateChain`: a valid chain is accepted. It is rejected if any one property of a certificate is wrong.
+// Tests of `CertificateChain`. A valid chain is accepted. A chain is rejected if any one property of a certificate is
+// wrong.
 
 import Crypto
 import Foundation
@@ -78,7 +79,7 @@ import Testing
         #expect(await refusal(of: [leaf, intermediate, leaf], roots: roots) == .untrustedRoot)
         #expect(await refusal(of: [root, root, root], roots: roots) == .missingMarker)
         #expect(await refusal(of: [leaf, leaf, root], roots: roots) == .missingMarker)
-        // The leaf is not a certificate authority, so it is rejected in the place of the root.
+        // The leaf is not a certificate authority, so it is rejected when it takes the place of the root.
         #expect(await refusal(of: [leaf, intermediate, leaf], roots: [leaf]) == .wrongCertificate)
     }
 
@@ -133,7 +134,7 @@ import Testing
                 var chain = authority.chain
                 chain[index][byte] ^= 1 << UInt8(byte % 8)
                 let refusal = await refusal(of: chain, roots: [authority.root])
-                // The root is compared byte for byte with the pinned one, so its signature is not verified.
+                // The root is compared byte for byte with the pinned root, so its signature is not verified.
                 #expect(refusal != nil, "byte \(byte) of certificate \(index)")
                 if index == 2 { #expect(refusal == .untrustedRoot) }
             }

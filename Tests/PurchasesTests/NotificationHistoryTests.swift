@@ -22,7 +22,7 @@ import Testing
             var reports: [NotificationHistory.Report] = []
             /// The number of requests that still fail before one succeeds.
             var failures = 0
-            /// Notifications that are rejected as too many before the next one is taken.
+            /// The number of notifications that are still rejected as too many before one is accepted.
             var busyAnswers = 0
             var pausesLeft = 0
         }

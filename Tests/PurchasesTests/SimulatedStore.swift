@@ -1,7 +1,7 @@
 // Simulates a year of one driver's purchases in the App Store, in hours from `start`: purchases, renewals, billing
 // failures and recoveries, upgrades, downgrades, refunds and their reversals. Each step adds the facts that Apple would
-// sign. After each step the simulation records the expected entitlements. It determines them independently of the
-// facts, so that the test can compare both.
+// sign. After each step the simulation records the expected entitlements. It determines the expected entitlements
+// without the facts, so that the test can compare them with the entitlements that follow from the facts.
 
 import JourneyModel
 import TestSupport

@@ -1,5 +1,5 @@
-// A certificate authority like Apple's, generated for one test: a root, an intermediate and a leaf with both marker
-// extensions. A test may break any of their properties. The leaf's key signs the JWS.
+// A certificate authority like Apple's, generated for one test: a root, an intermediate, and a leaf with both marker
+// extensions. A test may break any property of these certificates. The leaf's key signs the JWS.
 
 import Crypto
 import Foundation
@@ -28,7 +28,7 @@ struct TestAuthority: Sendable {
         var intermediateDays = -1000...1000
         var leafDays = -100...100
         var intermediateIsAuthority = true
-        /// Whether the leaf or the intermediate is signed by a key other than its issuer's.
+        /// Whether the leaf, or the intermediate, is signed by another key than that of its issuer.
         var forgesLeaf = false
         var forgesIntermediate = false
         var hasP384Leaf = false

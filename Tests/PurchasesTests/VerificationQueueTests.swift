@@ -1,4 +1,4 @@
-// `VerificationQueue`: its thread, its order and its bound.
+// Tests of `VerificationQueue`: its thread, the order of its work, and the bound on waiting work.
 
 import Synchronization
 import Testing
@@ -68,7 +68,7 @@ import Testing
     }
 
     #if os(Linux)
-        /// Of the current thread.
+        /// Returns the nice value of the current thread.
         private func niceness() -> Int32 { getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0) }
     #endif
 }

@@ -76,7 +76,7 @@ struct LocalRateLimiterTests {
         admission.charge(claim("late"), times: 1200)
         for _ in 0..<9 {
             clock.advance(byMilliseconds: 61_000)
-            // A request of another driver. It makes the cache of windows drop those that were unused for long.
+            // A request of another driver makes the limiter drop the windows that were unused for a long time.
             _ = await admission.admit(claim("other", of: "bob"))
         }
         #expect(await admission.admit(claim("next")).verdict == .refused)
@@ -190,8 +190,8 @@ struct LocalRateLimiterTests {
         #expect(decision.quota.resetMilliseconds == 60_000)
     }
 
-    /// Thousands of drivers use a limiter that has memory for a few windows: no driver is rejected below the limit, and
-    /// the window of a driver that sends constantly is never dropped.
+    /// Thousands of drivers use a limiter that has memory for only a few windows. No driver is rejected below the
+    /// limit. The window of a driver that sends constantly is never dropped.
     @Test func evictionErrsTowardsTheDriver() async {
         var capacity = LocalRateLimiter.Capacity()
         capacity.windowsMax = 80
@@ -282,7 +282,8 @@ struct CountingAlongTests {
         #expect(second.decision.quota.resetMilliseconds == 55_000)
     }
 
-    /// Shortly before a charge expires, the two clocks may disagree about it. Redis's decision then counts.
+    /// Shortly before a charge expires, the clocks of Redis and of this process may disagree about it. The decision of
+    /// Redis then counts.
     @Test func chargesAboutToLeaveDoNotOverrule() {
         let admission = admission(RateLimits(sessionEvents: 1))
         _ = admission.decide(claim("a"))
@@ -294,8 +295,8 @@ struct CountingAlongTests {
         #expect(admission.decide(claim("a")).verdict == .refused, "never more keys than the limit")
     }
 
-    /// The key was charged in this process while Redis was unavailable, and then charged in Redis. It is known, and the
-    /// charge in Redis is kept.
+    /// An event was charged in this process while Redis was unavailable. Its repeat is then charged in Redis. The
+    /// repeat's verdict is `known`, and the charge in Redis is kept.
     @Test func keyChargedHereBeforeIsKnown() {
         let admission = admission(RateLimits(sessionEvents: 2))
         _ = admission.decide(claim("a"))

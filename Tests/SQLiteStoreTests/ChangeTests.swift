@@ -1,5 +1,5 @@
-// A stream reads every change after the last one it has seen, or the current state if those changes are no longer
-// known. This also holds after restarts, with late events and with expiries.
+// Tests that a stream reads every change after the last one it has seen. If those changes are no longer known, the
+// stream reads the current state. This also holds after restarts, with late events and with expiries.
 
 import Engine
 import GRDB

@@ -1,5 +1,5 @@
-// The WAL is checkpointed in the background. It does not grow without bound, and nothing is lost. Truncating the WAL or
-// closing the store does not wait until all of it is copied.
+// Tests of the checkpoints that run in the background. The WAL does not grow without bound, and nothing is lost.
+// Truncating the WAL, or closing the store, does not wait until the whole WAL is copied.
 
 import Engine
 import GRDB
@@ -81,8 +81,8 @@ struct CheckpointerTests {
         try await expectWhole("db", events: 800)
     }
 
-    /// At this pace, copying about 20 pages takes seconds unless it is stopped: one page per step, then a pause of 500
-    /// times the step's duration.
+    /// This pace copies one page per step and then pauses for 500 times the step's duration. Copying about 20 pages
+    /// therefore takes seconds unless it is stopped.
     private static let slow = Checkpointer.Pace(pagesMin: 40, step: 1, pause: 500)
 
     @Test(.timeLimit(.minutes(1)))

@@ -1,5 +1,5 @@
-// The clock data of a driver is stored in the driver's row. It survives a restart, and a migration computes it from the
-// driver's events.
+// Tests that a driver's clock data is stored in the driver's row and survives a restart. A migration computes the clock
+// data from the driver's events.
 
 import Engine
 import GRDB

@@ -1,4 +1,5 @@
-// Consent to consumption information, and Apple's requests for that information, in a real file.
+// Tests of a driver's consent to sending consumption information, and of Apple's requests for that information, in a
+// real file.
 
 import Engine
 import Foundation

@@ -1,6 +1,6 @@
-// The server enforces deadlines (contract, section 1): expiries are computed from the database and stored once, with
-// the time of the deadline, also after a restart. The clock is manual. Tests/Integration/session.bats tests the
-// scheduler in the built binary.
+// Tests that the server enforces deadlines (contract, section 1). Expiries are computed from the database, also after a
+// restart. Each is stored once, with the time of its deadline. The clock is manual. Tests/Integration/session.bats
+// tests the scheduler in the built binary.
 
 import Engine
 import GRDB

@@ -1,5 +1,5 @@
-// A driver's row is written once per transaction. Other reads in the transaction, and rollbacks, give the same results
-// as if each event wrote the row.
+// Tests that a driver's row is written once per transaction. Other reads in the transaction, and rollbacks, have the
+// same results as if each event wrote the row.
 
 import Dispatch
 import Engine

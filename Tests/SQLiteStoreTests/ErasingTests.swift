@@ -1,5 +1,5 @@
-// The deletion of a driver in a real file. None of the driver's data is left in a table or in the bytes of the file,
-// the remaining rows are consistent, and the driver's tokens are rejected from that second on.
+// Tests of the deletion of a driver in a real file. None of the driver's data is left in a table or in the bytes of the
+// file, the remaining rows are consistent, and the driver's tokens are rejected from that second on.
 
 import Engine
 import Foundation

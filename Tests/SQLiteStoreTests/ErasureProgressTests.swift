@@ -1,5 +1,6 @@
-// A deletion of a driver with many rows: one transaction rewrites a few of them, others' events are stored in between,
-// nobody meets the driver in the middle of it, and a process that ends then leaves nothing. Work is counted in rows.
+// Tests of the deletion of a driver with many rows. One transaction rewrites only a few rows, and other drivers' events
+// are stored in between. Readers find none of the driver's data while the deletion is in progress. A deletion that a
+// crash interrupts is completed after the restart. Work is counted in rows.
 
 import Engine
 import Foundation
@@ -14,9 +15,9 @@ import Testing
 struct ErasureProgressTests {
     private static let rowsPerPiece = 10
     private let start = AccountFixture.start
-    /// Pieces follow each other at once.
+    /// A pace without pauses between the pieces of a deletion.
     private let pace = RefoldPace(rowsPerErasurePiece: rowsPerPiece, restFactor: 0)
-    /// After the second piece there is no other one within the test.
+    /// A pace whose pause after the second piece is longer than the test.
     private let endless = RefoldPace(
         rowsPerErasurePiece: rowsPerPiece, restFactor: 1_000_000_000, quiet: .seconds(3600))
     private let driver = DriverID("external-driver")
@@ -33,7 +34,7 @@ struct ErasureProgressTests {
         }
     }
 
-    /// Rewritten events, and whether a deletion is in progress, in one snapshot.
+    /// Returns, from one snapshot, the number of rewritten events and whether a deletion is in progress.
     private func reached(_ fixture: AccountFixture) async throws -> (rows: Int, isUnderWay: Bool) {
         try await fixture.store.read { db in
             (
@@ -55,7 +56,7 @@ struct ErasureProgressTests {
         var (number, otherCount) = (0, 0)
         while true {
             let (rows, isUnderWay) = try await reached(fixture)
-            // The line of the audit about the deletion is a row of the first piece.
+            // The first piece contains nine events and the audit's line about the deletion.
             if isUnderWay { #expect((rows + 1) % Self.rowsPerPiece == 0 || rows == 400) }
             seen.insert(rows)
             if rows > 0, !isUnderWay { break }
@@ -75,7 +76,8 @@ struct ErasureProgressTests {
         await fixture.close()
     }
 
-    /// Everything of which a driver may have many: sign-ins, sessions, events, places, kinds of events.
+    /// Stores many rows of every kind of which a driver may have many: sign-ins, sessions, events, chargers, event
+    /// names.
     private func storeMany(of driver: DriverID, in fixture: AccountFixture) async throws {
         for number in 0..<35 {
             var event = EventSubmission.sample(
@@ -113,7 +115,7 @@ struct ErasureProgressTests {
         var (piece, rows) = try await changed { [driver] db in
             try erasing.erase(driver, rowsMax: Self.rowsPerPiece, db)
         }
-        // The driver's row, the records of the deletion, and the first piece.
+        // The first transaction changes the driver's row, the records of the deletion, and the rows of the first piece.
         #expect(rows <= Self.rowsPerPiece + 10)
         var pieces: [Int] = []
         while piece.step != nil {
@@ -122,17 +124,20 @@ struct ErasureProgressTests {
                 return try progress.advance(rowsMax: Self.rowsPerPiece, mayComplete: false, db)
             }
             pieces.append(piece.rowCount)
-            // A use is deleted after its text is overwritten; and the row of the progress.
+            // A text that the driver used is first overwritten, and then the driver's use of it is deleted: two changes
+            // for one row of the piece. One more change updates the row of the deletion's progress.
             #expect(piece.rowCount <= Self.rowsPerPiece && rows <= 2 * Self.rowsPerPiece + 1)
         }
-        // 35 of each, one more line of the audit, and ten of these in the first transaction.
+        // The driver has 35 rows of each of five kinds and one more line of the audit. The first transaction handled
+        // ten of these rows.
         #expect(pieces.reduce(0, +) == 5 * 35 + 1 - Self.rowsPerPiece)
         #expect(pieces.last == 0, "the last transaction only ends the deletion and truncates the WAL")
         #expect(try ErasureScan(path: fixture.folder.file("db")).leftovers(ofReceipt: "rcp_1") == [])
         await fixture.close()
     }
 
-    /// A deletion that stopped between two pieces, and what must not be found of the driver in the end.
+    /// Stops a deletion between two pieces. Returns the folder, the driver's tokens, and the texts that must not be
+    /// found after the deletion.
     private func cut(copies: [String]) async throws -> (folder: ScratchFolder, pair: TokenPair, traces: [String]) {
         let fixture = try await AccountFixture(pace: endless)
         let pair = try await fixture.signInWithApple("001.cut", code: "code", profile: FirstProfile(name: "Cut Person"))
@@ -141,7 +146,7 @@ struct ErasureProgressTests {
             try await own.erase(caller, from: .at(start.advanced(bySeconds: 10_000)))
         }
         while try await reached(fixture).rows <= Self.rowsPerPiece { await Task.yield() }
-        // The driver is gone for everybody, before the last row is rewritten and before the answer.
+        // The driver's tokens are rejected before the last row is rewritten, and before the deletion is answered.
         #expect(await fixture.refusal(of: pair.accessToken) == .revoked)
         for copy in copies { try fixture.folder.copyDatabase("db", to: copy) }
         await fixture.close()
@@ -167,14 +172,14 @@ struct ErasureProgressTests {
         let report = try check.run { _ in }
         #expect(report.erasing == 1 && report.events == 100 && report.problems == [])
 
-        // What was on its way is refused, and the person is somebody new.
+        // A late event of the deleted driver is refused. The same person gets a new driver id at the next sign-in.
         #expect(await fixture.refusal(of: pair.accessToken) == .revoked)
         let late = AppendRequest.sample(.sample(.chargerTargeted, key: "late"), of: pair.user.id, receivedAt: now)
         #expect(await fixture.store.append(late) == .failed(.driverErased))
         let again = try await fixture.signInWithApple("001.cut", at: now)
         #expect(again.user.id != pair.user.id)
         try await post(5, by: again.user.id, in: fixture)
-        // Consumers wait for what they may see.
+        // Consumers of the event table get nothing until the deletion is complete.
         #expect(try await fixture.store.storedEvents(after: 0, limit: 10) == [])
 
         #expect(try await fixture.accounts.completeErasures(of: nil) == 1)

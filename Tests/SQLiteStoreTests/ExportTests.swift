@@ -1,5 +1,5 @@
-// A large export from a real file is read in pieces. Together they form a valid document, whatever changes between two
-// pieces.
+// Tests of a large export from a real file, which is read in pieces. Together the pieces form a valid document, even if
+// the data changes between two reads.
 
 import Engine
 import GRDB

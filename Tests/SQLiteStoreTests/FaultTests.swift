@@ -13,7 +13,7 @@ import Testing
 struct FaultTests {
     private let driver = DriverID("driver")
 
-    /// Each disk error happens either once, or at the n-th operation and at every later one.
+    /// Each disk error happens either at the n-th operation alone, or at the n-th operation and at every later one.
     @Test(arguments: FaultScript.Fault.allCases, [1, .max])
     func `every failing operation keeps the promise of its answer`(
         _ fault: FaultScript.Fault, failureCount: Int

@@ -78,16 +78,17 @@ enum FaultyFileSystem {
         return sqlite3_vfs_register(copy, 1) == SQLITE_OK
     }()
 
-    /// Addresses are stored as numbers, because pointers are not Sendable. Except for files, what they point to lives
-    /// as long as the process. SQLite opens a file through `openFile` before it uses the file's address again.
+    /// Addresses are stored as numbers, because pointers are not Sendable. Everything that these addresses point to,
+    /// except files, lives as long as the process. A file's address may be reused, but SQLite first calls `openFile`
+    /// for the new file.
     fileprivate struct State: Sendable {
         var original: UInt = 0
         var scripts: [String: FaultScript] = [:]
         var files: [UInt: FaultScript] = [:]
         /// The addresses of the faulty methods, by the address of the original methods.
         var faultyMethods: [UInt: UInt] = [:]
-        /// The addresses of the original methods, by the address of the file. A key by the file's methods would be lost
-        /// when a layer above this one replaces them.
+        /// The addresses of the original methods, by the address of the file. A layer above this one may replace a
+        /// file's methods, so their address cannot serve as the key.
         var originalMethods: [UInt: UInt] = [:]
     }
 

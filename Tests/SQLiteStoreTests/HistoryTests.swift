@@ -1,4 +1,5 @@
-// Counts over time are collected in memory, added to the database, rolled up, and deleted when they are old.
+// Tests of counts over time. They are collected in memory, added to the database, rolled up, and deleted when they are
+// old.
 
 import Engine
 import GRDB

@@ -1,5 +1,5 @@
-// A late event comes before a long journey and is refolded in pieces. Other drivers' events are stored between the
-// pieces, and no read sees an incomplete refold. Work is counted in rows.
+// Tests of a late event that comes before a long journey and is refolded in pieces. Other drivers' events are stored
+// between the pieces, and no read sees an incomplete refold. Work is counted in rows.
 
 import Crypto
 import Engine
@@ -33,8 +33,8 @@ struct LateRefoldTests {
             pace: pace ?? RefoldPace(rowsPerLateEvent: rowsPerPiece, rowsPerPiece: rowsPerPiece))
     }
 
-    /// Stores events that name no charger. A late event that targets a charger before them therefore changes the
-    /// journey after every one of them.
+    /// Stores events that name no charger. A late event that comes before them and targets a charger therefore changes
+    /// the journey after every one of them.
     private func journey(of count: Int, by driver: DriverID? = nil, in store: SQLiteEventStore) async throws {
         for start in stride(from: 0, to: count, by: 500) {
             let requests = (start..<min(start + 500, count)).map { number in
@@ -113,7 +113,7 @@ struct LateRefoldTests {
         while true {
             let (rows, isUnderWay) = try await reached(store)
             if rows == 0 { continue }
-            // The refolded rows are the late event itself and whole pieces.
+            // The refolded rows are the late event and the rows of whole pieces.
             if isUnderWay { #expect((rows - 1) % Self.rowsPerPiece == 0) }
             seen.insert(rows)
             if !isUnderWay { break }
@@ -248,8 +248,8 @@ struct LateRefoldTests {
         try await journey(of: 400, in: store)
         let others = (0..<8).map { DriverID("other-\($0)") }
         for other in others { try await journey(of: 15, by: other, in: store) }
-        // Each transaction has one of the forty pieces and one late event of each other driver. A late event refolds 15
-        // rows.
+        // The refold of the late event has forty pieces. Each transaction contains one of these pieces and one late
+        // event of each other driver, which refolds 15 rows.
         let storedMax = 400
         let lateEvent = late("late")
         let answered = Answered()

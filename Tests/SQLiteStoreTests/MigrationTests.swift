@@ -1,5 +1,5 @@
-// The files in `migrations/`, the migrations in the binary and the database that they create agree. A database with
-// migrations that the binary does not know is rejected.
+// Tests that the files in `migrations/`, the migrations in the binary, and the database that these migrations create
+// agree. A database with migrations that the binary does not know is rejected.
 
 import Foundation
 import GRDB

@@ -1,5 +1,5 @@
-// Operator commands for a driver, run on the file of a running server: find, sign out, delete, and delete again after a
-// restore.
+// Tests of operator commands for a driver, which work on the file of a running server: find, sign out, delete, and
+// delete again after a restore.
 
 import Foundation
 import GRDB

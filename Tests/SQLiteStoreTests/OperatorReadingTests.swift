@@ -50,7 +50,7 @@ import Testing
         // Forty minutes later, two of the four events are older than an hour.
         let third = try await picture.current(at: now.advanced(bySeconds: 40 * 60))
         #expect(third.tallies.map(\.count).reduce(0, +) == 2)
-        // Nobody read the counts for two hours. All events are older than an hour by then.
+        // The next read comes two hours later. By then all events are older than an hour.
         let fourth = try await picture.current(at: now.advanced(bySeconds: 160 * 60))
         #expect(fourth.tallies.isEmpty)
         await store.close()

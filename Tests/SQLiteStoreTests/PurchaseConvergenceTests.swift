@@ -1,7 +1,8 @@
-// A year of Apple's facts about each of many drivers reaches a shared database in any order, doubled and delayed, from
-// notifications and from the app, while the database is closed and reopened, or lost in a crash. In the end every
-// driver has the entitlements of the facts in order. DWELL_PURCHASE_STORES=100000 is the long run. A failure prints its
-// seed; DWELL_PROPERTY_SEED=<seed> DWELL_PURCHASE_STORES=1 repeats that year alone.
+// Tests that the order in which Apple's facts arrive does not change a driver's entitlements. The facts of a year, for
+// each of many drivers, reach a shared database in any order, doubled and delayed. They come from notifications and
+// from the app. Meanwhile the database is closed and reopened, or lost in a crash. In the end every driver has the
+// entitlements that follow from the facts in order. Set DWELL_PURCHASE_STORES=100000 for a long run. A failure prints
+// its seed; DWELL_PROPERTY_SEED=<seed> DWELL_PURCHASE_STORES=1 repeats that year alone.
 
 import Identity
 import JourneyModel
@@ -43,15 +44,16 @@ struct PurchaseConvergenceTests {
     }
 }
 
-/// Many years through one database file.
+/// The years of many drivers, stored in one database file.
 private struct PurchaseRound {
     let seeds: Range<UInt64>
 
     private enum Restart { case clean, crash }
-    /// Between the turns of every year.
+    /// The kind of restart after each turn but the last.
     private static let restarts: [Restart] = [.clean, .crash, .clean, .crash, .crash]
 
-    /// Returns the differences from the facts in order, in words that begin with the seed.
+    /// Returns the differences from the entitlements that follow from the facts in order. Each text begins with the
+    /// seed.
     func play() async throws -> [String] {
         let years = try seeds.map { try PurchaseYear(seed: $0) }
         let digests = KeyedHashes(signingKey: try SigningKey(secret: Secret("a secret of the tests, 32 bytes or more")))
@@ -111,7 +113,7 @@ private struct PurchaseYear: Sendable {
             if let renewal = purchase.renewal { expected.add(renewal) }
         }
         turns = Array(repeating: [], count: Self.turnCount)
-        // Facts that are sent again are sent by either source: as another notification, or by the app.
+        // Some facts are sent again, either as another notification or by the app.
         for (number, purchase) in (purchases + purchases.filter { _ in random.chance(1, in: 4) }).enumerated() {
             let isNotification = random.chance(1, in: 2)
             let delivery =
@@ -121,12 +123,12 @@ private struct PurchaseYear: Sendable {
             }
         }
         for turn in turns.indices { turns[turn].shuffle(using: &random) }
-        // The app sends last, so that the purchase has an owner in any case.
+        // The last delivery is by the app, so that the purchase has an owner in any case.
         turns[Self.turnCount - 1].append(.shown(ShownPurchase(transaction: purchases[0].transaction)))
         times = (0..<3).map { _ in AccountFixture.start.day(.random(in: 0...400, using: &random)) }
     }
 
-    /// Twelve periods, each of which may be refunded, and the refund reversed.
+    /// Returns the purchases of twelve periods. Any period may be refunded, and its refund may be reversed.
     private static func purchases(
         _ seed: UInt64, _ token: String, _ random: inout SeededRandom
     ) throws -> [ShownPurchase] {
@@ -174,8 +176,8 @@ private struct PurchaseYear: Sendable {
 
     // MARK: Delivery
 
-    /// Delivers the facts of a turn, `repeatsLast`: and before them the last one of the previous turn again, as after a
-    /// response that was lost in a crash. Returns the responses that differ from the expected ones.
+    /// Delivers the facts of a turn. With `repeatsLast`, the last fact of the previous turn is delivered again first,
+    /// as after a crash in which its response was lost. Returns the responses that differ from the expected ones.
     func deliver(turn: Int, repeatsLast: Bool, to purchases: SQLitePurchases) async -> [String] {
         let now = AccountFixture.start.day(400 + turn)
         var differences: [String] = []

@@ -1,5 +1,6 @@
-// Purchases in a real file. The newest fact about a purchase is kept, in whatever order the facts arrive. A
-// notification takes effect once, and a purchase has one owner. A deletion keeps facts without the driver's name.
+// Tests of purchases in a real file. The newest fact about a purchase is kept, in whatever order the facts arrive. A
+// notification takes effect once, and a purchase has one owner. The deletion of a driver keeps facts without the
+// driver's name.
 
 import Engine
 import Foundation
@@ -82,8 +83,8 @@ struct PurchaseTests {
         let shown = ShownPurchase(transaction: try Self.transaction())
         _ = try await purchases.add(shown, of: Self.caller("ada"), at: Self.start)
         #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == .ownedByAnother)
-        // The next period of a subscription also belongs to the owner and is added to the owner's facts, whoever shows
-        // it.
+        // The next period of a subscription also belongs to the owner. It is added to the owner's facts even if another
+        // driver presents it.
         let next = ShownPurchase(transaction: try Self.transaction("2", original: "1", from: 30, to: 60, signed: 30))
         #expect(try await purchases.add(next, of: Self.caller("eve"), at: Self.at(30)) == .ownedByAnother)
         #expect(try await purchases.facts(of: DriverID("eve")) == PurchaseFacts())
@@ -102,13 +103,13 @@ struct PurchaseTests {
         let token = "a1b2c3d4-0000-4000-8000-00000000000a"
         let given = try await purchases.appAccountToken(of: Self.caller("ada"), new: token, at: Self.start)
         #expect(given == token)
-        // The first account token stays; a later proposal is ignored.
+        // The driver's first account token stays. A token that is proposed later is ignored.
         let other = "a1b2c3d4-0000-4000-8000-00000000000b"
         #expect(try await purchases.appAccountToken(of: Self.caller("ada"), new: other, at: Self.start) == token)
         let shown = ShownPurchase(transaction: try Self.transaction(token: token.uppercased()))
         #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == .ownedByAnother)
         #expect(try await purchases.facts(of: DriverID("ada")).transactions.count == 1)
-        // A token that belongs to no driver names no owner.
+        // An account token that no driver has names no owner. The driver who shows the purchase then owns it.
         let unknown = ShownPurchase(transaction: try Self.transaction("9", token: other))
         guard case .stored = try await purchases.add(unknown, of: Self.caller("eve"), at: Self.start) else {
             throw Unexpected()
@@ -201,8 +202,8 @@ struct PurchaseTests {
         await fixture.close()
     }
 
-    /// If a fact stayed without its signer, it would be believed again, and the next owner would get what was signed
-    /// with a stolen key.
+    /// A fact whose signer's row is missing would be believed again. The next owner would then get entitlements that
+    /// were signed with a stolen key.
     @Test func `a deletion keeps no fact of a revoked signer`() async throws {
         let fixture = try await AccountFixture()
         let purchases = SQLitePurchases(accounts: fixture.accounts)

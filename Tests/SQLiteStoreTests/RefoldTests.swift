@@ -1,5 +1,6 @@
-// A database of version 6 was folded without evidence and without an order within a second. It is migrated and then
-// refolded, either with a driver's next event or driver by driver.
+// Tests with a database of version 6, whose events were folded without evidence and without an order within a second.
+// The database is migrated. A driver's events are then refolded, either with the driver's next event or driver by
+// driver.
 
 import Engine
 import Foundation

@@ -1,5 +1,5 @@
-// Sign-in sessions in a real file: the rotation of refresh tokens, which may be used again for ten seconds, the later
-// reuse of a token, the ends of sessions, and the processes that learn of these ends.
+// Tests of sign-in sessions in a real file. Refresh tokens are rotated, and a spent one may be used again for ten
+// seconds. A later reuse ends the session. Other processes learn that a session has ended.
 
 import Engine
 import Foundation
@@ -314,7 +314,8 @@ struct RenewalTests {
     @Test func `lines about nobody have a bound beside their age`() async throws {
         let fixture = try await AccountFixture()
         try await fixture.accounts.recordRefusal(.signInApple, reason: "first", from: .at(start))
-        // Advances the row number by as many lines as may follow the first one, without writing these lines.
+        // Moves the audit's row number forward by the number of lines that may follow the first line. The lines
+        // themselves are not written.
         try await fixture.store.change { db in
             try db.execute(
                 sql: "UPDATE sqlite_sequence SET seq = ? WHERE name = 'audit'", arguments: [AuditRows.passingMax])

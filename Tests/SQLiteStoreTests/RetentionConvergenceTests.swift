@@ -1,7 +1,7 @@
-// Retention and the fold on random journeys: events arrive late and twice, expiries are stored, and in between the
-// oldest rows are deleted. Deletions happen in steps of any size and may be interrupted anywhere. The remaining rows
-// are those of a fold of all events that arrived at or above their drivers' floors, including the deleted events.
-// DWELL_RETENTION_JOURNEYS=10000 is the long run. A failure prints its seed.
+// Tests of retention and the fold on random journeys. Events arrive late and twice, expiries are stored, and in between
+// the oldest rows are deleted. The deletions happen in steps of any size and may be interrupted anywhere. The remaining
+// rows are those of a fold of all events that arrived at or above their drivers' floors, including the deleted events.
+// Set DWELL_RETENTION_JOURNEYS=10000 for a long run. A failure prints its seed.
 
 import Engine
 import GRDB
@@ -163,7 +163,8 @@ private final class RetentionRound {
             let stored = try await store.timeline(of: journey.driver).map(DeliveredJourney.Point.init)
                 .filter { $0.at >= floor && ($0.key.first != "\u{A7}" || $0.verdict == .applied) }
             var points = expected.points.filter { $0.at >= floor }
-            // Before the end of the round, the journey's last deadline may not have passed.
+            // Before the end of the round, the journey's last deadline possibly has not passed yet. Its expiry is then
+            // missing.
             while !atEnd, points.count > stored.count, points.last?.key.first == "\u{A7}" { points.removeLast() }
             if stored != points { differences.append("\(journey): stored \(stored) instead of \(points)") }
         }

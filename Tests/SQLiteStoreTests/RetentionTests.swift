@@ -61,7 +61,8 @@ struct RetentionTests {
         try await drive("b")
         #expect(try await keeping().round() == RetentionService.Deleted())
         clock.advance(bySeconds: 3 * Self.day)
-        // The fold now begins in session-a, so the session's row is kept, but no response contains it.
+        // The fold now begins in session-a. Retention therefore keeps the row of session-a, but no response contains
+        // this session.
         #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try await keys() == (0..<8).map { "b\($0)" })
         let sessions = try await store.sessions(of: driver, limit: 10, after: nil)
@@ -72,8 +73,8 @@ struct RetentionTests {
         #expect(try problems() == [])
         try await drive("c")
         clock.advance(bySeconds: 5 * Self.day)
-        // session-a is kept in this round too: the journey at the floor, now in session-b, refers to it as the previous
-        // session.
+        // The row of session-a is kept in this round too. The journey at the floor is now in session-b and refers to
+        // session-a as the previous session.
         #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try problems() == [])
         await store.close()
@@ -91,7 +92,7 @@ struct RetentionTests {
         let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "new", at: clock.now)
         guard case .stored(let stored) = try await post(entered) else { throw Unexpected(description: "not stored") }
         #expect(stored.verdict == Verdict(.applied, implied: .reset))
-        // A late event before the new one is folded from the journey that the deleted events left.
+        // This late event comes before the new one. It is folded from the journey that the deleted events left.
         let late = EventSubmission.sample(.reset, key: "late", session: "s", at: clock.now.advanced(bySeconds: -60))
         guard case .stored(let reset) = try await post(late) else { throw Unexpected(description: "not stored") }
         #expect(reset.verdict == .applied)
@@ -154,8 +155,8 @@ struct RetentionTests {
     }
 
     @Test func `a deadline that is due and not stored holds the floor below it`() async throws {
-        // The diagnostic event has exactly the time of the deadline and comes before the expiry, so the deadline still
-        // runs.
+        // The diagnostic event has exactly the time of the deadline. It comes before the expiry, so the deadline still
+        // runs after the diagnostic event.
         let activation = Array(SampleJourney.whole(prefix: "a", session: "s", from: clock.now).prefix(4))
         for event in activation { try await post(event) }
         let deadline = try #require(try await store.journey(of: driver).hardDeadline)
@@ -230,7 +231,7 @@ struct RetentionTests {
                     sessionID: session, driver: driver, chargerID: nil, merchantID: nil, receivedAt: clock.now))
         }
         for session in ["now", "before", "base", "base-before"] { try await register(session) }
-        // As retention leaves them, which has deleted the events of all four.
+        // Write the rows that retention leaves after it has deleted the events of all four sessions.
         try await store.change { db in
             func number(_ session: String) -> String { "(SELECT id FROM session WHERE session_id = '\(session)')" }
             try db.execute(

@@ -1,5 +1,5 @@
-// Sessions and their timelines as a driver reads them. The newest session comes first, events are in the contract's
-// order, pages have no gaps or repeats, and data of other drivers is never in them.
+// Tests of sessions and their timelines as a driver reads them. The newest session comes first. Events are in the
+// contract's order. Pages have no gaps or repeats, and never contain data of other drivers.
 
 import Dispatch
 import Engine

@@ -1,4 +1,4 @@
-// The history of the settings has a row for each change, with the note that belongs to the change.
+// Tests that the history of the settings has one row for each change, with the note that belongs to that change.
 
 import Engine
 import JourneyModel

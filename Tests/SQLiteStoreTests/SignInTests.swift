@@ -1,4 +1,5 @@
-// Sign-ins in a real file: which account a sign-in gets, and what can be used only once. A restart forgets nothing.
+// Tests of sign-ins in a real file: the account that a sign-in gets, and the credentials that can be used only once.
+// Used credentials stay rejected after a restart.
 
 import Foundation
 import GRDB
@@ -222,8 +223,8 @@ struct SignInTests {
         await fixture.close()
     }
 
-    /// Sends a thousand codes in concurrent requests, all different from the right one. Five of them are checked. After
-    /// that, even the right code is rejected.
+    /// Sends a thousand wrong codes in concurrent requests. Only five of them are checked. After that, even the right
+    /// code is rejected.
     @Test func `a thousand guesses at once are five`() async throws {
         let fixture = try await AccountFixture()
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
@@ -324,7 +325,8 @@ struct SignInTests {
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
             for _ in 0..<9 { #expect(await !guess(fixture, "no", at: now)) }
         }
-        // The first five codes got one guess each, the next four got five guesses each, the last three one guess each.
+        // One guess was checked for each of the first five codes, five guesses for each of the next four, and one guess
+        // for each of the last three.
         #expect(try await fixture.count("one_time_code_guess") == 5 + 4 * 5 + 3)
         let now = AccountFixture.start.advanced(bySeconds: 3000)
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
@@ -462,7 +464,7 @@ struct SignInTests {
             await fixture.close()
             return limited
         }
-        // IPv6 addresses are counted by their /64.
+        // Requests from IPv6 addresses are counted by the address's /64.
         #expect(try await send(100, from: "2001:db8::1", at: 0) == nil)
         #expect(try await send(100, from: "2001:db8::2", at: 10) == nil)
         #expect(try await send(100, from: "192.0.2.1", at: 20) == 3580)

@@ -1,4 +1,4 @@
-// The drivers of `dwell simulate` are excluded from counts, and are removed with all their rows.
+// Tests that the drivers of `dwell simulate` are excluded from counts, and that they are removed with all their rows.
 
 import Engine
 import GRDB
@@ -50,8 +50,8 @@ struct SimulatedDriverRowsTests {
         // The running server caches none of the removed rows: a driver of the same name starts over.
         try await fill(server, ["simulated-2"])
         #expect(try await server.eventCount() == 24)
-        // 14 of the removed events come after the consumer's position. The negative count keeps the consumer from
-        // counting this gap as lost events.
+        // 14 of the removed events come after the consumer's position. Without the negative count, the consumer would
+        // count these 14 missing events as lost.
         #expect(try await server.position(of: "analytics").lostCount == -14)
         await server.close()
         let check = try DatabaseCheck(path: path)

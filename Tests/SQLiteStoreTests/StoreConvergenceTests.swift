@@ -1,7 +1,7 @@
-// Convergence (contract, section 1) on the real store. Random journeys, legal and illegal, arrive late, twice and out
-// of order in a database shared by many drivers. During each journey the store is closed and reopened, or lost in a
-// crash, several times, and expiries are stored at random moments. The stored result must be the fold in order.
-// DWELL_STORE_JOURNEYS=100000 is the long run. A failure prints its seed. DWELL_PROPERTY_SEED=<seed> with
+// Tests of convergence (contract, section 1) on the real store. Random journeys, legal and illegal, arrive late, twice
+// and out of order in a database that many drivers share. During each journey the store is closed and reopened, or lost
+// in a crash, several times. Expiries are stored at random moments. The stored result must be the fold in order. Set
+// DWELL_STORE_JOURNEYS=100000 for a long run. A failure prints its seed. DWELL_PROPERTY_SEED=<seed> with
 // DWELL_STORE_JOURNEYS=1 repeats that journey alone, with the same steps, restarts and expiries.
 
 import Engine
@@ -61,7 +61,8 @@ struct DeliveryRound: Sendable {
         enum Restart: Sendable {
             case none
             case clean
-            /// The files stay as they are: the store is not closed first, and the responses to the last batch are lost.
+            /// The store is not closed, so the files stay as the crash left them. The responses to the last batch are
+            /// lost.
             case crash
         }
 

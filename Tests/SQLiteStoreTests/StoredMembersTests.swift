@@ -1,4 +1,5 @@
-// Every member of an event is stored (contract, section 3). The row, read with plain SQL, is compared with the request.
+// Tests that every member of an event is stored (contract, section 3). The row, read with plain SQL, is compared with
+// the request.
 
 import Engine
 import GRDB

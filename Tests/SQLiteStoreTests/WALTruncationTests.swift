@@ -1,4 +1,4 @@
-// The WAL is truncated when nothing is being written and no reader needs it.
+// Tests that the WAL is truncated when nothing is being written and no reader needs it.
 
 import Engine
 import GRDB
@@ -36,7 +36,8 @@ struct WALTruncationTests {
         await store.close()
     }
 
-    /// Deleted data must not stay in the WAL for longer than a reader needs it, even after a restart.
+    /// Deleted data may stay in the WAL only while a reader needs it. This also holds if the server restarts in the
+    /// meantime.
     @Test func `a cut that a reader put off is made up for after a restart`() async throws {
         try await post("before")
         var configuration = Configuration()

@@ -1,6 +1,6 @@
-// A commit makes one write to the WAL and one sync. Other connections do not notice that writes are delayed. This also
-// holds if commits are not synced, and if a transaction exceeds the cache or is rolled back. FaultTests tests failing
-// writes.
+// Tests that a commit makes one write to the WAL and one sync, and that other connections do not notice the delay of
+// the writes. This also holds if commits are not synced, and if a transaction exceeds the cache or is rolled back.
+// FaultTests tests failing writes.
 
 import Foundation
 import GRDB
@@ -87,8 +87,8 @@ struct WriteCoalescingTests {
         try pool.close()
     }
 
-    /// The next commits write their frames where the WAL has the frames of the rolled-back transaction: first a commit
-    /// of another connection, then one of this connection.
+    /// The next commits overwrite the frames of the rolled-back transaction in the WAL: first a commit of another
+    /// connection, then a commit of this connection.
     @Test func `a large transaction that was taken back harms nobody`() throws {
         try pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA cache_size = 5") }
         for round in 1...5 {
@@ -130,7 +130,8 @@ struct WriteCoalescingTests {
         #expect(isBusy == false)
     }
 
-    /// A sync takes twice as long after a commit that made the file longer.
+    /// A sync takes twice as long after a commit that made the file longer. The file therefore grows in steps of half a
+    /// mebibyte.
     @Test func `commits leave the size of the WAL as it is, until half a mebibyte is full`() throws {
         try cutLog()
         try pool.write { db in try add(1, db) }
@@ -165,7 +166,7 @@ struct WriteCoalescingTests {
         try pool.close()
     }
 
-    /// After a crash, the WAL has the frames and zeros behind them.
+    /// After a crash, the WAL contains frames and, behind them, zeros. Recovery must not take the zeros for frames.
     @Test func `zeros behind the last frame are no frames`() throws {
         try pool.write { db in try add(7, db) }
         let copy = folder.file("copy")

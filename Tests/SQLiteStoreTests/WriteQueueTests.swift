@@ -1,4 +1,5 @@
-// The writer's queue is bounded and in order. It is awake only while there is work.
+// Tests of the writer's queue. Its length is bounded and its order is kept. It wakes the writer only when there is
+// work.
 
 import Synchronization
 import Testing

@@ -1,5 +1,5 @@
-// Tests of the drives of a seed: they are always the same, each is of the kind that its name says, and a real phone
-// could make all of them.
+// Tests of the drives that a seed determines. A seed always gives the same drives, each drive is of the kind that its
+// name says, and a real phone could make all of them.
 
 import JourneyModel
 import Simulation
@@ -124,7 +124,7 @@ struct DriverDayTests {
             let verified = try Self.drive(seed, .verifiedAnywhere)
             #expect(!verified.events.contains { $0.name == .enteredMerchantZone }, "seed \(seed)")
 
-            // If a server believed the timestamps of late attempts, it would put these events after a deadline.
+            // A server that believed the timestamps of late attempts would put these events after a deadline.
             let late = try Self.drive(seed, .staleTimestamp)
             let believed = late.events.map { event in
                 var event = event

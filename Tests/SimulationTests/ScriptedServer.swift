@@ -5,8 +5,8 @@ import JourneyModel
 import Simulation
 import Synchronization
 
-/// A server that decodes the requests of real clients with the module that the real server uses, and responds in its
-/// form.
+/// A server that decodes the requests of real clients with the same module as the real server, and responds in the same
+/// format.
 final class ScriptedServer: Transport {
     /// A function that changes the response to an event. `number` counts the events in the order of arrival, from 1.
     typealias Lie = @Sendable (_ number: Int, inout EventAnswer) -> Void
@@ -32,7 +32,7 @@ final class ScriptedServer: Transport {
     private let lie: Lie
     private let refusal: Refusal
     private let losesAnswer: @Sendable (Int) -> Bool
-    /// The response to another event under a used idempotency key. Nil rejects such an event.
+    /// The response to a different event that reuses an idempotency key. If nil, such an event is rejected.
     private let reusesKeys: EventAnswer?
     /// The reason given for the end of every session. Nil gives the real reason.
     private let showsEnding: Journey.Ending?
@@ -171,7 +171,7 @@ extension ScriptedServer.Driver {
 }
 
 extension ScriptedServer.Driver {
-    /// Returns the session's journey after all its deadlines: all drives lie in the past.
+    /// Returns the session's journey after all its deadlines. They have passed, because all drives lie in the past.
     fileprivate func session(_ id: String) -> Journey? {
         let ordered = Fold.inOrder(events)
         var found: Journey?

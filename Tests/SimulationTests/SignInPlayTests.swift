@@ -1,4 +1,5 @@
-// The scenario `retried-sign-in` against servers in memory: a correct one, and several with a single fault each.
+// Tests of the scenario `retried-sign-in` with servers in memory: one correct server, and several with a single fault
+// each.
 
 import JourneyClient
 import JourneyModel

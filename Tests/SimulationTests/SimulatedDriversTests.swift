@@ -1,5 +1,5 @@
-// Runs against a server in memory. A correct server passes whatever the network does. A server with a single wrong word
-// in a response is detected, and the printed seed reproduces the drive.
+// Tests of simulated drivers with a server in memory. A correct server passes, whatever the network does. A server with
+// a single wrong word in a response is detected, and the printed seed reproduces the drive.
 
 import JourneyClient
 import JourneyModel
@@ -110,7 +110,7 @@ struct SimulatedDriversTests {
     @Test("a server that takes another event under a used key is caught")
     func catchesReuse() async throws {
         let answer = EventAnswer(status: .alreadyProcessed, eventID: "x", state: .idle, verdict: .none)
-        // A correct server rejects the first body that differs, with 422.
+        // A correct server answers 422 to the first body that differs.
         let server = ScriptedServer(reusesKeys: answer)
         let divergence = try await divergence(of: server, seed: 1, scenarios: [.rebuiltBody])
         #expect(divergence.delivery == "with another time under the same key")

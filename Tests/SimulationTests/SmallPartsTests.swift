@@ -1,4 +1,4 @@
-// Parts of the simulation that need no server: the histogram, the server's clock and the progress display.
+// Tests of the parts of the simulation that need no server: the histogram, the server's clock and the progress display.
 
 import JourneyModel
 import Simulation

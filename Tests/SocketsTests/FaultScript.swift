@@ -77,9 +77,9 @@ final class FaultScript: Sendable {
         return answer
     }
 
-    /// Registers the descriptor again, so that the poller reports a new edge. A kernel that returns EAGAIN or fewer
-    /// bytes than it has reports an edge when there are more. After a scripted EAGAIN or short transfer, the script
-    /// must cause that edge.
+    /// Registers the descriptor again, so that the poller reports a new edge. After a real EAGAIN or short transfer,
+    /// the kernel itself reports an edge when it is ready for more. After a scripted one, the script must cause that
+    /// edge.
     private func reportAgain(_ descriptor: Int32) {
         guard let known = state.withLock({ $0.registrations[descriptor] }) else { return }
         _ = Syscalls.system.pollerRemove(known.poller, descriptor)

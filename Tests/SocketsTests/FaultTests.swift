@@ -1,6 +1,6 @@
-// Whichever system call fails, at whatever point of a conversation: the conversation completes or ends with an error
-// within seconds, and every descriptor is closed exactly once. Each fault is tried at the 1st, 2nd, 3rd, ... call of
-// its kind, until a conversation has fewer calls of that kind.
+// Tests that any system call may fail at any point of a conversation. The conversation then completes, or ends with an
+// error within seconds, and every descriptor is closed exactly once. Each fault is tried at the 1st, 2nd, 3rd, ... call
+// of its kind, until a conversation has fewer calls of that kind.
 
 import TestSupport
 import Testing
@@ -65,8 +65,8 @@ extension SocketsSuite {
         @Test func `the process has as many descriptors after as before`() async {
             await #expect(processExitsWith: .success) {
                 let tests = FaultTests()
-                // A first conversation, so that descriptors which Dispatch and the runtime open once and keep are
-                // already counted.
+                // Dispatch and the runtime open some descriptors once and keep them. A first conversation opens them
+                // before the descriptors are counted.
                 try? await tests.converse(FaultScript(Fault(.send, EPIPE), at: .max - 1), "without fault")
                 let before = openDescriptorCount()
                 for fault in FaultTests.harmless + FaultTests.harmful {

@@ -58,7 +58,7 @@ extension SocketsSuite {
                 #expect(try await second.read(count: 99, until: .inSeconds(5)) == Array(reason.utf8))
                 second.close()
                 first.close()
-                // The limit has room again once the server has seen the close.
+                // Another connection is within the limit once the server has noticed the close.
                 let deadline = Deadline.inSeconds(5)
                 var admitted: Connection?
                 while admitted == nil && !deadline.hasPassed {
@@ -162,7 +162,7 @@ extension SocketsSuite {
             let loopback = try #require(try await Resolver.resolve(Self.anyPort, until: .inSeconds(5)).first)
             let opened = try Socket.listen(on: loopback, backlog: 8, sharesPort: false, .system)
             let port = try Socket.localEndpoint(opened, .system).port
-            // The socket as another process would hand it over: blocking, and open under a second descriptor.
+            // Prepare the socket as another process would hand it over: blocking, and open under a second descriptor.
             _ = fcntl(opened, F_SETFL, 0)
             for _ in 0..<2 {
                 let listening = try await ListenerGroup.listen(

@@ -1,4 +1,5 @@
-// Tests of the tasks of a loop: where their work runs, when a task is reused, and when it ends.
+// Tests of the tasks of an event loop. Their work runs on the loop, a task that has done its work is reused, and the
+// end of the loop ends its tasks.
 
 import Synchronization
 import Testing

@@ -1,5 +1,5 @@
-// The ways in which a wait ends: bytes, deadline, cancellation, close, drain, the peer's end of stream. Also checks
-// that reads and writes of a connection do not disturb each other. Both ends are real sockets.
+// Tests of the ways in which a wait ends: bytes, deadline, cancellation, close, drain, the peer's end of stream. Also
+// tests that reads and writes of a connection do not disturb each other. Both ends are real sockets.
 
 import TestSupport
 import Testing

@@ -13,7 +13,7 @@ import Testing
         let pipe = Pipe()
         let output = LogOutput(descriptor: pipe.fileHandleForWriting.fileDescriptor)
         let logger = Logger(label: "test") { label in
-            // These tests write many lines of the same message, so those messages are not limited.
+            // These tests write many lines with the same message, so repeated messages are not limited here.
             LineLogHandler(
                 label: label, level: level, format: format, output: output,
                 repeats: RepeatLimiter(unlimited: ["line", "t"]), clock: { 0 })

@@ -149,7 +149,7 @@ extension EventStoreContract {
 
 extension EventSubmission {
     /// Returns the event with another session id. A session belongs to one driver, so each delivery to a new driver
-    /// needs its own.
+    /// needs a new session.
     fileprivate func withSession(suffix: String) -> EventSubmission {
         var other = self
         other.sessionID = sessionID.map { $0 + suffix }

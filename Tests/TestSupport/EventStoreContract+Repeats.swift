@@ -1,4 +1,5 @@
-// The clauses about idempotency keys: what is a repeat, what is a reused key, and whose a key is (contract, section 3).
+// The clauses about idempotency keys (contract, section 3): which events are repeats, which events reuse a key, and
+// that each driver has separate keys.
 
 import Engine
 import JourneyModel

@@ -7,7 +7,7 @@ package import JourneyModel
 package struct PhoneVisits: Sendable {
     /// The events in the order in which they happened.
     package private(set) var events: [OrderedEvent] = []
-    /// Indices in `events` of the events that end a journey. Only these events show a visit.
+    /// Indices in `events` of the events that end a journey. Only these events show the outcome of a visit.
     package private(set) var ends: [Int] = []
 
     private let start: Moment
@@ -28,9 +28,9 @@ package struct PhoneVisits: Sendable {
         }
     }
 
-    /// Indices of the events that a later event proves: all events except the ends, which show a visit's outcome, and
-    /// except arrivals that are followed only by the hard timeout. Nothing proves such an arrival before the grace
-    /// deadline.
+    /// Indices of the events that a later event proves. These are all events except two kinds: the ends, which show a
+    /// visit's outcome, and arrivals that are followed only by the hard timeout. Nothing proves such an arrival before
+    /// the grace deadline.
     package var droppable: [Int] { events.indices.filter { !ends.contains($0) && !isProvenTooLate($0) } }
 
     private func isProvenTooLate(_ place: Int) -> Bool {
@@ -119,7 +119,8 @@ extension PhoneVisits {
         return events.indices.filter { !lost.contains($0) }.map { events[$0] }
     }
 
-    /// Returns how each visit ended, after all of `ordered`. The element is nil for an end that was rejected.
+    /// Returns the outcome of each visit after all events of `ordered`. The element is nil for an end that was
+    /// rejected.
     package static func outcomes(
         of visits: PhoneVisits, in ordered: [OrderedEvent]
     ) -> [Journey.Ending?] {

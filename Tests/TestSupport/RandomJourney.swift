@@ -21,7 +21,8 @@ package enum RandomJourney {
     ]
 
     /// Returns at most `countMax` events. A key is `k` and a number; a session id is `sessionPrefix` and a number. The
-    /// events are sorted by `<`, which is taken as the order of arrival for events of the same second.
+    /// events are sorted by `<`. For events of the same second, the position in this order counts as the order of
+    /// arrival.
     ///
     /// - Parameter wholeSeconds: whether some journeys have times without a fraction. The order of their events within
     ///   one second depends on the order of arrival.

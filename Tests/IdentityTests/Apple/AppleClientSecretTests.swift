@@ -1,4 +1,4 @@
-// Tests the client secret as Apple documents it, and the parsing of a token response.
+// Compares the client secret with Apple's documentation, and tests the parsing of a token response.
 
 import Crypto
 import Foundation

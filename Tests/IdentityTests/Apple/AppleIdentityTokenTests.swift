@@ -1,5 +1,5 @@
-// Tests which identity tokens are accepted (contract, section 6), and that every known way to forge or misuse one is
-// rejected. Attacks have the names of RFC 8725 where it names them.
+// Checks that valid identity tokens are accepted (contract, section 6), and that forged or misused tokens are rejected.
+// Attacks that RFC 8725 names are called by those names here.
 
 import Crypto
 import CryptoExtras

@@ -1,4 +1,4 @@
-// Tests which keys of a key set are used, and that all others are ignored.
+// Checks that the usable keys of a key set are used and that all other keys are ignored.
 
 import Foundation
 import Testing
@@ -33,7 +33,7 @@ import Testing
         #expect(AppleKeys.parse(keySet(odd + [key.jwk()]))?.keys.sorted() == ["key-1"])
     }
 
-    /// An attacker who can append a key to the set must not be able to replace an earlier key of the same id.
+    /// An attacker who can append a key to the set must not be able to replace an earlier key that has the same id.
     @Test func theFirstOfTwoKeysOfOneNameCounts() async throws {
         let set = keySet([key.jwk(), AppleKeyPairs.second.named("key-1").jwk()])
         let found = try #require(AppleKeys.parse(set)?["key-1"])

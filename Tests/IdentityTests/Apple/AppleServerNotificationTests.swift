@@ -1,4 +1,5 @@
-// Tests which notifications of Apple's server are accepted, and the values read from them.
+// Checks that genuine notifications of Apple's server are accepted and forged ones rejected, and tests the values that
+// are read from them.
 
 import Foundation
 import Testing

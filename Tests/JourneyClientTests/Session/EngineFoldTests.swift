@@ -1,6 +1,6 @@
-// The main guarantee of the library: the fold of the events that the engine sends, in the order of the contract, gives
-// the journey that the engine shows, after each event. The tests play random drives with noise, gaps, misplaced
-// commands, clock jumps, late deliveries, and an app that is killed at any moment.
+// Tests the main guarantee of the library. After each event, the fold of all events that the engine has sent gives the
+// journey that the engine shows. The fold takes these events in the order of the contract. The tests play random drives
+// with noise, gaps, misplaced commands, clock jumps, late deliveries, and an app that is killed at any moment.
 
 import Foundation
 import JourneyClient

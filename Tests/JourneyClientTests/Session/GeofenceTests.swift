@@ -1,5 +1,5 @@
-// Tests which geofences are watched in each state, and what a crossing means in it. The operating system may report
-// crossings late or twice, and for places that are no longer watched.
+// Tests of the geofences that are watched in each state, and of the effect that a crossing has in that state. The
+// operating system may report crossings late or twice, and for places that are no longer watched.
 
 import JourneyClient
 import JourneyModel

@@ -1,4 +1,5 @@
-// Compact JSON has the necessary commas and every escape that RFC 8259, section 7, requires, and no other escapes.
+// Tests that compact JSON has the necessary commas, every escape that RFC 8259, section 7, requires, and no other
+// escapes.
 
 import JourneyModel
 import Testing

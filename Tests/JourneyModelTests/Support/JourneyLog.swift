@@ -1,8 +1,9 @@
 import JourneyModel
 
 /// One driver's stored events in memory, as a store keeps them: each with its verdict and the journey after it. A late
-/// event starts a refold at its place, which stops where nothing changes any more. A deadline that passes is stored as
-/// an expiry, by the fold or by the expiry worker. This is the model for the real store.
+/// event is inserted at its position in the order. The events after it are refolded until a journey equals the stored
+/// one. A deadline that passes is stored as an expiry, by the fold or by the expiry worker. The real store must behave
+/// like this model.
 struct JourneyLog {
     struct Point {
         var event: OrderedEvent

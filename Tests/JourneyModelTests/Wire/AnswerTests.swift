@@ -1,4 +1,4 @@
-// The exact bytes of responses (contract, sections 3 and 5).
+// Tests of the exact bytes of responses (contract, sections 3 and 5).
 
 import JourneyModel
 import Testing

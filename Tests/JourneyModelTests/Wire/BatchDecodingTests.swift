@@ -1,5 +1,5 @@
-// The envelope of a batch (contract, section 3). A batch has 1 to 500 events and gets one result for each. An invalid
-// event does not affect the others.
+// Tests of the envelope of a batch (contract, section 3). A batch has 1 to 500 events and gets one result for each. An
+// invalid event does not affect the others.
 
 import JourneyModel
 import Testing

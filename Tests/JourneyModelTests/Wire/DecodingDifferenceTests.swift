@@ -45,8 +45,8 @@ struct DecodingDifferenceTests {
                 let alone = Decoded { () throws(BodyRefusal) in
                     try PlainDecoding.decode(body, route: .native, headers: EventHeaders())
                 }
-                // A body that is not JSON, or is nested too deeply, would fail the whole batch and is left out. In a
-                // batch, the values of an event are nested two levels deeper.
+                // A body that is not JSON, or is nested too deeply, would make the whole batch fail, so it is left out.
+                // In a batch, an event's values are nested two levels deeper than in a request of its own.
                 if case .failure(.malformedJSON) = alone { return nil }
                 return (body, alone)
             }

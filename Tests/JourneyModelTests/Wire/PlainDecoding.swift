@@ -69,7 +69,8 @@ private struct PlainEventReader {
         let rule = "must be 1 to 128 printable ASCII characters"
         let eventID = members.text("event_id", rule, where: Self.isKey)
         let inBody = members.text("idempotency_key", rule, where: Self.isKey)
-        // Quotes may be notation of the header or part of the key. If the body has a key, that key decides.
+        // Quotes in the header may be notation of the header or part of the key. They are part of the key if the body
+        // has the same key with quotes.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -133,8 +134,8 @@ private struct PlainEventReader {
         return (moment, text)
     }
 
-    /// Returns the times of X-Sent-At, which is set for each attempt, and of `timestamp`, which is the event's first
-    /// attempt.
+    /// Returns the time in X-Sent-At and the time in `timestamp`. A client sets X-Sent-At anew for each attempt;
+    /// `timestamp` is the time of the event's first attempt.
     private mutating func sendTimes() -> (sentAt: Moment?, timestamp: Moment?) {
         let timestamp = moment("timestamp", isRequired: route != .native)?.moment
         guard let header = headers.sentAt else { return (nil, timestamp) }

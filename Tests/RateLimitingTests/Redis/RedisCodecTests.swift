@@ -120,7 +120,8 @@ struct RedisCodecTests {
             return [RedisKeys.window(of: claim), RedisKeys.stored(claim)]
         }
         let tags = Set(keys.map { $0.drop { $0 != "{" }.dropFirst().prefix { $0 != "}" } })
-        // One window key per class, and one key for stored idempotency keys, which all classes share.
+        // There is one window key for each class of limits, and one key for the idempotency keys, which all classes
+        // share.
         #expect(Set(keys).count == RateLimitClass.allCases.count + 1)
         #expect(tags.count == 1)
         #expect(tags.first?.isEmpty == false)

@@ -1,4 +1,4 @@
-// Tests valid and invalid values of `REDIS_URL`, and that no message about one contains a password.
+// Tests valid and invalid values of `REDIS_URL`. No message about a value contains its password.
 
 import RateLimiting
 import Sockets

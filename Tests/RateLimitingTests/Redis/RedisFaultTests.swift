@@ -83,8 +83,9 @@ extension WithRedis {
                     }
                     for task in late { #expect(await task.value.quota.remaining == 999 - round) }
                     proxy.fault = .none
-                    // Ten calls while the connections may still be down. Then at least ten more, until Redis has made
-                    // ten decisions: on a busy machine, replies that the proxy does not delay may be late too.
+                    // Make ten calls while the connections may still be down. Then make at least ten more, until Redis
+                    // has made ten decisions. On a busy machine, even replies that the proxy does not delay may be
+                    // late.
                     let before = admission.status.decisionsByRedis
                     for number in 0..<100 {
                         if number >= 10 { #expect(await servesAgain(admission)) }

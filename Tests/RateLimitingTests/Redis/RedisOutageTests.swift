@@ -1,5 +1,5 @@
-// Redis itself hangs, is killed and restarted empty, is read-only, full, flushed, or never started. No event is lost,
-// no response is wrong, no request waits longer than the timeout, and recovery is automatic.
+// Tests in which Redis itself hangs, is killed and restarted empty, is read-only, full, flushed, or never started. No
+// event is lost, no response is wrong, no request waits longer than the timeout, and recovery is automatic.
 
 import JourneyModel
 import Logging
@@ -53,7 +53,7 @@ extension WithRedis {
                     try await withAdmission(server, proxy.endpoint, Self.limits, timeoutMilliseconds: 20_000) {
                         admission in
                         proxy.fault = .stall
-                        // As failures, so many calls would open the circuit breaker.
+                        // If these calls counted as failures, they would open the circuit breaker.
                         let waiting = (0..<8).map { number in
                             Task { await admission.admit(claim("k\(number)", of: "gone \(number)")) }
                         }

@@ -208,7 +208,7 @@ extension WithRedis {
             }
         }
 
-        /// After NOSCRIPT, the same call makes the decision with EVAL.
+        /// When Redis replies NOSCRIPT, the same call makes the decision with EVAL.
         @Test func flushedScriptIsBroughtAlong() async throws {
             try await RedisServer.with { server in
                 try await withAdmission(server, nil, RateLimits(sessionEvents: 10)) { admission in

@@ -71,7 +71,7 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
     // MARK: The fold in order
 
     struct Expected {
-        /// The clients' events and the expiries that end something, in order.
+        /// The clients' events, and the expiries that have an effect, in order.
         var points: [Point] = []
         /// The journey after the last client event.
         var last = Journey()
