@@ -5,7 +5,7 @@
 #   . /etc/dwell/settings.sh
 
 export ENV_FILE=/etc/dwell/production.env
-# For the file jwt_secret, the variable JWT_SECRET_FILE is set to its path, and so on.
+# Set a variable for each secret file: JWT_SECRET_FILE to the path of the file jwt_secret, and so on.
 for secret in /etc/dwell/secrets/*; do
     export "$(basename "$secret" | tr '[:lower:]' '[:upper:]')_FILE=$secret"
 done
