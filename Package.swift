@@ -57,8 +57,8 @@ let package = Package(
         ),
         // Secret values, which no text or log line shows.
         .target(name: "Secrets", swiftSettings: settings),
-        // The instruments with which each module counts, and the exporter of all metrics, which does not know their
-        // names.
+        // The instruments with which each module counts, and the exporter of all metrics. The exporter contains no
+        // metric's name.
         .target(
             name: "MetricInstruments",
             dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")], swiftSettings: settings),
@@ -112,7 +112,7 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // Apple's signed data about in-app purchases, and the entitlements that result.
+        // Apple's signed data about in-app purchases, and the entitlements that result from this data.
         .target(
             name: "Purchases",
             dependencies: [
@@ -186,7 +186,7 @@ let package = Package(
             linkerSettings: [.linkedLibrary("jemalloc", .when(platforms: [.linux], configuration: .release))]
         ),
 
-        // The fuzz targets, for libFuzzer and for replaying the corpora in `swift test`.
+        // The fuzz targets. libFuzzer runs them, and `swift test` replays the corpora with them.
         .target(
             name: "FuzzTargets",
             dependencies: [
@@ -336,8 +336,8 @@ if Context.environment["DWELL_FUZZ"] != nil {
             swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
 }
 
-// The program that measures each layer, for `make bench-layers`, and for the check of the allocations in `make test`.
-// It includes a malloc that counts calls.
+// The program that measures each layer, for `make bench-layers`. `make test` uses it to check the allocations. The
+// program contains a malloc that counts calls.
 if Context.environment["DWELL_LAYERS"] != nil {
     package.targets.append(.target(name: "Allocations", path: "Benchmarks/Layers/Allocations"))
     package.targets.append(
@@ -353,8 +353,8 @@ if Context.environment["DWELL_LAYERS"] != nil {
         ))
 }
 
-// The program that measures the work of each parser on adversarial bytes, for `scripts/parser-work`, which `make test`
-// runs.
+// The program that measures the work of each parser on adversarial bytes. `make test` runs it through
+// `scripts/parser-work`.
 if Context.environment["DWELL_LAYERS"] != nil {
     package.targets.append(.target(name: "Marks", path: "Benchmarks/ParserWork/Marks"))
     package.targets.append(

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""App Store notifications beside events: 2,000 a second of 1,000 subscriptions beside 5,000 events a second. Starts the
-release server in pairs, without and with notifications, each on a database of its own, and prints JSON: what the events
-saw, the server's processor time and that of other processes in each run, the median ratio of the p99 of events, and how
-many notifications were lost. Exits with 1 if one was lost, if the ratio is above 1.5, or if either load did not reach
-its rate. Everything is signed beforehand. Run it on an idle machine: see `other_cores`. Uses Tests/Integration, and the
-load of `make bench`."""
+"""Measures how much App Store notifications delay events. By default it posts 5,000 events a second, and 2,000
+notifications a second about 1,000 subscriptions. It runs the release server in pairs, without and with notifications,
+each time on a new database. Prints JSON: for each run the rates and latencies of the events and the processor
+time of the server and of other processes (`other_cores`); the median ratio of the events' 99th percentile with notifications to that without; and the number of lost
+notifications. Run it on an idle machine. Exits with 1 if a notification was lost, if the ratio is above 1.5, or if a load did not reach its rate.
+All notifications are signed before the measurement. Uses the code in Tests/Integration and the load generator of
+`make bench`."""
 
 import argparse
 import concurrent.futures
@@ -26,7 +27,8 @@ from processes import UNLIMITED, Folder, Server  # noqa: E402
 
 
 def bodies(store, subscriptions, count, worker):
-    """As Apple sends them: a renewal each, with its transaction and renewal info."""
+    """Yields the bodies of notifications as Apple sends them. Each is about a renewal, with transaction and renewal
+    info."""
     for index in range(count):
         original = subscriptions[index % len(subscriptions)]
         signed = store.transaction(transactionId=f"{worker + 1}{number()}", originalTransactionId=original, signedDate=now_ms() + index % 1000,
@@ -35,7 +37,7 @@ def bodies(store, subscriptions, count, worker):
 
 
 STORE = None
-# The part of the requests that may remain unsent: those due at the last moments.
+# The share of requests that may remain unsent, because they were due at the last moment.
 RATE_SHORTFALL_MAX = 0.01
 
 
@@ -48,7 +50,7 @@ def load(binary, *words):
 
 
 def processor_seconds(server):
-    """User and system time since its start."""
+    """Returns the user and system time of the server since its start, in seconds."""
     fields = pathlib.Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -60,7 +62,8 @@ def machine_seconds():
 
 
 def measure(options, folder, binary, file, name):
-    """What the events saw; with notifications if there is a file of them."""
+    """Returns the figures of the events. If `file` names a file of notifications, it also sends these, and returns
+    their figures too."""
     (folder / name).mkdir()
     with Server(options, folder / name, {**UNLIMITED, **STORE.environment(folder)}) as server:
         before, server_before = machine_seconds(), processor_seconds(server)
@@ -89,7 +92,7 @@ def chosen(process):
 
 
 def lost(run):
-    """Sent and not stored; or not answered with 200."""
+    """Returns the number of notifications that were sent but not stored, or that were not answered with 200."""
     sent = run["notifications"]
     return sent["requests"] - min(run["stored"], run["transactions"]) + sent["failures"] + sent["broken"]
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares two binaries of the server: `pairs.py NEW OLD`. Both run at the same time, each with a load generator and a
-database of its own, so that both see the same noise: on a machine where two runs of one binary differ by 30 %, the
-median of seven rounds against itself is within 1 %. Processor time is the exact run time of the server's threads
-(/proc/PID/task/*/schedstat). `--in-turn` runs them one after the other instead.
-Prints each round and the medians of NEW : OLD."""
+"""Compares two binaries of the server: `pairs.py NEW OLD`. Both binaries run at the same time, each with its own load
+generator and database, so that other work on the machine affects both alike. On a machine where two runs of one binary
+differ by 30 %, the medians of seven rounds of two copies of this binary differ by at most 1 %. Processor time is the
+exact run time of the server's threads (/proc/PID/task/*/schedstat). With `--in-turn` the two binaries run one after
+the other instead. Prints the figures of each round, and the medians of the ratios NEW : OLD."""
 
 import argparse
 import contextlib

@@ -40,8 +40,8 @@ struct JourneyLength {
         report(shortTimes, longTimes)
     }
 
-    /// Stores events in order. Each of them changes the state of the journey: the driver enters the charger's zone or
-    /// leaves it.
+    /// Stores events in order. Each event changes the state of the journey, because the driver enters or leaves the
+    /// charger's zone.
     static func append(_ store: SQLiteEventStore, _ driver: String, from first: Int, count: Int) async throws {
         let settings = VersionedSettings(settings: Settings(), version: Settings().version)
         let requests = (first..<first + count).map { index in

@@ -1,6 +1,7 @@
-"""`make bench`: measures Dwell against its peers and against the limits of the machine, and writes down what came out.
+"""`make bench`: compares Dwell with its peers and with the limits of the machine, and writes the results to a page.
 
-Any answer that is not what the contract says, and any row too many or too few on disk, ends the run with status 1."""
+Exits with 1 if a response violates the contract, or if the number of rows on disk differs from the number of
+acknowledged events."""
 
 import argparse
 import datetime
@@ -36,7 +37,7 @@ def arguments():
 
 
 class Progress:
-    """One line for each measurement: how far the whole is, and what came out."""
+    """Prints a line after each measurement, with the progress of the whole run and the result."""
 
     def __init__(self, total):
         self.total, self.done, self.begun = total, 0, time.monotonic()
@@ -52,7 +53,7 @@ class Progress:
 
 
 def version():
-    """The commit, and a plus when the tree differs from it."""
+    """Returns the commit, followed by a plus if the working tree differs from the commit."""
     try:
         commit = run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT).strip()
         return commit + ("+" if run(["git", "status", "--porcelain", "Sources", "migrations"], cwd=ROOT).strip() else "")
@@ -78,7 +79,7 @@ def measure(options, names):
         entry = {
             "machine": place, "when": datetime.date.today().isoformat(), "version": version(),
             "seconds": options.seconds, "connections": options.connections, "busy": machine.busy(), "series": {}}
-        # The order is A B C A B C, so that a temporary disturbance of the machine affects all of them.
+        # Measure in the order A B C A B C, so that a temporary disturbance of the machine affects A, B and C alike.
         for round_number in range(options.rounds):
             for step in steps:
                 if step.rounds and round_number >= step.rounds:
@@ -95,7 +96,8 @@ def measure(options, names):
 
 
 def uses(step, key):
-    """SQLite alone wants Dwell too: `dwell migrate` makes its tables."""
+    """Returns whether a measurement needs this contestant. All measurements need Dwell, because `dwell migrate` creates
+    the tables for measuring SQLite alone."""
     return key == "dwell" or step.series == key
 
 

@@ -1,4 +1,4 @@
-"""Bars and lines as SVG that is readable on light and dark pages. It knows nothing of what is drawn."""
+"""Draws bar charts and line charts as SVG that is readable on light and dark pages. Independent of the drawn data."""
 
 import html
 
@@ -31,7 +31,7 @@ def document(height, title, parts):
 
 
 def step(top, count=5):
-    """A round distance between grid lines: 1, 2 or 5 times a power of ten."""
+    """Returns a round distance between grid lines: 1, 2 or 5 times a power of ten."""
     rough = max(top, 1e-9) / count
     power = 10.0
     while power > rough:
@@ -52,7 +52,8 @@ def number(value):
 
 
 def bars(title, rows, unit):
-    """`rows`: (label, median, least, most, class). One bar each, with a line from the least to the most."""
+    """Draws a bar for each row. A row is (label, median, minimum, maximum, class). A line on the bar goes from the
+    minimum to the maximum."""
     left, right, top, pitch = 190, WIDTH - 90, 44, 30
     most = max(row[3] for row in rows) or 1
     scale = (right - left) / most
@@ -80,7 +81,8 @@ def bars(title, rows, unit):
 
 
 def line(title, points, unit_x, unit_y, limit=None):
-    """`points`: (x, y) in the order of x; `limit`: a y that is not to be reached."""
+    """Draws a line through the points, which are (x, y) in the order of x. `limit` is a value of y that the line must
+    not reach."""
     left, right, top, bottom = 70, WIDTH - 30, 50, 280
     most_x = max(x for x, _ in points)
     most_y = max([y for _, y in points] + ([limit] if limit else [])) * 1.05

@@ -1,5 +1,5 @@
-"""Whom `make bench` measures: how each is built, started on fresh data, and what it has on disk afterwards. It knows
-nothing of loads."""
+"""The services that `make bench` measures: how each is built, started with a new database and stopped, and how its
+stored rows are counted. Independent of the loads."""
 
 import os
 import pathlib
@@ -14,8 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILT = ROOT / ".build" / "bench"
 SECRET = "the-benchmarks-sign-with-this-secret"
 
-# The limiters count but refuse nothing. At the rates measured here, a driver's window of 6 s holds about 60 charges,
-# which is the maximum in production.
+# Limits so high that the rate limiters count every event but refuse none. At the rates measured here, a driver's window
+# of 6 s holds about 60 charges, which is the maximum in production.
 LIMITS = {
     "RATE_LIMIT_SESSION_EVENTS": "100000", "RATE_LIMIT_PRESESSION_EVENTS": "100000", "RATE_LIMIT_WINDOW_SECONDS": "6",
     "RATE_LIMIT_READS": "100000",
@@ -23,7 +23,7 @@ LIMITS = {
 
 
 class Failed(Exception):
-    """A check that did not hold, or something that did not come up. The run ends and says it."""
+    """A failed check, or a service that did not start. The run ends and prints the message."""
 
 
 def free_port():
@@ -40,7 +40,7 @@ def run(command, **options):
 
 
 def compile_c(source, *libraries):
-    """The program that `source` makes, compiled again when it is newer."""
+    """Returns the program compiled from `source`. Compiles it first if the source is newer than the program."""
     program = BUILT / pathlib.Path(source).stem
     source = ROOT / "Benchmarks" / source
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
@@ -50,7 +50,8 @@ def compile_c(source, *libraries):
 
 
 class Contestant:
-    """One service. `start` makes it serve from an empty folder; a `with` ends it, whatever happened."""
+    """A service to measure. `start` runs it on an empty folder. The `with` statement around the result ends the
+    service, even after an error."""
 
     key = ""
     title = ""
@@ -61,13 +62,13 @@ class Contestant:
     posted = ""
 
     def build(self):
-        """Everything that has to be there before the first start."""
+        """Builds or installs everything that the first start needs."""
 
     def command(self, folder, port):
         raise NotImplementedError
 
     def prepare(self, folder):
-        """Before each start."""
+        """Prepares the folder. Called before each start."""
 
     def start(self, folder, token, environment=()):
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +90,7 @@ class Contestant:
 
 
 class Running:
-    """A contestant that answers, with its Redis if it has one."""
+    """A running contestant that is ready for requests, and its Redis, if it uses one."""
 
     def __init__(self, contestant, folder, token, extra):
         self.contestant, self.folder, self.token = contestant, folder, token
@@ -140,7 +141,8 @@ class Running:
             time.sleep(0.002)
 
     def processes(self):
-        """The service and what it started, for its processor time and memory."""
+        """Returns the process ids of the service and of all its descendants, for measuring processor time and
+        memory."""
         found, new = [], [self.process.pid]
         while new:
             pid = new.pop()

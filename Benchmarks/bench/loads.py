@@ -1,5 +1,5 @@
-"""What is measured, with whom, and what has to hold afterwards. One measurement: fresh data, start, load, stop, count
-the rows. It knows nothing of tables and charts."""
+"""The loads: which contestants each load measures, and what is checked afterwards. A measurement starts a service with
+new data, puts a load on it, stops it and counts its rows. Independent of tables and charts."""
 
 import base64
 import dataclasses
@@ -16,8 +16,9 @@ import machine
 from contestants import ALL, BUILT, ROOT, SECRET, Failed, compile_c, run
 
 DRIVERS = 2000
-# The warm-up must send one request of every driver: a driver's first request costs more than later ones, because the
-# token is verified and the driver's row is created. With one connection this takes longer than the usual second.
+# The warm-up must send one request of every driver, because a driver's first request costs more than later ones: the
+# token is verified, and the driver's row is created. With one connection, this warm-up takes longer than the usual
+# second.
 ALONE_WARMUP_SECONDS = 3
 
 
@@ -33,13 +34,13 @@ class Options:
 
 @dataclasses.dataclass
 class Step:
-    """One measurement: `measure()` answers a dictionary of figures. Steps of one load with the same `series` are
-    repetitions, the median of which counts."""
+    """One measurement: `measure()` returns a dictionary of figures. Steps of one load with the same `series` are
+    repetitions; the result is the median of their figures."""
 
     load: str
     series: str
     measure: object
-    rounds: int = 0  # 0: as many as the run has
+    rounds: int = 0  # 0: the number of rounds of the run
 
 
 class Bench:
@@ -52,8 +53,8 @@ class Bench:
         options.data.mkdir(parents=True, exist_ok=True)
         self.tokens.write_text("".join(token(f"driver-{number:05}") + "\n" for number in range(DRIVERS)))
         self.token = self.tokens.read_text().split("\n", 1)[0]
-        # The rate that each contestant reached under the load of single events. A contestant has no entry before its
-        # rate was measured.
+        # The rate of each contestant under the load of single events. A contestant has no entry until its rate has been
+        # measured.
         self.maximum = {}
 
     # --- a load on a service ----------------------------------------------------------------------------------------
@@ -83,7 +84,7 @@ class Bench:
         return figures
 
     def on(self, key, load, connections=None, **extra):
-        """A measurement: that contestant under that load, from an empty database."""
+        """Returns a measurement of that contestant under that load, starting with an empty database."""
         def measure():
             contestant = ALL[key]
             folder = self.fresh_folder(key)
@@ -129,7 +130,8 @@ class Bench:
         run([ALL["dwell"].binary, "migrate"], env={"DATABASE_PATH": str(path), "PATH": "/usr/bin:/bin"})
 
     def filled(self, rows):
-        """A database of that many events, made once for these migrations and kept beside the build."""
+        """Returns the path of a database with that many events. The database is created once for the current migrations
+        and kept in the build directory."""
         schema = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((ROOT / "migrations").glob("0*.sql"))))
         path = BUILT / "filled" / f"{rows}-{schema.hexdigest()[:12]}.sqlite3"
         if not path.exists():
@@ -145,7 +147,7 @@ class Bench:
         folder = self.fresh_folder(name)
         path = folder / "events.sqlite3"
         shutil.copyfile(self.filled(rows), path)
-        # Write the copy to the disk now, so that this does not happen during the load.
+        # Flush the copy to the disk now; otherwise the system would write it during the load.
         with open(path, "rb+") as copy:
             os.fsync(copy.fileno())
         return folder
@@ -178,21 +180,22 @@ class Bench:
         return measure
 
     def memory(self, events):
-        """Resident memory after each tenth of so many events, posted by one server that is never restarted."""
+        """Returns a measurement that posts that many events to one server without a restart, and reads the server's
+        resident memory after each tenth of them."""
         def measure():
             contestant = ALL["dwell"]
             folder = self.fresh_folder("memory")
             stored, points = 0, []
             with contestant.start(folder, self.token) as running:
                 for tenth in range(10):
-                    # This load is limited by the number of requests, not by the time.
+                    # End this load by the number of requests, not by the time.
                     share = events // 10
                     figures = self.put_load(running, "events", requests=share, warmup=0, seconds=3600)
                     stored += figures["stored"]
                     points.append([stored, running.resident_bytes() / 1e6])
                 running.stop()
             expect_rows(contestant, folder, stored)
-            # At the first point the caches are full. Memory that grows after it would grow without end.
+            # The caches are full after the first tenth. If memory grows later, it grows without bound.
             return {"points": points, "growth_mb": points[-1][1] - points[0][1], "resident_mb": max(p[1] for p in points)}
         return measure
 
@@ -204,7 +207,8 @@ def expect_rows(contestant, folder, expected):
 
 
 def drop_from_cache(path):
-    """As far as an unprivileged process can: the start reads from the disk."""
+    """Removes the file from the page cache, as far as an unprivileged process can, so that the server reads it from the
+    disk."""
     descriptor = os.open(path, os.O_RDONLY)
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(descriptor)
@@ -230,7 +234,7 @@ HEADLINE = NAMES[:8]
 
 
 def steps(bench, name):
-    """The measurements of one load, one round of them; the caller repeats them in this order, A B C A B C."""
+    """Returns the measurements of one round of a load. The caller repeats the whole round: A B C A B C."""
     options = bench.options
     if name in ("config", "events"):
         return [Step(name, key, bench.on(key, name)) for key in [*SERVICES, "epoll"]]

@@ -1,4 +1,4 @@
-"""What the numbers were measured on. Nothing here identifies whose machine it is."""
+"""Describes the machine on which the figures were measured. The description does not identify the machine's owner."""
 
 import itertools
 import os
@@ -37,13 +37,13 @@ def filesystem(folder):
 
 
 def flush_microseconds(folder, count=300):
-    """The median of writing one page to a file and flushing it: what a commit cannot be quicker than."""
+    """Returns the median time of writing one page to a file and flushing it. No commit can be faster."""
     return round(statistics.median(itertools.islice(flushes(folder, 4096, count), count)), 1)
 
 
 def paced_flushes(folder, seconds, size=24 * 1024, pause=0.001):
-    """Writes and flushes, nothing else, as large as those of a group of events, with a rest after each: what of a slow
-    answer is the disk's."""
+    """Only writes and flushes: each time as many bytes as for a group of events, then a pause. Returns the percentiles
+    of these times, which show how much of a slow response is caused by the disk."""
     took = []
     end = time.monotonic() + seconds
     for microseconds in flushes(folder, size, 1024):
@@ -56,12 +56,14 @@ def paced_flushes(folder, seconds, size=24 * 1024, pause=0.001):
 
 
 def flushes(folder, size, places):
-    """Without end: how many microseconds it took to write so many bytes to a file's next place, and flush them."""
+    """Writes `size` bytes to a file and flushes them, without end, and yields the microseconds that this took each
+    time. The writes go to `places` positions in the file, one after the other, and then begin again at the first."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "flush"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        # Write to pages that the file already has, as SQLite does in its WAL between checkpoints.
+        # Give the file its full size first, so that later writes do not extend it, as in SQLite's WAL after a
+        # checkpoint.
         os.write(descriptor, bytes(size * places))
         os.fsync(descriptor)
         for place in itertools.cycle(range(places)):
@@ -75,7 +77,7 @@ def flushes(folder, size, places):
 
 
 def busy():
-    """How many processors others keep busy, over half a second."""
+    """Returns how many processors other processes kept busy during half a second, on average."""
     def counted():
         fields = [int(field) for field in read("/proc/stat").splitlines()[0].split()[1:]]
         return sum(fields) - fields[3] - fields[4], sum(fields)

@@ -1,4 +1,4 @@
-"""The results as a table for the terminal and as docs/benchmarks.md with its charts."""
+"""Prints the results as tables, and writes them to docs/benchmarks.md with charts."""
 
 import charts
 from contestants import ALL, ROOT
@@ -60,7 +60,8 @@ def figure(value):
 
 
 def rows_of(results, load):
-    """Title, median, least, most and the other medians of each series of a load."""
+    """Yields, for each series of a load, its name, its title, and the median, minimum and maximum of the compared
+    figure."""
     counted = TITLES[load][1]
     for series in results.loads[load]["series"]:
         values = results.values(load, series, counted)
@@ -79,7 +80,7 @@ def bar_text(bar):
 
 
 def aligned(rows):
-    """A table for the terminal."""
+    """Returns the rows as a text table with aligned columns, for the terminal."""
     rows = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     return "\n".join(

@@ -1,5 +1,6 @@
-"""What was measured, kept beside the build so that a run of a few loads adds to the last one; medians and ratios of it,
-and the bars that they have to reach. It knows nothing of how they are shown."""
+"""The measured figures, their medians and ratios, and the bars, which are the targets for these ratios. The figures are
+kept in the build directory, so that a run of only some loads keeps the results of the other loads. Independent of the
+presentation."""
 
 import dataclasses
 import json
@@ -35,7 +36,8 @@ class Results:
         return above / below if above is not None and below else None
 
     def ratios_of_rounds(self, above, below):
-        """Of the measurements that were made one after the other: how far the ratio of the medians can be trusted."""
+        """Returns the ratio of the two figures in each round. The spread of these ratios shows how reliable the ratio
+        of the medians is."""
         pairs = zip(self.values(*above), self.values(*below))
         return [first / second for first, second in pairs if second]
 
@@ -58,7 +60,7 @@ class Bar:
 
 
 def bars(results):
-    """Every bar, in the order of the loads. Ratios are of medians of one run on one machine."""
+    """Returns all bars, in the order of the loads. Each ratio is computed from medians of one run on one machine."""
     def ratio(load, what, above, below, bar, at_least=True, figure="rate"):
         figures = (figure, figure) if isinstance(figure, str) else figure
         sides = (load, above, figures[0]), (load, below, figures[1])
@@ -66,8 +68,8 @@ def bars(results):
 
     half = ratio("half", "p99 at half the maximum rate: against its p50", "dwell", "dwell", 5, at_least=False,
                  figure=("p99_us", "p50_us"))
-    # If the machine has become slower since the maximum was measured, all requests wait in a queue, and the slowest
-    # hardly longer than the others. The ratio then means nothing, so it is dropped.
+    # If the machine has become slower since the maximum was measured, all requests queue, and the slowest request takes
+    # hardly longer than the others. The ratio of p99 to p50 then means nothing and is dropped.
     kept_up = results.ratio(("half", "dwell", "rate"), ("half", "dwell", "due_rate"))
     if kept_up is None or kept_up < 0.98:
         half.found, half.rounds = None, []

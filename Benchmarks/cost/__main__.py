@@ -1,6 +1,7 @@
-"""The processor time and bytes written that the most expensive allowed request of each route costs the server, and the
-charge that it pays, next to the median request of the same charge. Prints the table of docs/cost.md; status 1 when a
-request costs more than ten times the median request for each unit of its charge.
+"""Measures the processor time and the bytes written that the most expensive allowed request of each route costs the
+server. A request counts as a number of charges of one kind; the median request of that kind counts as one charge. The
+cost of the expensive request for each of its charges is compared with the cost of the median request. Prints the table
+of docs/cost.md. Exits with 1 if a charge of a request costs more than ten times as much as the median request.
 
     python3 Benchmarks/cost [--dwell BINARY] [--write docs/cost.md]
 """
@@ -46,8 +47,9 @@ REPEATS_PER_CHARGE = 10
 
 
 class Meter:
-    """The server's processor time in nanoseconds, and the bytes that it had written to the disk, from /proc (proc(5): none
-    are counted on tmpfs). Its threads must not end in between."""
+    """Reads the server's processor time in nanoseconds and the number of bytes that it has written to the disk, from
+    /proc. Writes to tmpfs are not counted (proc(5)). No thread of the server may end between two readings, because its
+    processor time would be missing in the second one."""
 
     def __init__(self, server):
         self.folder = pathlib.Path("/proc") / str(server.process.pid)
@@ -89,7 +91,8 @@ KEPT = body({"events": [event(number, event_id=f"kept-{number}") for number in r
 
 
 class Row:
-    """`pays`: what one request is charged, in units of which the median request of its kind pays one."""
+    """A request to measure. `unit` is the kind of charge that the driver gets for it, and `pays` the number of these
+    charges for one request. The median request of a unit has one charge."""
 
     def __init__(self, route, what, unit, pays, times, make):
         self.route, self.what, self.unit, self.pays, self.times, self.make = route, what, unit, pays, times, make
@@ -104,13 +107,13 @@ def post_json(path, content):
 
 
 class Outside:
-    """What signs, delivers and asks before a request can succeed: Apple, the App Store, the receiver of codes."""
+    """Makes requests that need other services to succeed: Apple's sign-in, the App Store, and the receiver of codes."""
 
     def __init__(self, server, apple, receiver, store):
         self.server, self.apple, self.receiver, self.store = server, apple, receiver, store
 
     def pair(self, number):
-        """Of a driver of that number, who signs in with Apple."""
+        """Signs the driver of that number in with Apple. Returns the access token and the refresh token."""
         return json.loads(self.ask(*self.apple_sign_in(f"cost.{number}")).body)
 
     def apple_sign_in(self, subject):
@@ -145,7 +148,8 @@ class Outside:
 
     @staticmethod
     def forged(made):
-        """The signature is cut from the outermost of what is signed: only the certificates are right."""
+        """Returns the request with the last bytes of its outermost signature replaced, so that only the certificates
+        are valid."""
         method, path, content, headers = made
         members = json.loads(content)
         name = "signedPayload" if "signedPayload" in members else "signed_transaction"
@@ -154,7 +158,7 @@ class Outside:
 
 
 def rows(outside):
-    """The first row of each unit is the median request of that charge."""
+    """Returns all requests to measure. The first row of each unit is its median request."""
     post, batch = "POST /native/events", "POST /native/events/batch"
 
     def one(**members):
@@ -250,7 +254,7 @@ def rows(outside):
 
 
 def exported(port, access_token):
-    """The status of an export, and its bytes."""
+    """Returns the status of an export and the number of received bytes."""
     with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
         connection.sendall(rendered("GET", "/auth/me/export", access_token, headers={"Connection": "close"}))
         count, head = 0, b""
@@ -266,7 +270,8 @@ def opened_stream(port, access_token):
 
 
 def measure(server, meter, driver, row):
-    """Nanoseconds and bytes of one request, the statuses, and the charge where only the answer tells it."""
+    """Returns the nanoseconds and written bytes of one request, the statuses of all requests, and the number of
+    charges. For an export, the number of charges is computed from the length of the response."""
     statuses, pays = set(), row.pays
     if callable(row.make):
         requests = [row.make(number) for number in range(row.times)]
@@ -286,8 +291,8 @@ def measure(server, meter, driver, row):
                 # An export also costs one charge in the class `account`, which is not counted here.
                 pays = 1 + count // EXPORT_BYTES_PER_READ
                 statuses.add(status)
-            # A driver may have one export and four streams at the same time. A stream counts until the server notices
-            # that its client is gone, so wait for that.
+            # A driver may have one export and four streams at the same time. After the client has closed a stream, wait
+            # until the server notices this, because the stream counts until then.
             time.sleep(0 if row.make == "export" else 0.05)
         after = meter.read()
     return (after[0] - before[0]) / row.times, (after[1] - before[1]) / row.times, statuses, pays
@@ -306,7 +311,7 @@ def main():
 
 
 def table(options):
-    """Measures the requests one after the other. Returns whether one is too expensive."""
+    """Measures the requests one after the other. Returns whether a request is too expensive."""
     with Folder() as folder, AppleServer() as apple, CodeReceiver() as receiver:
         store = AppStore()
         environment = LIMITS | apple.environment() | receiver.environment() | store.environment(folder)
@@ -318,7 +323,7 @@ def table(options):
 
 
 def measure_rows(server, outside):
-    """The lines of the table, and whether a request is too expensive."""
+    """Returns the lines of the table, and whether a request is too expensive."""
     medians, lines, failed = {}, [], False
     meter = Meter(server)
     for place, row in enumerate(rows(outside)):
@@ -348,14 +353,15 @@ def post_events(server, driver, events):
 
 
 def prepare_sessions(server, driver, name):
-    """A hundred sessions, the first of 500 events."""
+    """Stores a hundred sessions. The first session has 500 events, the others one each."""
     post_events(server, driver, [event(number, event="session_restored", session_id=f"{name}0") for number in range(500)])
     post_events(server, driver, [
         event(600 + number, event="session_restored", session_id=f"{name}{number}") for number in range(1, 100)])
 
 
 def attacks():
-    """What one driver sends at the same time, each on a connection of its own, as (what, request)."""
+    """Returns the kinds of requests that one driver sends at the same time, each kind on its own connection, as pairs
+    of a name and a function that returns a request."""
     one = event(20_000, event_id="again")
 
     def post(path, content, headers=None):
@@ -383,7 +389,7 @@ def prepare_attacker(server, name):
 
 
 def prepare(server, driver, row, outside):
-    """What a row needs to be there: a long journey, sessions, purchases."""
+    """Stores the data that the requests of a row need: a long journey, sessions, purchases."""
     if f"{PURCHASES}" in row.what:
         with Client(server.port, token(driver), timeout=20) as client:
             for _ in range(PURCHASES):
@@ -406,7 +412,7 @@ def prepare(server, driver, row, outside):
 
 
 def write(path, name, lines):
-    """Replaces what is below the heading of a table, between the marks of that name."""
+    """Replaces the table between the marks of that name in the file."""
     text = path.read_text()
     start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     head, rest = text[:text.index(start) + len(start)], text[text.index(end):]

@@ -1,6 +1,7 @@
-"""What one driver within its limits costs the others: their median and 99th percentile latency while the driver spends a
-whole minute's allowance of every window as fast as it can, against the same others alone, in turns in one run. The driver's
-own client needs processor time on the same machine, which is counted against it."""
+"""Measures how much one driver who stays within the rate limits slows down the other drivers. The driver uses up the
+limits of every window for a whole minute as fast as possible. The median and 99th percentile latency of the other
+drivers' events meanwhile is compared with their latency without this driver. The two measurements alternate in one run.
+The client of the one driver needs processor time on the same machine, which increases the measured latencies."""
 
 import json
 import multiprocessing
@@ -13,8 +14,8 @@ from processes import UNLIMITED, Folder, Server
 
 ROUNDS = 2
 SECONDS = 20
-# The load of the other drivers: the number of connections, and the pause in seconds on each connection between a
-# response and the next request. Each request is an event of the next driver.
+# The load of the other drivers: the number of connections, and the pause in seconds after each response on a
+# connection. The drivers take turns: each request is an event of the next driver.
 CONNECTIONS = 4
 PAUSE = 0.01
 DRIVERS = 600
@@ -22,7 +23,7 @@ JOURNEY = 20_000
 
 
 class Others:
-    """Drivers within their limits, each with its own session."""
+    """The other drivers, who stay within their limits. Each has its own session."""
 
     def __init__(self, port):
         self.port, self.count, self.lock = port, 0, threading.Lock()
@@ -34,7 +35,7 @@ class Others:
             return self.count
 
     def latencies(self, seconds):
-        """Of every event that was posted in that time, sorted."""
+        """Posts events for that many seconds. Returns their latencies, sorted."""
         found, end = [[] for _ in range(CONNECTIONS)], time.monotonic() + seconds
         threads = [threading.Thread(target=self.post, args=(list_, end)) for list_ in found]
         for thread in threads:
@@ -59,7 +60,7 @@ class Others:
 
 
 def spend(port, name, make, ends, sent):
-    """Sends what `make` returns for each number, one after the other, until the time ends or a limit refuses it."""
+    """Sends the requests that `make` returns, one after the other, until `ends` is set or a request gets 429."""
     with Client(port, token(name), timeout=120) as client:
         while not ends.is_set():
             method, path, content, headers = make(name, sent.value)
@@ -78,8 +79,9 @@ def attack(port, name, attacks, ends, sent):
 
 
 def measure(options, attacks, prepare):
-    """Lines of the table. `attacks`: (what, make) pairs; all of them are sent at once, by another process.
-    `prepare(server, name)` stores the driver's journey and sessions, with limits off."""
+    """Returns the lines of the table. `attacks` has pairs of a name and a function that makes requests. Another process
+    sends the requests of all attacks at the same time. `prepare(server, name)` stores the driver's journey and
+    sessions, on a server whose rate limits are off."""
     processes = multiprocessing.get_context("fork")
     names = [f"attacker-{number}" for number in range(ROUNDS)]
     alone, beside, counts = [], [], []

@@ -1,7 +1,7 @@
 // The load generator of `make bench`. It sends events, batches, requests for the settings, a mix of these, or App Store
 // notifications. It uses keep-alive connections or a new connection for each request, and sends as fast as possible or
-// at a fixed rate. It checks every response, counts acknowledged events, and prints one line of JSON. It depends only
-// on the contract, not on the server.
+// at a fixed rate. It checks every response, counts acknowledged events, and prints one line of JSON. It relies only on
+// the contract, so it can measure any service that follows the contract.
 //
 // At a fixed rate, the latency of a request is measured from the moment at which it was due, not from the moment at
 // which a connection was free for it. If a service stalls, the waiting time of the delayed requests therefore counts as
@@ -94,7 +94,7 @@ struct connection {
     bool busy, connected;
     uint64_t begun_ns;
     size_t output_length, sent, input_length;
-    size_t body_start, answer_length; // 0 while the head of the answer is incomplete
+    size_t body_start, answer_length; // 0 while the head of the response is incomplete
     char id[ID_MAX], last_id[ID_MAX];
     int last_driver;
     size_t repeat_length; // of `repeat`: the last acknowledged event, which is posted again
@@ -152,8 +152,8 @@ static void write_time(char *text, int64_t offset_ms) {
     sprintf(text + 19, ".%03dZ", (int)(ms % 1000));
 }
 
-// Writes the driver's event with this number. Its id has the form of a UUID. It is unique, because it contains the
-// salt, the driver and the number.
+// Writes the driver's event with this number. The event's id has the form of a UUID. The id is unique, because it
+// contains the salt, the driver and the number.
 static int write_event(char *text, int driver, uint64_t number, int64_t offset_ms, char *id) {
     char time[32], session[64] = "";
     unsigned step = (unsigned)(number % JOURNEY);
@@ -225,8 +225,8 @@ static void prepare(struct share *share, struct connection *connection) {
     } else if (kind == EVENT) {
         length = write_event(body, driver, number, 0, connection->id);
     } else {
-        // A phone that was offline sends the hundred events in its queue. The events are 10 ms apart, so that none of
-        // them is older than an event of the driver's previous batch, because phones send their queues in order.
+        // A phone that was offline sends the hundred events in its queue. Phones send their queues in order. The events
+        // are therefore only 10 ms apart, so that each is newer than the events of the driver's previous batch.
         path = "POST /native/events/batch";
         length = sprintf(body, "{\"events\":[");
         for (int place = 0; place < BATCH; place++) {
@@ -251,8 +251,8 @@ static int occurrences(const char *text, size_t length, const char *word) {
     return count;
 }
 
-// Returns NULL if the response is what the contract requires for this request, otherwise the name of the part that is
-// wrong. JSON members may be in any order.
+// Returns NULL if the response is what the contract requires for this request, otherwise the name of the wrong part of
+// the response. JSON members may be in any order.
 static const char *wrong(struct connection *connection, const char *head, const char *body, size_t length) {
     if (strncmp(head, "HTTP/1.1 200 ", 13) != 0) return "status";
     if (options.fixed_answers) return NULL;
@@ -416,7 +416,7 @@ static void receive(struct share *share, struct connection *connection) {
         if (connection->input_length == connection->answer_length) {
             bool drained = count < INPUT_MAX / 2;
             finish(share, connection);
-            if (drained) return; // edge-triggered: no more bytes before the next request
+            if (drained) return; // all bytes were read; epoll is edge-triggered and reports later bytes
         }
     }
 }
@@ -458,8 +458,8 @@ static bool finished(struct share *share) {
     return share->stopping;
 }
 
-// Continues with a connection that has received its response. Sends the next request at once or, at a fixed rate, makes
-// the connection available for the next request that is due.
+// Continues with a connection that has received its response. At maximum rate, sends the next request on it at once. At
+// a fixed rate, makes the connection available for the next request that is due.
 static void rest(struct share *share, struct connection *connection) {
     if (options.rate <= 0 && share->started_ns && !finished(share)) begin(share, connection, now_ns());
     else share->idle[share->idle_count++] = connection;

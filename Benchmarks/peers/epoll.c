@@ -1,5 +1,5 @@
-// The limit of the machine: a program that only reads HTTP requests and sends the same response to each. No token, no
-// JSON, no disk. Supports keep-alive, pipelining and split requests; no error responses.
+// Measures the limit of the machine. This program only reads HTTP requests and sends the same response to each. It uses
+// no token, no JSON and no disk. It supports keep-alive, pipelining and split requests, and has no error responses.
 //
 // cc -O2 -pthread -o epoll epoll.c; epoll PORT [THREADS]
 
@@ -84,7 +84,7 @@ static void serve(int epoll, struct connection *connection) {
             free(connection);
             return;
         }
-        if ((size_t)count < room) return; // level-triggered: bytes that arrive now are reported again
+        if ((size_t)count < room) return; // all bytes were read; epoll is level-triggered and reports later bytes
     }
 }
 

@@ -1,4 +1,5 @@
-"""`make profile`: from a running load to a flame graph. Samples with perf, or counts instructions with callgrind."""
+"""`make profile`: puts a load on the server, samples it with perf or counts its instructions with callgrind, and draws
+a flame graph."""
 
 import pathlib
 import shutil
@@ -17,7 +18,8 @@ OUT = ROOT / ".build" / "profile"
 
 
 class UnderCallgrind(Dwell):
-    """The server counted instruction by instruction; its memory and time are valgrind's."""
+    """The server under callgrind, which counts every instruction. Memory and time of the process are those of
+    valgrind."""
 
     def build(self):
         # Keep the symbols and remove the debugging information, because the installed valgrind may be too old to read
@@ -41,7 +43,8 @@ def perf_works():
 
 
 def with_perf(bench, load, seconds):
-    """By DWARF: the C libraries keep no frame pointers, and the callers of SQLite and malloc would be missing."""
+    """Samples the server with perf. Stacks are unwound with DWARF, because the C libraries are built without frame
+    pointers, so the callers of SQLite and malloc would otherwise be missing."""
     with Dwell().start(bench.fresh_folder("profile"), bench.token) as running:
         sampling = subprocess.Popen(
             ["perf", "record", "-e", "cpu-clock", "-F", "499", "--call-graph", "dwarf,16384", "-o", OUT / "perf.data",

@@ -1,5 +1,6 @@
-"""Weighted call stacks as a flame graph: SVG with a little script in it, nothing from elsewhere. A box is a function, as
-wide as the processor time spent in it and in what it calls; a click on a box shows it alone."""
+"""Draws weighted call stacks as a flame graph. The graph is an SVG that contains a small script and loads nothing from
+elsewhere. A box is a function. Its width is the processor time spent in the function and in its callees. A click on a
+box enlarges it to the full width."""
 
 import hashlib
 import html

@@ -1,5 +1,5 @@
-"""Call stacks and what each weighs, from what `perf script` or callgrind wrote. Knows neither how they are drawn nor how
-the load was made.
+"""Reads call stacks and the weight of each from the output of `perf script` or callgrind. Independent of the load and
+of the drawing.
 
 A stack is a tuple of frames, outermost first; a frame is (name, module)."""
 
@@ -16,7 +16,7 @@ PLUMBING = re.compile(
 
 
 class Names:
-    """Symbols as people read them. One run of `swift demangle` for all of them."""
+    """Readable names of symbols. One run of `swift demangle` translates all symbols."""
 
     def __init__(self, symbols):
         symbols = list(dict.fromkeys(symbols))
@@ -26,8 +26,8 @@ class Names:
 
     def frame(self, symbol, image):
         name = self.readable.get(symbol, symbol)
-        # In $s6Engine6IngestV... the first identifier is the module. The name of specialized generic code of the
-        # standard library does not begin with a module. Such code counts as the standard library.
+        # In $s6Engine6IngestV... the first identifier is the module. The symbol of specialized generic code of the
+        # standard library does not begin with a module, so such a symbol gets the module "swift".
         module = re.match(r"_?\$s(\d+)(\D\w*)", symbol)
         if module:
             return (name, module[2][: int(module[1])])
@@ -53,7 +53,8 @@ def image_name(path):
 
 
 def from_perf(lines):
-    """`perf script -F comm,tid,ip,sym,dso`: samples divided by empty lines, innermost frame first."""
+    """Returns the weight of each stack in the output of `perf script -F comm,tid,ip,sym,dso`. This output has samples
+    that are separated by empty lines, with the innermost frame first."""
     raw = []
     stack = []
     for line in lines:
@@ -69,7 +70,7 @@ def from_perf(lines):
     names = Names(symbol for stack in raw for symbol, _ in stack)
     weights = collections.Counter()
     for stack in raw:
-        # An address that is in no file shows that unwinding ended too early. Leave its frame out.
+        # If an address is in no file, unwinding ended too early. Leave the frame of such an address out.
         frames = [names.frame(symbol, image_name(image)) for symbol, image in stack if image != "[unknown]"]
         # A frame without a name is in a library without symbols, and gets the library's name. Merge adjacent equal
         # frames.
@@ -88,8 +89,9 @@ def without_plumbing(frames):
 
 
 def from_callgrind(lines):
-    """callgrind.out: functions, what each costs itself and what its calls cost. Callgrind keeps edges, not stacks; a
-    callee's cost is shared out among its callers in the proportion in which they caused it."""
+    """Returns the weight of each stack, computed from callgrind.out. That file has the cost of each function itself and
+    of each call from one function to another, but no stacks. The cost of a callee is therefore divided among its
+    callers in proportion to the cost of their calls."""
     own, calls, names, file_names = read_callgrind(lines)
     readable = Names(name.split("'")[0] for name in names.values())
     caused = collections.Counter()
@@ -174,7 +176,8 @@ def self_weights(weights):
 
 
 def inclusive_weights(weights):
-    """Each function once per stack, however deep it recurses."""
+    """Returns the total weight of the stacks that contain each function. A function that recurses counts once per
+    stack."""
     totals = collections.Counter()
     for stack, weight in weights.items():
         for frame in set(stack):
@@ -183,7 +186,8 @@ def inclusive_weights(weights):
 
 
 def blamed_weights(weights, modules):
-    """What a function of ours costs, with everything outside of ours that it calls: the innermost frame of `modules`."""
+    """Returns the weight of each function of `modules`, including the callees outside of `modules`: a stack's weight
+    counts for its innermost frame of `modules`."""
     totals = collections.Counter()
     for stack, weight in weights.items():
         blamed = next((frame for frame in reversed(stack) if frame[1] in modules), None)

@@ -3,7 +3,7 @@
 // fold.
 //
 //   sqlite_alone rate DATABASE BATCH SECONDS   prints rows per second and microseconds per transaction as JSON
-//   sqlite_alone fill DATABASE ROWS            quickly makes a database of that many events, for other measurements
+//   sqlite_alone fill DATABASE ROWS            quickly fills a database with that many events, for other measurements
 //
 // cc -O2 -o sqlite_alone sqlite_alone.c -lsqlite3
 
@@ -151,9 +151,9 @@ static int compare(const void *a, const void *b) {
 }
 
 static void measure(int batch, double seconds) {
-    // As in Dwell's writer, each commit is synced (FULL). Three settings differ: SQLite copies the WAL itself every 16
-    // MiB, while Dwell copies it in the background; foreign keys are not checked; the cache has 64 MiB instead of 48
-    // MiB.
+    // As in Dwell's writer, each commit is synced (FULL). Three settings differ from Dwell's. SQLite itself checkpoints
+    // the WAL whenever it has 16 MiB, while Dwell checkpoints in the background. Foreign keys are not checked. The
+    // cache has 64 MiB instead of 48 MiB.
     run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4096;"
         "PRAGMA cache_size = -65536; PRAGMA foreign_keys = OFF");
     write_dictionaries((int64_t)time(NULL) * 1000);

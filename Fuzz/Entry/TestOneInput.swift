@@ -1,5 +1,5 @@
-// The entry point for libFuzzer. One executable has all targets; FUZZ_TARGET selects one. Built only if DWELL_FUZZ is
-// set, by scripts/fuzz, which also shows how to run it.
+// The entry point for libFuzzer. One executable has all targets; FUZZ_TARGET selects the target. scripts/fuzz sets
+// DWELL_FUZZ, without which this executable is not built, and shows how to run it.
 
 import Foundation
 import FuzzTargets

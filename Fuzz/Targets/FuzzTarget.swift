@@ -1,6 +1,6 @@
-// A fuzz target is a function of arbitrary bytes that throws if the code under test violates a promise. libFuzzer calls
-// it in Fuzz/Entry; `swift test` calls it with every file of its corpus. A target compares results with the RFC, with
-// a doc comment, or with a second, simpler implementation.
+// A fuzz target is a function that takes arbitrary bytes and throws if the code under test violates a promise.
+// libFuzzer calls the target in Fuzz/Entry; `swift test` calls it with every file of its corpus. A target compares
+// results with the RFC, with a doc comment, or with a second, simpler implementation.
 
 import Dispatch
 internal import Synchronization
@@ -8,10 +8,10 @@ internal import Synchronization
 package struct FuzzTarget: Sendable {
     /// The name of the target and of its folder in Fuzz/Corpus.
     package let name: String
-    /// Runs the target on an input. Blocks the thread until asynchronous code under test has ended. Only libFuzzer
-    /// calls it, because libFuzzer's thread is not in Swift's thread pool.
+    /// Runs the target on an input. Blocks the thread until asynchronous code under test has ended. For libFuzzer only:
+    /// its thread may block, because it does not belong to Swift's thread pool.
     package let run: @Sendable ([UInt8]) throws(Finding) -> Void
-    /// Runs the target on an input without blocking the thread, so that tasks can call it.
+    /// Runs the target on an input without blocking the thread, so that tasks can call this closure.
     package let replay: @Sendable ([UInt8]) async throws(Finding) -> Void
 
     init(_ name: String, _ run: @escaping @Sendable ([UInt8]) throws(Finding) -> Void) {

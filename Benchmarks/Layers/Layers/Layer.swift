@@ -1,4 +1,4 @@
-// The layers that a posted event passes through. Each is measured alone, with input as a phone sends it.
+// The layers that a posted event passes through. Each layer is measured alone, with input as a phone sends it.
 
 import Engine
 import Foundation
@@ -14,7 +14,7 @@ struct Layer: Sendable {
     var name: String
     /// The number of operations in one round: large enough to measure the time, and small enough for `make test`.
     var operations: Int
-    /// Runs the operations of one round. Their input is created before, so that creating it is not measured.
+    /// Runs the operations of one round. The input is created earlier, so that creating the input is not measured.
     var run: @Sendable (_ round: Int, _ operations: Int) async throws -> Void
 
     static func all() async throws -> [Layer] {
@@ -55,8 +55,7 @@ struct Layer: Sendable {
         }
     }
 
-    /// Verifies a token that was verified before. This is the case for all requests of a driver but the first in an
-    /// hour.
+    /// Verifies a token that was verified before, as in all requests of a driver within an hour except the first.
     static func token() async throws -> Layer {
         let scope = TokenScope(issuer: "dwell", audience: "dwell")
         let key = try SigningKey(secret: Secret(String(repeating: "k", count: 40)))
@@ -93,7 +92,7 @@ struct Layer: Sendable {
         guard length > 0 else { throw Unexpected(what: "nothing is encoded") }
     }
 
-    /// Charges a claim in the limiter of the process, and records that its event is stored.
+    /// Charges an event in the rate limiter of the process, and records that the event is stored.
     static func admission() -> Layer {
         let admission = LocalRateLimiter(limits: RateLimits(sessionEvents: 100_000, preSessionEvents: 100_000))
         let rounds = 8

@@ -1,8 +1,8 @@
-// Measures one operation of each layer: its time, and its allocations, which are the same on every machine. `make
-// bench-layers` adds system calls; `make test` compares the allocations with allocations.txt.
+// Measures the time and the allocations of one operation of each layer. The number of allocations is the same on every
+// machine: `make test` compares it with allocations.txt. `make bench-layers` also counts system calls.
 //
 //   Layers [--only parse,fold] [--rounds 5]          prints a line for each layer
-//   Layers --check allocations.txt                   exits with 1 when a layer allocates more than its limit
+//   Layers --check allocations.txt                   exits with 1 if a layer allocates more than its limit
 //   Layers --only append --operations 1000           runs the operations without measuring them, for strace
 
 import Allocations
@@ -40,8 +40,8 @@ struct Layers {
         var allocations = Double.infinity
     }
 
-    /// Returns the lowest time and the lowest number of allocations of all rounds after a warm-up. Longer times are
-    /// caused by other work on the machine.
+    /// Returns the lowest time and the lowest number of allocations of all rounds after a warm-up. The lowest time is
+    /// used because longer times are caused by other work on the machine.
     static func measured(_ layer: Layer, rounds: Int) async throws -> Cost {
         var best = Cost()
         let clock = ContinuousClock()

@@ -34,8 +34,8 @@ enum Sample {
     static let answer = EventAnswer(
         status: .ok, eventID: "7f3c9a52-1d2e-4b6f-8f52-6d6ab91f0c11", state: .atMerchant, verdict: .applied)
 
-    /// The events of a journey from IDLE to SESSION_ENDED. When they are repeated, the first events imply the reset to
-    /// IDLE.
+    /// The events of a journey from IDLE to SESSION_ENDED. If this sequence is repeated, the first events of the next
+    /// journey imply the reset to IDLE.
     static let names: [(name: EventName, hasSession: Bool)] = [
         (.chargerTargeted, false), (.enteredChargerIntentZone, false), (.anchorDwellComplete, false),
         (.exclusiveActivatedByWeb, true), (.departedCharger, true), (.enteredMerchantZone, true),

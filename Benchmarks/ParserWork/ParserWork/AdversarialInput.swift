@@ -1,4 +1,4 @@
-// The inputs. Each consists of a prefix, a piece that is repeated, and a suffix.
+// The expensive inputs of the parsers. Each input consists of a prefix, a part that is repeated, and a suffix.
 
 import API
 import GzipCoding

@@ -1,7 +1,7 @@
 // Runs every parser that reads client bytes on its most expensive inputs, at two lengths. scripts/parser-work counts
-// the instructions of each run with callgrind. It checks that a parser needs at most a maximum number of instructions
-// per byte, and at most twice the work for twice the bytes. This program uses no tasks, because valgrind 3.19 does not
-// support Swift's threads.
+// the instructions of each run with callgrind. It checks that a parser does not exceed a maximum number of instructions
+// per byte, and that twice the bytes need at most twice the instructions. This program uses no tasks, because valgrind
+// 3.19 does not support Swift's threads.
 //
 //   ParserWork     prints a line for each run, in the order of the counts: name and number of bytes
 
@@ -10,8 +10,8 @@ import Marks
 
 @main
 struct ParserWork {
-    /// The two lengths of an input. They are long enough that the constant cost of a call does not matter, and short
-    /// enough for the smallest limit, that of the request line.
+    /// The two lengths of an input. They are so long that the constant cost of a call does not matter. They are below
+    /// the smallest limit on an input, which is the limit of the request line.
     static let shortBytes = 3_000
     static let longBytes = 6_000
 

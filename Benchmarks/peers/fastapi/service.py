@@ -1,8 +1,9 @@
-"""The same two routes as anybody would write them with FastAPI, redis-py and SQLite; uvicorn runs two of these. Where
-there was a choice, the quicker one: uvloop, httptools, hiredis and orjson, verified tokens remembered, one Lua script
-for limit and repeat, the settings encoded once, no access log.
+"""The two routes of the benchmark, written in the usual way with FastAPI, redis-py and SQLite. uvicorn runs two
+processes of this service. Where there is a choice, the faster way is used: uvloop, httptools, hiredis and orjson;
+verified tokens are cached; one Lua script checks the rate limit and detects repeats; the settings are encoded once;
+there is no access log.
 
-SQLite is called on the event loop: a commit is shorter than the way to a thread and back."""
+SQLite is called on the event loop, because a commit takes less time than switching to another thread and back."""
 
 import contextlib
 import datetime
@@ -21,8 +22,8 @@ LIMIT = int(os.environ.get("RATE_LIMIT_SESSION_EVENTS", 60))
 WINDOW_MS = int(os.environ.get("RATE_LIMIT_WINDOW_SECONDS", 60)) * 1000
 SECRET = os.environ["JWT_SECRET"]
 
-# Checks for a repeat and for the rate limit (a sliding window log) in one step. Returns 0 if the event is admitted, 1
-# if it is already stored, 2 if the driver has reached the limit.
+# Checks in one step whether the event is a repeat and whether the driver has reached the rate limit (a sliding window
+# log). Returns 0 if the event is admitted, 1 if it is already stored, 2 if the driver has reached the limit.
 ADMISSION = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -93,8 +94,8 @@ class Event(BaseModel):
 class Store:
     def __init__(self, path):
         self.database = sqlite3.connect(path, timeout=10, isolation_level=None)
-        # A lock on a file makes the two workers take turns. SQLite itself waits for another process by sleeping, and
-        # does not wait at all while a new file is switched to WAL mode.
+        # The two workers take turns by a lock on a file. SQLite's own way of waiting for another process is worse: it
+        # sleeps, and while a new file is switched to WAL mode it does not wait at all.
         self.turn = open(f"{path}.turn", "w")
         fcntl.flock(self.turn, fcntl.LOCK_EX)
         self.database.executescript(SCHEMA)
@@ -103,7 +104,7 @@ class Store:
         self.database.execute("PRAGMA cache_size = -32768")
 
     def append(self, event, driver):
-        """One transaction; None: the key belongs to another event."""
+        """Stores the event in one transaction. Returns None if the event's key belongs to another event."""
         fcntl.flock(self.turn, fcntl.LOCK_EX)
         try:
             return self.append_alone(event, driver)

@@ -1,6 +1,6 @@
 // swift-tools-version: 6.2
-// A service with which `make bench` compares Dwell. It is a separate package, so that nothing here is a dependency of
-// Dwell.
+// A service with which `make bench` compares Dwell. It is a separate package, so that Dwell does not depend on the
+// packages that this service uses.
 
 import PackageDescription
 

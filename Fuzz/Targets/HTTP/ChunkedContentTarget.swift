@@ -1,7 +1,7 @@
-// Arbitrary bytes as chunked content, read by ServerConnection and by ChunkedReference. Both must return the same
-// content, end in the same way and leave the same bytes for the next request.
+// ServerConnection and ChunkedReference read arbitrary bytes as chunked content. These two decoders must return the
+// same content, end in the same way, and leave the same bytes for the next request.
 //
-// Input: one byte for the Plan, of which only the limits are used, then the content in chunked coding.
+// Input: one byte for the Plan, then the content in chunked coding. Only the limits of the plan are used.
 
 import HTTP1
 
@@ -32,8 +32,8 @@ func fuzzChunkedContent(_ input: [UInt8]) throws(Finding) {
     }
 }
 
-/// Checks that every returned trailer field occurs in the trailer section. There is no reference decoder for that
-/// section.
+/// Checks that every returned trailer field occurs in the trailer section. There is no reference decoder for the
+/// trailer section.
 private func checkTrailers(
     _ event: ServerConnection.Event, _ connection: borrowing ServerConnection, _ coded: [UInt8], _ start: Int,
     _ limits: Limits

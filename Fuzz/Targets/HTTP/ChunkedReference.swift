@@ -1,5 +1,5 @@
-// A simple decoder of chunked coding (RFC 9112 section 7.1), for ChunkedContentTarget. It has all bytes from the
-// beginning, and stops where the trailer section begins.
+// A simple decoder of chunked coding (RFC 9112 section 7.1), for ChunkedContentTarget. The decoder gets all bytes at
+// once, and stops where the trailer section begins.
 
 import HTTP1
 
@@ -21,8 +21,8 @@ struct ChunkedReference {
     private mutating func read(_ bytes: [UInt8], extensionBytesMax: Int, contentBytesMax: Int) -> End {
         var (index, announced, extensions) = (0, 0, 0)
         while true {
-            // Read chunk-size [ chunk-ext ] CRLF. This line is no longer than the longest size with the longest
-            // extensions.
+            // Read chunk-size [ chunk-ext ] CRLF. The maximum length of this line is that of the longest size with the
+            // longest extensions.
             let window = bytes[index...].prefix(16 + extensionBytesMax + 2)
             guard let lineFeed = window.firstIndex(of: 0x0A) else {
                 return window.count == 16 + extensionBytesMax + 2 ? .refused(400) : .incomplete
@@ -46,7 +46,8 @@ struct ChunkedReference {
         }
     }
 
-    /// Parses `1*HEXDIG`, of at most 16 digits and at most Int.max. Returns the number, and the bytes after its digits.
+    /// Parses `1*HEXDIG` with at most 16 digits and a value of at most Int.max. Returns the value and the bytes after
+    /// the digits.
     private static func size(_ line: ArraySlice<UInt8>) -> (Int, ArraySlice<UInt8>)? {
         let digits = line.prefix { Character(UnicodeScalar($0)).isHexDigit && $0 < 0x80 }
         guard (1...16).contains(digits.count), let size = Int(String(decoding: digits, as: UTF8.self), radix: 16)
@@ -59,7 +60,7 @@ struct ChunkedReference {
     }
 
     /// Returns whether the bytes are `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`. Reads one byte at
-    /// a time. Whitespace at the very end is not part of this grammar and is refused.
+    /// a time. Refuses whitespace at the end, which this grammar does not allow.
     private static func areExtensions(_ bytes: ArraySlice<UInt8>) -> Bool {
         var state = Expected.semicolon
         for byte in bytes {

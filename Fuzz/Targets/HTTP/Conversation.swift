@@ -1,6 +1,6 @@
-// A ServerConnection and a server around it, run to the end of the bytes: every request gets the response in the plan,
-// and after every step the promises of ServerConnection are checked. The output is recorded in a form that does not
-// depend on how the bytes were split.
+// Runs a ServerConnection in a minimal server until the input ends. Every request gets the response that the plan
+// selects, and after every step the promises of ServerConnection are checked. The events and responses are recorded in
+// a form that does not depend on how the input was split.
 
 import HTTP1
 
@@ -19,7 +19,7 @@ struct Conversation: ~Copyable {
     /// The responses that `output` must contain, in order.
     private(set) var answers: [ExpectedAnswer] = []
     /// The offset in the input at which the first request ended, and the number of elements of `said` at that time. Nil
-    /// before that.
+    /// until the first request has ended.
     private(set) var firstEnd: (offset: Int, saidCount: Int)?
 
     private var connection: ServerConnection
@@ -40,8 +40,8 @@ struct Conversation: ~Copyable {
         self.checksHeads = checksHeads
         eventsLeft = 16
         for piece in pieces {
-            // Each byte may cause three events: it may end a head, be content, and end the content. More events than
-            // that mean an endless loop.
+            // Each byte may cause at most three events: it may end a head, be content, and end the content. If there
+            // are more events, there is an endless loop.
             eventsLeft += 3 * piece.count + 3
             deliveredBytes += piece.count
             piece.withUnsafeBytes { connection.receive($0) }
@@ -158,7 +158,7 @@ struct Conversation: ~Copyable {
         }
         mustClose = connection.mustClose
         self.head = nil
-        // Skip the check if the connection stays open, because the second response would then answer the next request.
+        // Check only a connection that must close. If it stays open, the second response would answer the next request.
         guard mustClose else { return }
         let length = output.count
         let isRepeated = connection.encode(status: .ok, dateText: "", into: &output)

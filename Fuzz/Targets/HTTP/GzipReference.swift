@@ -1,5 +1,5 @@
-// gzip (RFC 1952) and deflate (RFC 1951), read bit by bit. It is a second implementation, slow and simple, to compare
-// with zlib.
+// A decoder of gzip (RFC 1952) and deflate (RFC 1951) that reads bit by bit. zlib is compared with this second, slow
+// and simple implementation.
 
 struct GzipReference {
     enum End { case whole, malformed, tooLong }
@@ -105,8 +105,8 @@ struct GzipReference {
         }
         guard all.count == literalCount + distanceCount, all[256] > 0 else { throw Stop(end: .malformed) }
         let codes = [Code(Array(all[..<literalCount])), Code(Array(all[literalCount...]))]
-        // Section 3.2.7: a code with only one symbol has one bit, and the other value of the bit is unused. A code
-        // without any distance is allowed.
+        // Section 3.2.7: if a code has only one symbol, the symbol has one bit, and the other value of this bit is
+        // unused. A code of distances without any symbol is allowed.
         guard codes.allSatisfy({ $0.left == 0 || $0.lengthMax <= 1 && $0.left > 0 }) else {
             throw Stop(end: .malformed)
         }
@@ -143,10 +143,11 @@ struct GzipReference {
 
     /// A canonical Huffman code (section 3.2.2).
     private struct Code {
-        /// The symbols by the length and the bits of their codes. The first bit of a code is the highest.
+        /// The symbol for each code. A key combines the length and the bits of the code; the first bit of the code is
+        /// its highest bit.
         var symbols: [Int: Int] = [:]
-        /// The number of codes of the longest length that stand for no symbol. Negative when the lengths need more
-        /// codes than there are.
+        /// The number of codes of the longest length that stand for no symbol. Negative if the lengths need more codes
+        /// than there are.
         var left = 0
         var lengthMax = 0
 

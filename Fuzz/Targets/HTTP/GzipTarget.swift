@@ -1,6 +1,6 @@
-// Arbitrary bytes as a gzip body: zlib, used as in the server, and GzipReference must decompress the body with the same
-// result. Then the same bytes are used as content: zlib compresses them into one or two members, and the server's
-// decoder gets the members complete, truncated, and longer than the limit.
+// Decompresses arbitrary bytes as a gzip body. zlib, used as in the server, and GzipReference must have the same
+// result. Then the same bytes are used as content: zlib compresses this content into one or two members, and the
+// server's decoder gets the members complete, truncated, and longer than the limit.
 //
 // Input: two bytes for the limit and the level of compression, then the body.
 
@@ -10,7 +10,7 @@ import GzipCoding
 func fuzzGzipBody(_ input: [UInt8]) throws(Finding) {
     guard input.count >= 2 else { return }
     let body = Array(input.dropFirst(2))
-    // The limit is between 0 and 64 KiB - 1, so that bodies of a few bytes may be shorter or longer than the limit.
+    // The limit is between 0 and 64 KiB - 1, so that even a body of a few bytes may be longer than the limit.
     let bytesMax = 1 << Int(input[0] % 17) - 1
     let reference = GzipReference(body, bytesMax: bytesMax)
     switch (inflated(body, bytesMax), reference.end) {

@@ -1,5 +1,6 @@
-// The promises of RequestHead, checked from the head alone. Framing is derived a second time from the field values,
-// because request smuggling uses a difference between two readings of the framing (RFC 9112 section 11.2).
+// Checks the promises of RequestHead from the head alone. The framing is derived a second time from the field values
+// and compared, because request smuggling uses a difference between two readings of the framing (RFC 9112 section
+// 11.2).
 
 import HTTP1
 

@@ -1,5 +1,5 @@
-// The way in which the fuzzed server handles its requests. The lower six bits of the first byte of an input select it,
-// so that a corpus file can begin with a printable character. "@" selects the plain case.
+// The way in which the fuzzed server handles its requests. The lower six bits of the first byte of an input select the
+// plan, so that a corpus file can begin with a printable character. "@" selects the simplest plan.
 
 import HTTP1
 
@@ -9,7 +9,7 @@ struct Plan {
         /// A whole response after which the server closes the connection.
         case last
         case streamed
-        /// A response that is sent at once, before the content has arrived.
+        /// A response that is sent as soon as the head is complete, before the content has arrived.
         case early
     }
 
@@ -17,7 +17,7 @@ struct Plan {
     let limits: Limits
     /// The route's limit on the content; nil if the route has no limit of its own.
     let bodyBytesMax: Int?
-    /// Whether status, fields and content of the response are made from the request, so that an input can try to break
+    /// Whether status, fields and content of the response are derived from the request. An input can then try to break
     /// the form of the response.
     let echoes: Bool
     /// Whether 100 (Continue) is sent when it is due.
@@ -31,7 +31,7 @@ struct Plan {
         continues = byte & 32 != 0
     }
 
-    /// Limits that are so small that inputs of a few hundred bytes reach each of them.
+    /// Limits so small that an input of a few hundred bytes can exceed each of them.
     private static let smallLimits: Limits = {
         var limits = Limits()
         limits.requestLineBytesMax = 64
@@ -46,7 +46,7 @@ struct Plan {
         return limits
     }()
 
-    /// The maximum number of bytes that wait for the rest of a line: the longest line of any kind, with its CR.
+    /// The maximum number of bytes of an incomplete line: the length of the longest line of any kind, with its CR.
     var bufferedBytesMax: Int {
         max(
             limits.requestLineBytesMax + 1, limits.fieldSectionBytesMax - 1, limits.chunkExtensionBytesMax + 17,

@@ -1,6 +1,6 @@
-// Arbitrary bytes as the input of a client. A Conversation runs to its end, and its responses are read as a client
-// reads them. Every served request is then written in its plainest form, as a proxy would forward it, and must be read
-// as the same request.
+// Uses arbitrary bytes as the input of a client. A Conversation runs to its end, and its responses are read as a client
+// reads them. Every served request is then written in its plainest form, as a proxy would forward it. The parser must
+// read this form as the same request.
 //
 // Input: one byte for the Plan, then the client's bytes.
 
@@ -50,8 +50,8 @@ private struct PlainRequest {
         return requests
     }
 
-    /// Writes the request in origin-form, with one Host and with Content-Length. Checks that it is accepted and read as
-    /// the same request.
+    /// Writes the request in origin-form, with one Host and with Content-Length. Checks that the parser accepts the
+    /// written form and reads it as the same request.
     func checkPassesUnchanged() throws(Finding) {
         let again = try Conversation([plainBytes[...]], Plan(0))
         guard case .head(let other) = again.said.first else { throw Finding("Accepted once, then refused.") }

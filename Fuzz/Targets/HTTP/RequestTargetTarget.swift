@@ -1,6 +1,6 @@
-// Arbitrary bytes as a request target. For origin-form, a second decoder, which splits first and decodes each segment,
-// must reject the same targets and return the same path. An accepted target, encoded again, must be the same target: a
-// path has only one form (RequestTarget).
+// Parses arbitrary bytes as a request target. For origin-form, there is a second decoder, which splits first and then
+// decodes each segment. It must reject the same targets and return the same path. If an accepted path is encoded again,
+// the parser must return the same path, because a path has only one form (RequestTarget).
 //
 // Input: one byte for the method, then the target.
 
@@ -10,7 +10,7 @@ func fuzzRequestTarget(_ input: [UInt8]) throws(Finding) {
     guard let first = input.first else { return }
     let method = ["GET", "OPTIONS", "HEAD", "CONNECT"][Int(first & 3)]
     let target = Array(input.dropFirst())
-    // A line feed would end the request line, and the rest would be read as fields.
+    // Skip this input, because a line feed would end the request line, and the rest would be read as fields.
     if target.contains(UInt8(ascii: "\n")) { return }
     let head = requestHead(of: target, method)
     if let head {
@@ -29,7 +29,7 @@ func fuzzRequestTarget(_ input: [UInt8]) throws(Finding) {
     try require(head.query.map { Array($0.utf8) } == expected.query, "A query read otherwise.")
 }
 
-/// Returns the head of a request for that target; nil when the request is refused.
+/// Returns the head of a request for that target, or nil if the request is refused.
 private func requestHead(of target: [UInt8], _ method: String) -> RequestHead? {
     var connection = ServerConnection()
     connection.receive(Array("\(method) ".utf8) + target + Array(" HTTP/1.1\r\nHost: a\r\n\r\n".utf8))
@@ -54,8 +54,8 @@ func percentEncoded(_ path: String) -> String {
     return text
 }
 
-/// A target in the form `absolute-path [ "?" query ]`, decoded by RFC 3986. Nil for the reasons that RequestTarget
-/// lists.
+/// A target in the form `absolute-path [ "?" query ]`, decoded by RFC 3986. The initializer returns nil for the reasons
+/// that RequestTarget lists.
 private struct ReferenceTarget {
     var path: [UInt8] = []
     var query: [UInt8]?

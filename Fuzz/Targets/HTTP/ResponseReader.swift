@@ -3,8 +3,8 @@
 
 import HTTP1
 
-/// The response of a handler. A response made by `init(echoing:)` contains whatever the client sent, as a careless
-/// handler's response would.
+/// The response of a handler. A response made by `init(echoing:)` contains data from the request without any check,
+/// like the response of a careless handler.
 struct ServerAnswer {
     var status = Status.ok
     var fields = Fields()
@@ -46,8 +46,8 @@ struct ResponseReader {
     private let bytes: [UInt8]
     private var index = 0
 
-    /// Throws unless `bytes` are these responses, in this order, and nothing else. Responses 100 (Continue) are allowed
-    /// at any point between them.
+    /// Throws unless `bytes` are these responses, in this order, and nothing else. 100 (Continue) responses are allowed
+    /// before, between and after them.
     static func check(_ bytes: [UInt8], are answers: [ExpectedAnswer]) throws(Finding) {
         var reader = ResponseReader(bytes: bytes)
         for answer in answers { try reader.read(answer) }

@@ -1,15 +1,15 @@
 // Checks a promise of ServerConnection: the events do not depend on how the bytes were split. A stream in one piece and
-// the same stream in small pieces must have the same events and the same bytes of responses. A completed request must
-// leave no state: the bytes after the first request must have the same result on a new connection.
+// the same stream in small pieces must lead to the same events and the same response bytes. A completed request must
+// leave no state. Therefore the bytes after the first request must have the same result on a new connection.
 //
-// Input: one byte for the Plan, four for the lengths of the pieces, used in turn, then the client's bytes.
+// Input: one byte for the Plan, four bytes with lengths of pieces, which are used in turn, then the client's bytes.
 
 import HTTP1
 
 func fuzzSplit(_ input: [UInt8]) throws(Finding) {
     guard input.count >= 5 else { return }
-    // Never send 100 (Continue) here: whether the client still waits for it depends on how much of the content arrived
-    // with the head.
+    // Never send 100 (Continue) here, because it is due only if no content arrived together with the head, which
+    // depends on how the bytes were split.
     let plan = Plan(input[0] & ~32)
     let lengths = input[1..<5].map { Int($0 & 63) + 1 }
     let bytes = input[5...]

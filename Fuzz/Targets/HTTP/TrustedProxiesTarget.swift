@@ -1,9 +1,9 @@
-// Any list of trusted proxies, any peer, and any lines of Forwarded and X-Forwarded-For, with each of the two as the
-// trusted field. The client address found by the server must equal that of a second implementation, which splits texts
-// where the server scans bytes.
+// Reads arbitrary bytes as a list of trusted proxies, a peer, and lines of Forwarded and X-Forwarded-For. Each of these
+// two fields is the trusted field once. The server and a second implementation must find the same client address. The
+// second implementation splits texts where the server scans bytes.
 //
-// Input: lines. The first line is the list, the second the peer's address. Each further line is a field: `F` or `X`,
-// followed by the value.
+// Input: lines. The first line is the list of proxies, the second the peer's address. Each further line is a field: `F`
+// for Forwarded or `X` for X-Forwarded-For, followed by the value.
 
 import HTTP1
 import HTTPServer
@@ -83,7 +83,7 @@ private struct ReferenceProxies {
         return prefixes.contains { bits.hasPrefix($0) }
     }
 
-    /// Returns the client's address; nil if it is the peer's.
+    /// Returns the client's address, or nil if the peer is the client.
     func client(_ peer: String, _ fields: Fields, _ field: ForwardingField) -> [UInt8]? {
         let peerNumber = peer.isEmpty ? nil : referenceNumber(peer)
         guard trusts(peerNumber) else { return nil }
@@ -103,7 +103,7 @@ private struct ReferenceProxies {
         return client
     }
 
-    /// Returns the address in the `for` of each element. Returns nil when the line does not follow RFC 7239.
+    /// Returns the address in the `for` of each element. Returns nil if the line violates RFC 7239.
     private func forwarded(_ line: String) -> [[UInt8]?]? {
         guard let elements = split(line, at: ",") else { return nil }
         var clients: [[UInt8]?] = []
@@ -123,7 +123,8 @@ private struct ReferenceProxies {
         return clients
     }
 
-    /// Splits the text at the separators outside of quoted strings. Returns nil when a quoted string is not closed.
+    /// Splits the text at the separators that are outside of quoted strings. Returns nil if a quoted string is not
+    /// closed.
     private func split(_ text: String, at separator: Unicode.Scalar) -> [String]? {
         var parts = [""]
         var isQuoted = false
@@ -185,8 +186,8 @@ private func trimmed(_ text: String) -> String {
     return String(decoding: text.utf8.drop(while: isSpace).reversed().drop(while: isSpace).reversed(), as: UTF8.self)
 }
 
-/// Parses an address by RFC 4291 section 2.2 or in dotted decimals, without calls of the system. An IPv4-mapped IPv6
-/// address becomes the IPv4 address.
+/// Parses an IPv6 address (RFC 4291 section 2.2) or an IPv4 address in dotted decimals, without system calls. An
+/// IPv4-mapped IPv6 address becomes the IPv4 address.
 private func referenceNumber(_ text: String) -> [UInt8]? {
     if let four = dotted(text) { return four }
     let halves = text.components(separatedBy: "::")

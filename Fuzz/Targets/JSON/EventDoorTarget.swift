@@ -1,8 +1,9 @@
-// Arbitrary bytes as the body of every route that takes JSON: one event for each route, a batch, a session. An accepted
-// event keeps the promises of EventSubmission; a rejection can be reported to the client; and an event gives the same
-// result alone, in a batch with others, and in another notation.
+// Decodes arbitrary bytes as the body of every route that takes JSON: one event for each route, a batch, a session. An
+// accepted event must keep the promises of EventSubmission, and a rejection must be in a form that the client can be
+// sent. An event must have the same result alone, in a batch with other events, and in another notation.
 //
-// Input: a line for Idempotency-Key, a line for X-Sent-At (both absent when empty), then the body.
+// Input: a line for Idempotency-Key, a line for X-Sent-At, then the body. An empty line means that the header is
+// absent.
 
 import JourneyModel
 
@@ -70,8 +71,8 @@ private func checkBatch(_ body: [UInt8], sentAt: String?) throws(Finding) {
 
 private let neighbour = #"{"event":"chargerTargeted","event_id":"n","occurred_at":"2026-11-05T07:00:00Z"}"#
 
-/// Checks that an invalid event never affects the other events of a batch (contract, section 3), and that the event has
-/// the same result in a batch as alone.
+/// Checks that an invalid event never affects the other events of a batch (contract, section 3), and that each event
+/// has the same result in a batch as alone.
 private func checkAmongNeighbours(_ body: [UInt8], _ alone: Decoded) throws(Finding) {
     let text = Array(#"{"events":[\#(neighbour),"#.utf8) + body + Array(",\(neighbour)]}".utf8)
     let results = try? EventBatch.decode(text)

@@ -1,4 +1,4 @@
-// The promises of EventSubmission and BodyRefusal, checked from their values alone (contract, section 3).
+// Checks the promises of EventSubmission and BodyRefusal from their values alone (contract, section 3).
 
 import JourneyModel
 
@@ -31,8 +31,8 @@ extension EventSubmission {
         try require(value.compact.utf8.elementsEqual(metadata.utf8), "Metadata that is not compact.")
     }
 
-    /// Checks that the canonical form is ASCII and JSON, and that it contains every value of the event. Two different
-    /// events therefore never have the same form.
+    /// Checks that the canonical form is ASCII and JSON, and that it contains every value of the event, because two
+    /// different events must never have the same canonical form.
     private func checkCanonicalForm() throws(Finding) {
         try require(canonicalForm.allSatisfy { $0 < 0x80 }, "A canonical form beyond ASCII.")
         guard let form = try? JSONValue.parse(canonicalForm) else { throw Finding("It is no JSON.") }
@@ -54,7 +54,7 @@ extension EventSubmission {
 
 extension BodyRefusal {
     /// Checks that the refusal can be reported to the client: the problem document is JSON and has a detail, and every
-    /// field error has its place.
+    /// field error names the invalid part of the request.
     func checkCanBeTold() throws(Finding) {
         let problem = try? JSONValue.parse(Problem(self, requestID: "r").encoded())
         guard let problem, case .string(let detail) = problem["detail"], !detail.isEmpty else {
@@ -65,7 +65,8 @@ extension BodyRefusal {
 }
 
 extension InvalidFields {
-    /// Checks that each error has its own place: a pointer into the body, or the name of a header.
+    /// Checks that each error names a different part of the request, by a pointer into the body or the name of a
+    /// header.
     func checkPlaces() throws(Finding) {
         try require(!errors.isEmpty, "A refusal without a field error.")
         let pointers = errors.map(\.pointer)
@@ -76,7 +77,8 @@ extension InvalidFields {
     }
 }
 
-/// Returns whether the text keeps the rule for short texts. Returns true for nil: an absent text breaks no rule.
+/// Returns whether the text follows the rule for short texts. Returns true for nil, because an absent text breaks no
+/// rule.
 func isShortText(_ text: String?) -> Bool {
     guard let scalars = text?.unicodeScalars else { return true }
     return (1...128).contains(scalars.count) && scalars.allSatisfy { $0.properties.generalCategory != .control }

@@ -1,5 +1,5 @@
-// RFC 8259 as a state machine that reads byte by byte and builds nothing, for JSONTextTarget. It checks only the
-// grammar; UTF-8, repeated names and surrogates are checked elsewhere.
+// The grammar of RFC 8259 as a state machine, for JSONTextTarget. It reads byte by byte and builds no values. It checks
+// only the grammar; UTF-8, repeated names and surrogates are checked elsewhere.
 
 struct JSONGrammar {
     private enum State: Equatable {
@@ -20,7 +20,7 @@ struct JSONGrammar {
 
     init(_ text: [UInt8]) {
         for byte in text where isJSON { isJSON = step(byte) }
-        // The additional space ends a number at the end of the text.
+        // Add a space, because a number at the end of the text ends only at the next character.
         isJSON = isJSON && step(0x20) && open.isEmpty && state == .afterValue
     }
 

@@ -1,5 +1,5 @@
-// Arbitrary bytes as a JSON text. JSONGrammar must agree on what is valid; an accepted text must not change when it is
-// written and parsed again; and Foundation must accept it and find the same values.
+// Parses arbitrary bytes as a JSON text. JSONGrammar must accept and reject the same texts. An accepted text must not
+// change when it is written and parsed again. Foundation must accept such a text too, and find the same values.
 //
 // Input: the text.
 
@@ -85,7 +85,8 @@ private func compare(_ value: JSONValue, _ other: Any) throws(Finding) {
     case .object(let members):
         guard let others = other as? [String: Any] else { throw Finding("An object, read otherwise.") }
         for member in members {
-            // A dictionary with String keys keeps only one of two names that have equal characters but different bytes.
+            // Two names may have equal characters but different bytes. A dictionary with String keys keeps only one of
+            // them.
             guard let other = others[member.name] else { throw Finding("A member that Foundation does not have.") }
             if others.count == members.count { try compare(member.value, other) }
         }

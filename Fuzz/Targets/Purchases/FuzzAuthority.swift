@@ -1,10 +1,10 @@
-// Three certificates like Apple's. Their private keys were deleted after they had signed these certificates. The keys
-// are P-256 keys, because verifying with them is ten times faster than with Apple's P-384 keys.
+// Three certificates like Apple's. The private keys were deleted after these certificates had been signed with them.
+// The keys are P-256 keys, because verifying with P-256 is ten times faster than with P-384, which Apple uses.
 
 import Foundation
 
 enum FuzzAuthority {
-    /// DER: leaf, intermediate, root. Valid from 2020 to 2099.
+    /// Leaf, intermediate and root certificate in DER, valid from 2020 to 2099.
     static let chain = [leaf, intermediate, root].map { text in
         Array(Data(base64Encoded: text, options: .ignoreUnknownCharacters) ?? Data())
     }

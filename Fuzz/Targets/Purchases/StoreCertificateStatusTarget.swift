@@ -1,6 +1,6 @@
-// Arbitrary bytes as an OCSP response (RFC 6960) about the leaf of a chain: no response may revoke the leaf, because
-// the keys that could sign a response are deleted. The chain is verified only once for all inputs, so that most of the
-// time is spent on checking the responses.
+// Reads arbitrary bytes as an OCSP response (RFC 6960) about the leaf of a chain. No response may revoke the leaf,
+// because the keys that could sign a response are deleted. The chain is verified only once for all inputs, so that most
+// of the time is spent on checking the responses.
 
 import Foundation
 import SwiftASN1
@@ -22,7 +22,7 @@ private struct FixedResponse: OCSPRequester {
     func query(request: [UInt8], uri: String) async -> OCSPRequesterQueryResult { .response(bytes) }
 }
 
-/// The genuine chain as the type that policies take. Only a verifier can make a value of this type.
+/// The genuine chain in the type that policies take. Only a verifier can make a value of that type.
 private final class VerifiedChain: Sendable {
     static let shared = VerifiedChain()
     private let known = Mutex<UnverifiedCertificateChain?>(nil)

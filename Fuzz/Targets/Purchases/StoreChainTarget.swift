@@ -1,14 +1,14 @@
-// Arbitrary bytes as the certificates of signed App Store data: only the genuine chain is accepted.
+// Reads arbitrary bytes as the certificates of signed App Store data. Only the genuine chain may be accepted.
 //
-// Input: up to two certificates. Each is its length in two bytes, followed by its DER. The target appends the pinned
-// root.
+// Input: up to two certificates, each as two bytes with the length of its DER, followed by the DER. The target appends
+// the pinned root.
 
 import JourneyModel
 import Purchases
 
 func fuzzStoreChain(_ input: [UInt8]) async throws(Finding) {
     let chain = certificates(in: input[...]) + [FuzzAuthority.chain[2]]
-    // Use a new CertificateChain for each input, because it remembers the chains that it has accepted.
+    // Use a new CertificateChain for each input, because a CertificateChain caches the chains that it has accepted.
     let key = try? await CertificateChain(roots: [FuzzAuthority.chain[2]]).leafKey(
         of: chain, at: Moment(millisecondsSinceEpoch: 1_793_491_200_000))
     try require((key != nil) == (chain == FuzzAuthority.chain), "Accepted, and not the genuine chain; or the reverse.")

@@ -1,9 +1,9 @@
-// Arbitrary bytes as Apple's signed data about purchases. The parsed transactions and renewals are applied in two
-// orders. Both orders must lead to the same facts, and to the same entitlements at several times. The signature is not
-// checked here but in the target StoreToken.
+// Reads arbitrary bytes as Apple's signed data about purchases. The parsed transactions and renewals are applied in one
+// order and in the reverse order. The stored facts, and the entitlements at several times, must be the same for the two
+// orders. The signature is not checked here but in the target StoreToken.
 //
-// Input: lines. The first character of a line is the kind of a payload (T transaction, R renewal, N notification). The
-// rest of the line is the payload's JSON.
+// Input: one line for each payload. The first character of a line is the kind of the payload (T transaction, R renewal,
+// N notification). The rest of the line is the payload's JSON.
 
 import Foundation
 import JourneyModel
@@ -54,8 +54,8 @@ func fuzzStorePayload(_ input: [UInt8]) throws(Finding) {
     }
 }
 
-/// Returns a token with these claims and a meaningless signature. Returns nil when the claims are not a JSON object
-/// with a `signedDate`.
+/// Returns a token with these claims and a meaningless signature. Returns nil if the claims are not a JSON object with
+/// a `signedDate`.
 private func signedPayload(_ claims: [UInt8]) -> SignedPayload? {
     let text = Data(claims).base64EncodedString()
         .replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")

@@ -1,4 +1,4 @@
-// Arbitrary bytes as signed App Store data, up to the verification of its certificates and signature: parsing must not
+// Parses arbitrary bytes as signed App Store data. Certificates and signature are not verified here. Parsing must not
 // lose or change anything that is verified or stored afterwards.
 //
 // Input: the text of a compact JWS.
