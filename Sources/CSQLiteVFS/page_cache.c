@@ -1,4 +1,4 @@
-// A layer over SQLite's page cache, https://www.sqlite.org/c3ref/pcache_methods2.html, that skips truncations which
+// A layer over SQLite's page cache, https://www.sqlite.org/c3ref/pcache_methods2.html. It skips truncations that would
 // remove nothing.
 //
 // SQLite truncates the cache to the size of the database at the end of every transaction (pager.c,
@@ -9,8 +9,8 @@
 // pages, these visits take about 7 % of the processor time of an event.
 //
 // This layer keeps the highest page number itself. It ignores the number of the lock-byte page, because no page keeps
-// that number: balance_nonroot gives the page its final number at once. A truncation that would remove only pages above
-// the highest number is skipped.
+// that number: balance_nonroot gives the page its final number at once. If a truncation would remove only pages above
+// the highest number, there are no such pages, so the truncation is skipped.
 
 #include "CSQLiteVFS.h"
 
@@ -23,7 +23,7 @@ static atomic_ullong truncations;
 
 struct cache {
     sqlite3_pcache *below;
-    // An upper bound of the page numbers in the cache, not counting the number of the lock-byte page.
+    // An upper bound of the page numbers in the cache. The number of the lock-byte page is ignored.
     unsigned highest;
     unsigned lock_byte_page;
 };

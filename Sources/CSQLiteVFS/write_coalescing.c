@@ -1,28 +1,28 @@
 // A layer (https://www.sqlite.org/vfs.html) between SQLite and the files of one connection. A commit writes each frame
 // to the WAL in two calls, one for the frame's header and one for its page (wal.c, walWriteOneFrame). After the last
-// frame it syncs. This layer holds the frames back and joins them into one write, in the same order.
+// frame, the commit syncs the WAL. This layer holds the frames back and joins them into one write, in the same order.
 //
 // SQLite and other connections cannot observe the difference, for these reasons:
 //
-// - A sync first writes the held frames. With synchronous=FULL, every commit syncs before other connections can see
-//   the commit. So everything that other connections may read is in the file and on the disk.
-// - A commit without that sync is published by the header of the WAL index, of which the shared memory has two copies.
-//   SQLite calls a barrier between writing one copy and the other (walIndexWriteHdr), and readers wait until both
-//   copies are equal. The barrier also writes the held frames.
-// - Other connections do not see the frames of a transaction that is rolled back, or of one that is larger than the
-//   cache and not committed yet. These frames are written before the connection releases its write lock on the WAL,
-//   because afterwards another connection may write at the same offset.
-// - Calls that read the file, its size or anything else about it first write the held frames.
+// - A sync first writes the held frames. With synchronous=FULL, every commit syncs before other connections can see the
+//   commit. Everything that other connections may read is therefore in the file and on the disk.
+// - A commit without that sync becomes visible through the header of the WAL index. The shared memory has two copies of
+//   this header. SQLite calls a barrier between writing one copy and the other (walIndexWriteHdr), and readers wait
+//   until both copies are equal. The barrier also writes the held frames.
+// - Other connections do not see the frames of a transaction that is rolled back, or of a transaction that is larger
+//   than the cache and not committed yet. These frames are written before the connection releases its write lock on the
+//   WAL, because afterwards another connection may write at the same offset.
+// - A call that reads the file, its size or anything else about it first writes the held frames.
 //
 // If writing the held frames fails, the call that caused the write returns the error, SQLITE_FULL or
 // SQLITE_IOERR_WRITE. For a commit, that call is the sync. The held frames are then dropped, because SQLite rolls the
 // transaction back.
 //
 // A sync takes twice as long when the file has grown since the last sync, because the file system must then also write
-// its own journal, with all other entries of that journal. To make such syncs rare, this layer extends the file by
-// many frames of zeros at a time. SQLite treats a frame of zeros as invalid (https://www.sqlite.org/walformat.html),
-// as it does the old frames in a WAL that was reset. Zeros are written only past the end of the file, and only under
-// the WAL's write lock.
+// its own journal, with all other entries of that journal. To make such syncs rare, this layer extends the file by many
+// frames of zeros at a time. SQLite treats a frame of zeros as invalid (https://www.sqlite.org/walformat.html), like
+// the old frames in a WAL that was reset. Zeros are written only past the end of the file, and only under the WAL's
+// write lock.
 
 #include "CSQLiteVFS.h"
 
@@ -33,8 +33,8 @@
 // Maximum number of held bytes. It is less than 128 KiB, because SQLite's own layer counts the bytes of one write
 // modulo 128 KiB (os_unix.c, seekAndWriteFd).
 enum { HELD_MAX = 120 * 1024 };
-// Number of bytes by which the file grows at a time. A smaller number makes more syncs slow. A larger number makes each
-// slow sync take longer.
+// Number of bytes by which the file grows at a time. With a smaller number, more syncs would be slow. With a larger
+// number, each slow sync would take longer.
 enum { GROWTH = 512 * 1024 };
 // The WAL's write lock (https://www.sqlite.org/walformat.html, "WAL locks").
 enum { WRITE_LOCK = 0 };
@@ -47,7 +47,7 @@ struct write_ahead_log {
     const sqlite3_io_methods *below;
     sqlite3_file *file;
     struct database *database;
-    // The error of a failed write in a call that cannot return an error. Later writes return this error.
+    // The error of a write that failed in a call that cannot return an error. Later writes return this error.
     int failure;
     // The length of the file, as this connection last determined it. If extending the file failed, the value is larger
     // than the actual length.
@@ -68,7 +68,7 @@ struct database {
 static struct write_ahead_log *log_of(sqlite3_file *file) { return (struct write_ahead_log *)file->pMethods; }
 static struct database *database_of(sqlite3_file *file) { return (struct database *)file->pMethods; }
 
-// Extends the file with zeros. Ignores a failure, because the frames are already written, and the file is merely
+// Extends the file with zeros. A failure is ignored, because the frames are already written. The file is then merely
 // shorter than intended.
 static void grow(struct write_ahead_log *log, sqlite3_int64 written) {
     static const unsigned char zeros[HELD_MAX];
@@ -158,8 +158,8 @@ static int log_close(sqlite3_file *file) {
 static int database_lock(sqlite3_file *file, int place, int count, int flags) {
     struct database *database = database_of(file);
     const int gives_up = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
-    // A failure is ignored, because the frames that are still held here are not committed, and other connections never
-    // see them.
+    // A failure is ignored. The frames that are still held here are not committed, and other connections never see
+    // them.
     if (database->log && place == WRITE_LOCK && (flags & gives_up) == gives_up) (void)write_held(database->log);
     return database->below->xShmLock(file, place, count, flags);
 }

@@ -1,12 +1,13 @@
-// The claims of an access token (contract, section 6) and the rules for accepting them. JWTKit only decodes the claims;
-// signatures are verified in AccessTokenVerifier.
+// The claims of an access token (contract, section 6) and the rules for accepting them. JWTKit only decodes the claims.
+// AccessTokenVerifier verifies signatures.
 
 import Foundation
 import JWTKit
 import JourneyModel
 
-/// The claims of RFC 7519, section 4.1, and two of our own (`sid`, `role`). All are optional, so that a missing claim
-/// can be distinguished from a token that is not JSON; `verified(...)` checks that the required claims are present.
+/// The claims of RFC 7519, section 4.1, and two of our own (`sid`, `role`). All properties are optional, so that a
+/// missing claim can be distinguished from a token that is not JSON. `verified(...)` checks that the required claims
+/// are present.
 struct AccessClaims: JWTPayload {
     var sub: String?
     var sid: String?
@@ -20,7 +21,7 @@ struct AccessClaims: JWTPayload {
     var nbf: Double?
     var exp: Double?
 
-    /// Does nothing, because `verified(...)` checks the times, against a clock that is passed in.
+    /// Does nothing. `verified(...)` checks the times, with a clock that is passed in.
     func verify(using algorithm: some JWTAlgorithm) {}
 }
 
@@ -64,9 +65,9 @@ package struct TokenScope: Hashable, Sendable {
 }
 
 extension AccessClaims {
-    /// How many seconds in the future `iat` and `nbf` may lie. The clock of another service may be ahead of ours by
-    /// that much, and rejecting a fresh token of that service would sign a driver out. `exp` has no tolerance, because
-    /// a token is usually valid for an hour, and its issuer chose the exact second of expiry.
+    /// How many seconds in the future `iat` and `nbf` may be. The clock of another service may be that far ahead of
+    /// ours, and rejecting a fresh token of that service would sign a driver out. `exp` has no tolerance, because a
+    /// token is usually valid for an hour, and its issuer chose the exact second of expiry.
     static let aheadSecondsMax = 60.0
 
     /// Maximum length of `sub` and `sid`, in Unicode scalars (contract, section 3: ids have 1 to 128 characters).
@@ -91,7 +92,7 @@ extension AccessClaims {
             caller: Caller(driver: DriverID(sub), signInSession: sid, role: role), issuedAt: iat, expiry: exp)
     }
 
-    /// Returns whether the text has 1 to `lengthMax` Unicode scalars, none of them a control (Cc) or a line or
+    /// Returns whether the text has 1 to `lengthMax` Unicode scalars, none of which is a control (Cc) or a line or
     /// paragraph separator. These scalars are rejected because ids are shown in logs and sent to analytics. The length
     /// is counted in scalars, because one visible character may consist of any number of scalars.
     static func isUsable(_ text: String, lengthMax: Int) -> Bool {

@@ -1,4 +1,4 @@
-// Signs access tokens (contract, section 6) with JWTKit. The callers decide which drivers get a token.
+// Signs access tokens (contract, section 6) with JWTKit. The callers decide which drivers get tokens.
 
 import JWTKit
 package import JourneyModel
@@ -17,9 +17,9 @@ package struct AccessTokenIssuer: Sendable {
     }
 
     /// Returns a compact JWT for that driver, valid from `now` (seconds since 1970) for `ttlSeconds`. A token without
-    /// `sid` belongs to no sign-in session, so it cannot be revoked by ending a session. Verifiers treat such a token
-    /// as issued by another service. Throws `claims` if no verifier would accept the driver, session or role, if
-    /// `ttlSeconds` is not positive, or if the expiry does not fit an Int64.
+    /// `sid` belongs to no sign-in session, so ending a session cannot revoke it. Verifiers treat such a token as
+    /// issued by another service. Throws `claims` in three cases: no verifier would accept the driver, session or role;
+    /// `ttlSeconds` is not positive; or the expiry does not fit an Int64.
     package func mint(
         driver: DriverID, sid: String? = nil, role: String?, ttlSeconds: Int64, now: Int64
     ) async throws -> String {
@@ -33,14 +33,14 @@ package struct AccessTokenIssuer: Sendable {
         return try await keys.sign(claims, header: header)
     }
 
-    /// Returns whether a verifier accepts the id as `sub`: 1 to 128 Unicode scalars, none of them a control or a line
-    /// or paragraph separator.
+    /// Returns whether a verifier accepts the id as `sub`. It must have 1 to 128 Unicode scalars, none of which is a
+    /// control or a line or paragraph separator.
     package static func acceptsDriver(_ id: String) -> Bool {
         AccessClaims.isUsable(id, lengthMax: AccessClaims.idLengthMax)
     }
 
-    /// Returns whether a verifier accepts the role: 1 to 64 Unicode scalars, none of them a control or a line or
-    /// paragraph separator.
+    /// Returns whether a verifier accepts the role. It must have 1 to 64 Unicode scalars, none of which is a control or
+    /// a line or paragraph separator.
     private static func acceptsRole(_ role: String) -> Bool {
         AccessClaims.isUsable(role, lengthMax: AccessClaims.roleLengthMax)
     }

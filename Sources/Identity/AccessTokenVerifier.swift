@@ -1,6 +1,6 @@
 // Implements the TokenVerifier port with JWTKit. A signature check takes tens of microseconds, so a verified token is
-// cached until it expires. The status of the token's sign-in session is checked for every request. Does not know routes
-// or responses.
+// cached until it expires. The status of the token's sign-in session is checked for every request. This file does not
+// depend on routes or responses.
 
 import Foundation
 import JWTKit
@@ -14,8 +14,8 @@ package protocol SignInSessions: Sendable {
     /// reads only memory. On a cache miss it returns a closure that reads the store.
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
-    /// The revocation epoch, a number of 0 or more. It is incremented before any admitted token becomes invalid. A
-    /// token that was admitted at this epoch need not be checked again until the epoch changes. If the epoch is nil,
+    /// The revocation epoch, a number of 0 or more. It is incremented before any admitted token becomes invalid. If a
+    /// token was admitted at this epoch, it need not be checked again until the epoch changes. If the epoch is nil,
     /// every token is checked at every request.
     var revocationEpoch: Int? { get }
 }
@@ -24,7 +24,7 @@ package protocol SignInSessions: Sendable {
 package enum SignInVerdict: Sendable {
     case admitted
     case refused(TokenRefusal)
-    /// A cache miss. The closure reads the store. The closure throws `revoked`, or `undecided` if the store cannot be
+    /// A cache miss. The closure reads the store. It throws `revoked`, or it throws `undecided` if the store cannot be
     /// read.
     case needsLookup(@Sendable () async throws(TokenRefusal) -> Void)
 }
@@ -80,8 +80,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         let text = String(decoding: token, as: UTF8.self)
         return .needsLookup { [self] () async throws(TokenRefusal) in
             let verified = try claims(of: text).verified(in: scope, atSecondsSince1970: now)
-            // Read the epoch before the status is checked. If a session is revoked during the check, the token is then
-            // marked with an outdated epoch, and the next request checks it again.
+            // The epoch is read before the status is checked. If a session is revoked during the check, the token is
+            // therefore marked with an outdated epoch, and the next request checks the token again.
             let revocationEpoch = signInSessions?.revocationEpoch
             let caller = try await admitted(verified)
             remembered.remember(digest, verified)
@@ -133,8 +133,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return token.caller
     }
 
-    /// Returns a reason to refuse the token for which the status of its sign-in session need not be known. Returns nil
-    /// if there is no such reason.
+    /// Returns a reason to refuse the token that does not depend on the status of its sign-in session. Returns nil if
+    /// there is no such reason.
     private func refusal(of token: VerifiedToken) -> TokenRefusal? {
         let isExternal = token.caller.signInSession == nil
         if !trustsExternal && isExternal { return .external }
@@ -171,8 +171,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return true
     }
 
-    /// Returns whether the token has three parts in base64url without padding (RFC 7515, section 7.1), none of them
-    /// empty. Foundation's decoder is more lenient, and JWTKit treats a part that it cannot decode as empty.
+    /// Returns whether the token has three non-empty parts in base64url without padding (RFC 7515, section 7.1).
+    /// Foundation's decoder is more lenient, and JWTKit treats a part that it cannot decode as empty.
     static func isCompactForm(_ token: String) -> Bool {
         var dots = 0
         var partLength = 0
@@ -189,7 +189,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         return dots == 2 && partLength > 0
     }
 
-    /// Any JSON object. Used to read only the header, before the payload can be trusted.
+    /// Decodes any JSON object. Used to read only the header, while the payload cannot be trusted yet.
     private struct AnyClaims: JWTPayload {
         func verify(using algorithm: some JWTAlgorithm) {}
     }

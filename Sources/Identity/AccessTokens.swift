@@ -1,6 +1,6 @@
 package import JourneyModel
 
-/// The roles that this server uses. Tokens of another service may have other roles, which grant nothing.
+/// The roles that this server uses. Tokens of another service may have other roles. Those roles grant nothing.
 package enum TokenRole: String, Hashable, Sendable, CaseIterable {
     case driver
     /// The role of a caller who may read /ops.
@@ -10,7 +10,7 @@ package enum TokenRole: String, Hashable, Sendable, CaseIterable {
 /// The author of a request, as named by the verified access token.
 package struct Caller: Hashable, Sendable {
     package var driver: DriverID
-    /// The sign-in session (`sid`); nil for a token that an operator or another service issued.
+    /// The sign-in session (`sid`). Nil for a token that an operator or another service issued.
     package var signInSession: String?
     package var role: String?
 
@@ -21,14 +21,14 @@ package struct Caller: Hashable, Sendable {
     }
 }
 
-/// The verdict on a token that can be given without verifying a signature or reading the store.
+/// A verdict on a token that needs neither the verification of a signature nor a read of the store.
 package enum TokenVerdict: Sendable {
     case known(Caller)
     /// The reason is written to the log and the audit. The client gets the same 401 for every reason except
     /// `undecided`, for which it gets 503.
     case refused(TokenRefusal)
-    /// A cache miss: the signature must be verified, or the store read. The closure does that work, and throws if the
-    /// token is refused.
+    /// A cache miss: the signature must be verified, or the store must be read. The closure does that work, and throws
+    /// if the token is refused.
     case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
 }
 
@@ -65,7 +65,7 @@ package enum TokenRefusal: Error, Hashable, Sendable {
     case revoked
     /// `JWT_TRUST_EXTERNAL=false` and the token has no `sid`.
     case external
-    /// The store cannot be read, so it is unknown whether the session is live. The token may be valid. The response is
-    /// therefore 503. With 401, clients would sign drivers out whenever the disk is full.
+    /// The store cannot be read, so it is unknown whether the session is live. The token may be valid, so the response
+    /// is 503. If it were 401, clients would sign drivers out whenever the disk is full.
     case undecided
 }

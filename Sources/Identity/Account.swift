@@ -1,11 +1,10 @@
-// The value types that signing in uses, for example a user, a sign-in session, a token pair and the origin of a
-// request.
+// The value types for signing in, for example a user, a sign-in session, a token pair and the origin of a request.
 
 package import JourneyModel
 package import Secrets
 
-/// A driver as the sign-in routes show it (`user` in the contract). All members except `id` may be unknown, because the
-/// driver of another service's token may have no account.
+/// A driver as the sign-in routes show it (`user` in the contract). All members except `id` may be unknown, because a
+/// driver with a token of another service may have no account here.
 package struct User: Hashable, Sendable {
     package var id: DriverID
     package var name: String?

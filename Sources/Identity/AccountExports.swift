@@ -14,7 +14,7 @@ package struct ExportPiece: Sendable {
     /// Reads the piece after this one. Nil if this piece is the last. Each piece is read in its own transaction: a slow
     /// client would otherwise hold a read transaction open, and the WAL could not be truncated. The document may
     /// therefore include data that was stored during the export. Throws `unauthorized` if the driver was deleted in the
-    /// meantime, because the document can then not be completed.
+    /// meantime, because the document can no longer be completed.
     package var rest: Rest?
 
     package init(json: [UInt8], rest: Rest?) {
@@ -42,8 +42,8 @@ final class ExportSlots: Sendable {
     }
 }
 
-/// A driver's slot, held while the driver's export is in progress. Released on deinit, because a client may stop
-/// reading without notice.
+/// A driver's slot, held while the driver's export is in progress. The slot is released by deinit, because a client may
+/// stop reading without notice.
 final class ExportSlot: Sendable {
     private let release: @Sendable () -> Void
 

@@ -37,8 +37,8 @@ package protocol AppleCodeExchange: Sendable {
 
 package enum AppleCodeExchangeOutcome: Hashable, Sendable {
     /// Apple's refresh token, sealed (encrypted, see FieldEncryption). The associated data of the encryption is SHA-256
-    /// of the subject's bytes. A sealed token is therefore useless in another person's row, and the queue of
-    /// revocations does not need to contain the subject.
+    /// of the subject's bytes. A sealed token is therefore useless in another person's row. And the queue of
+    /// revocations needs only this digest of the subject, not the subject itself.
     case sealed([UInt8])
     /// A stable word for the audit, free of secrets: `unreachable`, `refused`, `other_subject`.
     case failed(reason: String)

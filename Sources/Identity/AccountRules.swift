@@ -9,8 +9,8 @@ package enum AccountRules {
     package static let roleDefault = TokenRole.driver.rawValue
 
     static let nameLengthMax = 200
-    /// Maximum length of an email, in bytes: the maximum path length of RFC 5321, section 4.5.3.1.3, without the two
-    /// angle brackets.
+    /// Maximum length of an email address in bytes. RFC 5321, section 4.5.3.1.3, limits a path to 256 bytes, and two of
+    /// these are the angle brackets.
     static let emailBytesMax = 254
     /// Maximum length of the stored part of `User-Agent`, in Unicode scalars.
     static let clientNameLengthMax = 128
@@ -19,18 +19,18 @@ package enum AccountRules {
     package static let sessionsPerDriverMax = 100
     package static let devicesPerDriverMax = 100
     /// Maximum number of stored refresh tokens of one sign-in session. Spent tokens are stored too, so that their reuse
-    /// is detected. The limit is higher than the number of hourly refreshes in a session's sixty days (1440). When the
-    /// limit is exceeded, the oldest tokens are deleted, and a deleted token is rejected like an unknown token.
+    /// is detected. The limit is higher than the number of hourly refreshes in a session's sixty days (1440). Beyond
+    /// the limit, the oldest tokens are deleted. A deleted token is rejected like an unknown token.
     package static let refreshTokensPerSessionMax = 2000
 
     static func acceptsName(_ name: String) -> Bool {
         AccessClaims.isUsable(name, lengthMax: nameLengthMax)
     }
 
-    /// Returns whether the email has one `@` with text on both sides, no spaces and no invisible characters. Whether
-    /// the address exists cannot be checked.
+    /// Returns whether the email has one `@` with text on both sides, and has no spaces and no invisible characters.
+    /// Whether the address exists cannot be checked.
     static func acceptsEmail(_ email: String) -> Bool {
-        // Split by Unicode scalars, because "@" with a combining scalar after it is a different Character.
+        // Splits by Unicode scalars, because an "@" that is followed by a combining scalar is a different Character.
         let parts = email.unicodeScalars.split(separator: "@", omittingEmptySubsequences: false)
         let hasSpace = email.unicodeScalars.contains(where: \.properties.isWhitespace)
         return email.utf8.count <= emailBytesMax && parts.count == 2 && !parts[0].isEmpty && !parts[1].isEmpty
@@ -52,8 +52,8 @@ package enum AccountRules {
         issuedAt < Double(erasedAtSeconds) + 1 + AccessClaims.aheadSecondsMax
     }
 
-    /// How long a request that was admitted before its driver's erasure may still be running. For that time after the
-    /// erasure, no account with the same id is created.
+    /// A request that was admitted before its driver's erasure may still be running for this time after the erasure.
+    /// During this time, no account with the same id is created.
     static let erasureSettlesMilliseconds: Int64 = 60_000
 
     package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
@@ -80,7 +80,7 @@ package enum RepeatRule {
 
     /// Returns whether `now` is at most `milliseconds` before or after `first`. `now` may be before `first`, because
     /// queued requests can be processed out of order. If the clock was set back by more than `milliseconds`, the
-    /// request is not a repeat, so a clock that is set back cannot extend the time for repeats.
+    /// request is not a repeat. Setting the clock back therefore cannot extend the time for repeats.
     package static func isRepeat(of first: Moment, at now: Moment) -> Bool {
         let elapsed = now.milliseconds(since: first)
         return -milliseconds <= elapsed && elapsed <= milliseconds
@@ -95,13 +95,14 @@ package enum RefreshRule: Hashable, Sendable {
     case `repeat`
     /// Two clients use tokens of the same session, so one of them has a stolen copy. The whole session ends.
     case reuse
-    /// The token was spent within the time of RepeatRule. The successor that the current signing key derives from it is
-    /// not stored, because the signing key was changed after the first request. The first response cannot be
-    /// reproduced.
+    /// The token was spent within the time of RepeatRule. But the first response cannot be reproduced: the signing key
+    /// was changed after the first request, so the successor that the current key derives from the token is not the
+    /// stored one.
     case unrepeatable
     case expired
 
-    /// Judges a refresh token. `successor` is the token that is derived from `token`; nil if it is not stored.
+    /// Judges a refresh token. `successor` is the stored token that is derived from `token`. It is nil if no such token
+    /// is stored.
     package static func judge(
         _ token: StoredRefreshToken, successor: StoredRefreshToken?, at now: Moment
     ) -> RefreshRule {
@@ -109,7 +110,7 @@ package enum RefreshRule: Hashable, Sendable {
         guard let spentAt = token.spentAt else { return .rotate }
         guard RepeatRule.isRepeat(of: spentAt, at: now) else { return .reuse }
         guard let successor else { return .unrepeatable }
-        // A client that has used the successor has no reason to present the spent token again.
+        // A client that has already used the successor has no reason to present the spent token again.
         return successor.spentAt == nil ? .repeat : .reuse
     }
 }
@@ -127,8 +128,8 @@ package struct StoredCode: Hashable, Sendable {
 
 /// The numbers of wrong guesses so far. They decide whether one more guess from an address is allowed.
 package struct GuessCounts: Hashable, Sendable {
-    /// Wrong guesses from this address at the code that it requested; nil if it has requested no code within twice the
-    /// lifetime of a code.
+    /// Wrong guesses from this address at the code that it requested. Nil if the address has requested no code within
+    /// twice the lifetime of a code.
     package var own: Int?
     /// Wrong guesses within a day at codes of this phone number, from addresses that had requested a code.
     package var ownOfNumber: Int
@@ -186,8 +187,8 @@ package enum CodeRule: String, Hashable, Sendable {
 
     package static let lifetimeSeconds = 600
 
-    /// - Parameter stored: the codes that the guess may match. There are none if no code was sent or the code was used.
-    ///   The same work is then done, so that the response time does not reveal that there are none.
+    /// - Parameter stored: the codes that the guess may match. It is empty if no code was sent or if the code was used.
+    ///   Even then the same work is done, so that the response time does not reveal that there are no codes.
     package static func judge(
         _ stored: [StoredCode], guess digest: [UInt8], isAllowed: Bool, at now: Moment
     ) -> CodeRule {
@@ -233,10 +234,10 @@ package struct CodeSendLimits: Hashable, Sendable {
     /// The part of `total` that is available to phone numbers without an account; 0 means no limit.
     package var newcomers: Int { total > 0 ? max(total - total * knownPercent / 100, 1) : 0 }
 
-    /// Returns the seconds until one more code may be sent; nil if it may be sent now. `limitingSendTimes` has one
+    /// Returns the seconds until one more code may be sent, or nil if it may be sent now. `limitingSendTimes` has one
     /// element for each limit that applies to all phone numbers, with or without an account. For a limit of n, the
-    /// element is the time of the n-th most recent send within the window. The limit is used up until that send has
-    /// left the window. The element is nil if there were fewer than n sends.
+    /// element is the time of the n-th most recent send within the time window. The limit is used up until that send is
+    /// older than the window. The element is nil if there were fewer than n sends.
     package static func retryAfterSeconds(_ limitingSendTimes: [Moment?], at now: Moment) -> Int64? {
         let milliseconds = limitingSendTimes.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()

@@ -6,9 +6,9 @@ package import JourneyModel
 package import Secrets
 
 package protocol SignInService: Sendable {
-    /// POST /auth/apple, called after the identity token was verified. Throws `unauthorized` for a nonce that was used
-    /// before. Exchanges the authorization code if the exchange is configured. The sign-in succeeds even if the
-    /// exchange fails.
+    /// POST /auth/apple, called after the identity token was verified. Throws `unauthorized` if the nonce was used
+    /// before. Exchanges the authorization code if the exchange is configured. If the exchange fails, the sign-in still
+    /// succeeds.
     func signIn(
         _ identity: AppleIdentity, authorizationCode: Secret<String>?, profile: FirstProfile, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair
@@ -22,8 +22,9 @@ package protocol SignInService: Sendable {
     /// the token.
     func identityTokenRefused(reason: String, from origin: RequestOrigin) async
 
-    /// POST /auth/otp/start. Normalises `phone`. Throws `invalid` with pointer /phone if `phone` is not a phone number,
-    /// and `limited` if a limit on sent codes is used up. Returns when the code is stored. The code is delivered later.
+    /// POST /auth/otp/start. Normalises `phone`. Throws `invalid` with pointer /phone if `phone` is not a phone number.
+    /// Throws `limited` if a limit on sent codes is used up. Returns when the code is stored. The code is delivered
+    /// later.
     func sendCode(to phone: String, from origin: RequestOrigin) async throws(AccountFailure)
 
     /// POST /auth/otp/verify and /v1/auth/otp/verify. Throws `unauthorized` if the code is not valid, whatever the
@@ -103,8 +104,8 @@ package protocol AccountService: Sendable {
 }
 
 package protocol DeviceService: Sendable {
-    /// PUT /native/devices/{token}. Returns true if the device is new to this driver. If the push token was registered
-    /// by another driver, it is taken from that driver.
+    /// PUT /native/devices/{token}. Returns true if the device is new to this driver. If another driver had registered
+    /// the push token, that driver loses it.
     func put(_ device: Device, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> Bool
 
     /// DELETE /native/devices/{token}. Does nothing, without an error, if the device does not exist or belongs to

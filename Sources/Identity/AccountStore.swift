@@ -1,10 +1,10 @@
 // The ports by which the account services use the store. Every method that changes data is one transaction, which
 // applies the rules in AccountRules.swift to the rows that it reads. The method returns after the change is on disk.
-// Random values and the time are parameters. Some rejections change rows: a wrong guess is counted, and a reused
-// refresh token ends its session. Such a rejection is returned as an outcome and not thrown, so that the changes are
+// Random values and the time are parameters. Some rejections change rows: a wrong guess is counted, and the reuse of a
+// refresh token ends the token's session. Such a rejection is an outcome and not an error, so that the changes are
 // committed.
 //
-// Each of these methods writes its audit entry in the same transaction.
+// Each method that changes data writes its audit entry in the same transaction.
 
 package import JourneyModel
 
@@ -14,7 +14,7 @@ package struct NewSignIn: Sendable {
     package var kind: SignInKind
     package var method: SignInMethod
     package var clientName: String?
-    /// When the session ends unless it is renewed before.
+    /// The time when the session ends if it is not renewed before.
     package var expiresAt: Moment
     /// Nil if the sign-in gets a single token.
     package var refreshToken: NewRefreshToken?
@@ -80,7 +80,7 @@ package struct NewCode: Sendable {
 package enum CodeIssue: Hashable, Sendable {
     case issued([CodeSendUse])
     /// A limit that applies only to phone numbers without an account is reached. The code is stored as usual, but must
-    /// not be delivered. The client must not be able to distinguish this case from `issued`.
+    /// not be delivered. A client must not be able to tell this case from `issued`.
     case heldBack([CodeSendUse])
     case limited(retryAfterSeconds: Int64)
 }
@@ -113,8 +113,8 @@ package struct CodeSendUse: Hashable, Sendable {
 }
 
 package protocol SignInSessionStore: Sendable {
-    /// Spends the token with that digest and stores its successor `new` in the same session. Returns `renewed` also for
-    /// a repeat. In that case, the successor is stored already. The reuse of a spent token ends the session.
+    /// Spends the token with that digest and stores its successor `new` in the same session. Also returns `renewed` for
+    /// a repeat; the successor is then stored already. The reuse of a spent token ends the session.
     func rotate(
         _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
@@ -131,8 +131,8 @@ package protocol SignInSessionStore: Sendable {
 
     func endAll(of driver: DriverID, from origin: RequestOrigin) async throws(AccountFailure)
 
-    /// Returns the id of the session of a refresh token, which may be spent. Returns nil if the token is unknown or its
-    /// session belongs to another driver.
+    /// Returns the id of the session of a refresh token, even if the token is spent. Returns nil if the token is
+    /// unknown or its session belongs to another driver.
     func session(ofToken digest: [UInt8], of driver: DriverID) async throws(AccountFailure) -> String?
 
     func sessions(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [SignInSession]
@@ -171,8 +171,9 @@ package protocol AccountRecordStore: ErasureCompletion {
 
 /// The completion of deletions that take more than one transaction.
 package protocol ErasureCompletion: Sendable {
-    /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil, in many short
-    /// transactions between other work. Returns when all of these deletions are complete. The result is their number.
+    /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil. Works in many short
+    /// transactions between other work. Returns when all of these deletions are complete. The result is the number of
+    /// these deletions.
     func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int
 }
 

@@ -9,7 +9,7 @@ package struct Accounts: AccountService, AppleNotificationService {
     private let exports = ExportSlots()
     private let forget: @Sendable (DriverID) async -> Void
 
-    /// - Parameter forget: called with the id of a deleted driver; removes the data that other components store under
+    /// - Parameter forget: called with the id of a deleted driver. Removes the data that other components store under
     ///   that id. Must not fail, and must finish within the time limit of a request.
     package init(
         store: any AccountRecordStore, memory: SessionStatusCache,

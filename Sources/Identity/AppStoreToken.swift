@@ -1,5 +1,5 @@
-// Our token for the App Store Server API: a JWT signed with the key of App Store Connect. Each app has its own token,
-// which is used until shortly before it expires. Does not know HTTP.
+// Our token for the App Store Server API. It is a JWT signed with the key of App Store Connect. Each app has its own
+// token, which is used until shortly before it expires. This file does not depend on HTTP.
 
 import JWTKit
 package import Secrets
@@ -26,7 +26,7 @@ package final class AppStoreToken: Sendable {
 
     package func text(for bundleID: String, atSecondsSince1970 now: Int64) async throws -> Secret<String> {
         let known = made.withLock { $0[bundleID] }
-        // If the clock was set back after the token was made, the token's `iat` may lie in the future, and Apple would
+        // If the clock was set back after the token was made, the token's `iat` may be in the future, and Apple would
         // reject the token. The second comparison therefore discards a token whose `iat` is more than a minute ahead.
         if let known, now < known.until - Self.renewalSeconds, now > known.until - Self.timeToLiveSeconds - 60 {
             return known.text

@@ -1,20 +1,21 @@
-// The rules for accepting the claims of Apple's tokens (contract, section 6). Pure functions: they take verified JSON,
-// the expected values and the time, and return an identity or a notification, or throw a reason. Signatures and keys
-// are checked in AppleTokenVerifier.
+// The rules for accepting the claims of Apple's tokens (contract, section 6). The rules are pure functions. They take
+// verified JSON, the expected values and the time. They return an identity or a notification, or throw a reason.
+// Signatures and keys are checked in AppleTokenVerifier.
 
 import Foundation
 import JourneyModel
 
 struct AppleClaims {
     static let issuers = ["https://appleid.apple.com", "https://account.apple.com"]
-    /// How many seconds in the future `iat` and `nbf` may lie, because Apple's clock may be ahead of ours.
+    /// How many seconds in the future `iat` and `nbf` may be, because Apple's clock may be ahead of ours.
     static let aheadSecondsMax = 300.0
     /// Apple's `sub` has 44 characters.
     static let subjectLengthMax = 255
     static let identifierLengthMax = 255
 
     private let json: JSONValue
-    /// Our client id that `aud` names. If `aud` names several, the first of them in the list of our client ids.
+    /// The client id, one of ours, that `aud` names. If `aud` names several of ours, this is the one that comes first
+    /// in our list.
     private let clientID: String
 
     /// Checks the claims common to all of Apple's tokens: `iss`, `aud`, `exp`, `nbf`, `iat`. `exp` may be missing

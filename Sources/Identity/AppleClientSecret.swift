@@ -1,11 +1,12 @@
-// Our client secret for Apple's token endpoint: a JWT that is signed with the team's key for a single call. Does not
-// know HTTP.
+// Our client secret for Apple's token endpoint: a JWT that is signed with the team's key for a single call. This file
+// does not depend on HTTP.
 
 import JWTKit
 package import Secrets
 
 package struct AppleClientSecret: Sendable {
-    /// Lifetime of a secret. Apple allows six months. One call needs seconds, and the rest allows for clock skew.
+    /// Lifetime of a secret. Apple allows six months. One call needs only seconds. The rest of the lifetime allows for
+    /// clock skew.
     static let timeToLiveSeconds: Int64 = 300
     static let audience = "https://appleid.apple.com"
 

@@ -1,6 +1,6 @@
 // A cache of Apple's keys, so that a sign-in normally does not wait for Apple. At most one fetch is in progress at a
-// time. A client can invent any number of key ids, so fetches for key ids that the set lacks are at least a minute
-// apart. Does not know HTTP; the clock is passed in.
+// time. A client can invent any number of key ids. Fetches for key ids that the set lacks are therefore at least a
+// minute apart. This file does not depend on HTTP, and the clock is passed in.
 
 package import JourneyModel
 
@@ -26,8 +26,8 @@ package actor AppleKeySet {
     /// in the range.
     static let freshSeconds = 300...86_400
     static let freshSecondsDefault = 3600
-    /// How long stale keys are used while Apple is unreachable. The time is limited, because a leaked key that Apple
-    /// withdrew is recognised only by its absence from a new set.
+    /// How long stale keys are used while Apple is unreachable. This time is limited for the case that a key has
+    /// leaked: Apple then withdraws the key, and only its absence from a new set shows this.
     static let staleSecondsMax = 7 * 86_400
     /// Minimum interval between two fetches for key ids missing from the set (contract, section 6), and between two
     /// attempts to replace a stale set.
@@ -42,8 +42,8 @@ package actor AppleKeySet {
     private var keys: [String: RSAVerificationKey] = [:]
     private var freshUntil: Moment?
     private var lastFetch: (at: Moment, isGood: Bool)?
-    /// The end of the last fetch for a key id missing from the set. While such a fetch is in progress, the time when it
-    /// began.
+    /// The end of the last fetch for a key id missing from the set. While such a fetch is in progress, this is the time
+    /// when it began.
     private var lastSearch: Moment?
     private var failureCount = 0
     /// The fetch in progress, shared by all callers that need one.
@@ -63,20 +63,20 @@ package actor AppleKeySet {
             refreshWhenStale(at: now)
             return key
         }
-        // Refuses without a fetch if the last fetch was too recent. A caller that arrives during a fetch waits for its
+        // If the last fetch was too recent, refuses without a fetch. A caller that arrives during a fetch waits for its
         // result.
         if flight == nil, let seconds = secondsToWait(hasKeys: hadKeys, at: now) {
             throw refusal(hasKeys: hadKeys, retryAfterSeconds: seconds)
         }
-        // Set `lastSearch` before the wait, because another caller may arrive after the fetch has ended but before this
-        // caller has resumed. The other caller must not fetch again.
+        // `lastSearch` is set before the wait. Another caller may arrive after the fetch has ended, but before this
+        // caller has resumed. That other caller must not fetch again.
         if hadKeys { lastSearch = now }
         await fetchOnce()
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // If there was no set before, and the fetch found the key, the fetch does not count as a search for a missing
-        // key id. The next missing key id may then be searched for at once.
+        // If there was no set before and the fetch found the key, this fetch does not count as a search for a missing
+        // key id. A search for the next missing key id may then begin at once.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
         throw refusal(
@@ -90,8 +90,8 @@ package actor AppleKeySet {
         return now < freshUntil.advanced(bySeconds: Self.staleSecondsMax)
     }
 
-    /// Returns the seconds until a fetch for a missing key id is allowed; nil when allowed now. If the time of the last
-    /// fetch lies in the future, it is ignored, because a clock that was set back must not extend the interval.
+    /// Returns the seconds until a fetch for a missing key id is allowed, or nil if it is allowed now. If the time of
+    /// the last fetch is in the future, it is ignored, because a clock that was set back must not extend the interval.
     private func secondsToWait(hasKeys: Bool, at now: Moment) -> Int64? {
         let since: Moment?
         let pause: Int64

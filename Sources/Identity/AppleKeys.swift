@@ -24,8 +24,8 @@ struct RSAVerificationKey: Sendable {
         self.key = key
     }
 
-    /// Verifies with RSASSA-PKCS1-v1_5 (RFC 7518, section 3.3). The word `insecure` in the library's name refers to
-    /// other uses of that padding.
+    /// Verifies with RSASSA-PKCS1-v1_5 (RFC 7518, section 3.3). The library names this padding `insecure` because of
+    /// other uses of the padding.
     func verifies(_ signature: [UInt8], of digest: SHA256.Digest) -> Bool {
         key.isValidSignature(
             _RSA.Signing.RSASignature(rawRepresentation: signature), for: digest, padding: .insecurePKCS1v1_5)
@@ -36,8 +36,8 @@ enum AppleKeys {
     /// Maximum number of keys that are read. Apple publishes three or four.
     static let countMax = 64
 
-    /// Returns the usable keys by `kid`. If several keys have the same `kid`, returns the first of them. Returns nil if
-    /// the text is not a key set or has no usable key, because an empty set must not replace known keys.
+    /// Returns the usable keys by `kid`. If several keys have the same `kid`, the result contains the first of them.
+    /// Returns nil if the text is not a key set or has no usable key, because an empty set must not replace known keys.
     static func parse(_ text: [UInt8]) -> [String: RSAVerificationKey]? {
         guard case .array(let members)? = (try? JSONValue.parse(text))?["keys"] else { return nil }
         var keys: [String: RSAVerificationKey] = [:]
@@ -49,7 +49,7 @@ enum AppleKeys {
     }
 
     /// Reads one key by sections 4.1, 4.2, 4.4 and 4.5 of RFC 7517 and section 6.3.1 of RFC 7518. `use` and `alg` are
-    /// optional; if present, they must permit verifying RS256.
+    /// optional. If they are present, they must permit verifying RS256.
     private static func key(_ member: JSONValue) -> (name: String, key: RSAVerificationKey)? {
         guard member["kty"]?.text == "RSA",
             let name = member["kid"]?.text, (1...SignedToken.keyNameBytesMax).contains(name.utf8.count),

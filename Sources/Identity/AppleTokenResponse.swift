@@ -1,4 +1,4 @@
-// The response of Apple's token endpoint (RFC 6749, sections 5.1 and 5.2): only the members that are used.
+// The response of Apple's token endpoint (RFC 6749, sections 5.1 and 5.2). Only the members that are used are read.
 
 import Foundation
 import JourneyModel

@@ -1,5 +1,6 @@
-// Signs identity tokens in Apple's form with a substitute for Apple's key. `dwell simulate` signs in with such tokens
-// at a server whose APPLE_JWKS_URL serves the public key of the substitute. The server itself never uses this signer.
+// Signs identity tokens in Apple's form with a substitute for Apple's key. `dwell simulate` uses such tokens to sign in
+// at a server whose APPLE_JWKS_URL serves the public half of the substitute key. The server itself never uses this
+// signer.
 
 import Crypto
 import CryptoExtras

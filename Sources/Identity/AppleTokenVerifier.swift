@@ -1,6 +1,6 @@
-// Verifies tokens signed by Apple: form, algorithm, key, signature, claims, in that order. Does not use JWTKit, because
-// its AppleIdentityToken traps on `"aud": []` (5.7.1), and because a second JSON decoder could read the signed bytes
-// differently.
+// Verifies tokens signed by Apple. The checks are made in this order: form, algorithm, key, signature, claims. JWTKit
+// is not used, for two reasons: its AppleIdentityToken traps on `"aud": []` (5.7.1), and a second JSON decoder could
+// read the signed bytes differently.
 
 package struct AppleTokenVerifier: AppleTokenVerifying {
     private let clientIDs: [String]

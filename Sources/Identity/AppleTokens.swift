@@ -1,11 +1,12 @@
 // The port by which the module API verifies tokens signed by Apple, and the reasons to reject such a token.
-// AppleTokenVerifier implements the port; AppleKeySet fetches Apple's keys.
+// AppleTokenVerifier implements the port. AppleKeySet fetches Apple's keys.
 
 /// The verification of identity tokens and server notifications. The module API uses only this protocol, so that its
 /// tests can replace the implementation.
 package protocol AppleTokenVerifying: Sendable {
     /// Verifies the `identity_token` of a sign-in, with the raw nonce of the same request. Does not check whether the
-    /// nonce was used before; the store does. Waits for Apple's key set no longer than the time limit of one fetch.
+    /// nonce was used before, because the store checks that. If it must wait for Apple's key set, waits no longer than
+    /// the time limit of one fetch.
     func identity(
         of token: String, rawNonce: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleIdentity

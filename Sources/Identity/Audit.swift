@@ -22,7 +22,7 @@ package enum AuditAction: String, CaseIterable, Hashable, Sendable {
     /// `dwell driver sign-out` and `dwell driver erase`, which an operator runs at a driver's request.
     case operatorSignOut = "operator_sign_out"
     case operatorErasure = "operator_erasure"
-    /// `dwell purchases move`. Audited for both the previous and the new owner of the purchase.
+    /// `dwell purchases move`. An audit entry is written for the previous owner of the purchase and for the new one.
     case operatorPurchaseMove = "operator_purchase_move"
     /// A request with a wrong OPS_TOKEN or METRICS_TOKEN. The reason names the token.
     case operatorRefused = "operator_refused"

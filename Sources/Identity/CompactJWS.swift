@@ -1,6 +1,6 @@
-// A compact JWS (RFC 7515, section 7.1), split into its parts and not yet verified. The header is parsed by the same
-// strict parser as all JSON, and each part has only one accepted encoding, so that the data that is checked is exactly
-// the data that was signed. Does not know algorithms, keys or claims.
+// A compact JWS (RFC 7515, section 7.1), split into its parts and not yet verified. The strict parser that reads all
+// JSON also parses the header, and each part has only one accepted encoding. The data that is checked is therefore
+// exactly the data that was signed. This file does not depend on algorithms, keys or claims.
 
 package import JourneyModel
 
@@ -15,9 +15,9 @@ package struct CompactJWS: Sendable {
     /// The input of the signature: `header.payload` as sent (RFC 7515, section 5.1, step 8).
     package let signingInput: [UInt8]
 
-    /// Returns nil when `text` is longer than `bytesMax`, which is checked before any parsing, or is not a compact JWS.
-    /// `knownHeader` takes the base64url text of a header. It returns the parsed header if the same text was parsed
-    /// before, and nil otherwise.
+    /// Returns nil if `text` is longer than `bytesMax` or is not a compact JWS. The length is checked before any
+    /// parsing. `knownHeader` takes the base64url text of a header. It returns the parsed header if the same text was
+    /// parsed before, and nil otherwise.
     package init?(_ text: String, bytesMax: Int, knownHeader: (String) -> JSONValue? = { _ in nil }) {
         guard text.utf8.count <= bytesMax else { return nil }
         var text = text

@@ -1,5 +1,5 @@
-// Encrypts stored values with a key derived from DATA_KEY, so that a copy of the database alone does not reveal them.
-// Does not know where the sealed bytes are stored.
+// Encrypts stored values with a key derived from DATA_KEY, so that a copy of the database alone does not reveal these
+// values. This file does not depend on where the sealed bytes are stored.
 
 import Crypto
 import Foundation
@@ -18,8 +18,8 @@ package struct FieldEncryption: Sendable {
                 outputByteCount: 32))
     }
 
-    /// Returns sealed bytes that open only with the same `owner`, so that they are useless in another owner's row. The
-    /// nonce is random, so the result differs on every call.
+    /// Returns sealed bytes. They can be opened only with the same `owner`, so they are useless in another owner's row.
+    /// The nonce is random, so the result differs on every call.
     package func seal(_ secret: Secret<String>, of owner: [UInt8]) -> [UInt8]? {
         // Random nonces are safe for up to 2^32 uses of one key. The server stays far below that number.
         let box = try? AES.GCM.seal(Data(secret.reveal().utf8), using: key.reveal(), authenticating: Data(owner))

@@ -1,6 +1,6 @@
-// Digests of values that must not be recoverable from the database alone, for example because they are easily guessed
-// (phone numbers, codes of six digits, addresses). A digest is HMAC-SHA256 with a key that is derived from the signing
-// key and never stored. Each purpose has its own key, so that digests of different purposes cannot be linked.
+// Digests of values that must not be recoverable from the database alone. Such values are easily guessed, for example
+// phone numbers, codes of six digits, and addresses. A digest is HMAC-SHA256 with a key that is derived from the
+// signing key and never stored. Each purpose has its own key, so that digests of different purposes cannot be linked.
 
 package import Crypto
 import Foundation
@@ -16,8 +16,8 @@ package struct KeyedHashes: Sendable {
     private let settingKey: SymmetricKey
 
     /// Derives the keys from the signing key. `DATA_KEY` would not be suitable. The tombstone of a deleted driver
-    /// contains a digest of the driver's id, and must last exactly as long as the tokens that it rejects. Those tokens
-    /// become invalid when the signing key is replaced.
+    /// contains a digest of the driver's id. The tombstone must last exactly as long as the tokens that it rejects, and
+    /// those tokens become invalid when the signing key is replaced.
     package init(signingKey: SigningKey) {
         self.init(secret: signingKey.secretBytes.reveal())
     }
@@ -55,15 +55,15 @@ package struct KeyedHashes: Sendable {
     /// Returns the digest of the phone number's leading digits (`PhoneNumber.prefix`), which many phone numbers share.
     package func prefix(of number: PhoneNumber) -> [UInt8] { Self.digest(number.prefix + "...", phoneKey) }
 
-    /// Returns the name of a driver in log lines: 16 hexadecimal digits, which change only if the signing key changes.
-    /// Computing the name needs both the signing key and the driver's id. No table maps the name to the driver, and the
-    /// name differs from every other digest of the driver.
+    /// Returns the name of a driver in log lines. The name has 16 hexadecimal digits and changes only if the signing
+    /// key changes. Computing the name needs both the signing key and the driver's id. No table maps the name to the
+    /// driver, and the name differs from every other digest of the driver.
     package func logName(_ driverID: String) -> String {
         Self.hexadecimal(Self.digest(driverID, logKey).prefix(8))
     }
 
-    /// Returns a digest of a secret setting, by which the settings of two servers can be compared: 16 hexadecimal
-    /// digits. Returns an empty text for an empty setting.
+    /// Returns a digest of a secret setting, so that the settings of two servers can be compared. The digest has 16
+    /// hexadecimal digits. Returns an empty text for an empty setting.
     package func settingName(_ secret: String, of name: String) -> String {
         secret.isEmpty ? "" : Self.hexadecimal(Self.digest("\(name)=\(secret)", settingKey).prefix(8))
     }

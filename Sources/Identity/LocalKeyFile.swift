@@ -1,4 +1,4 @@
-// The key that a server generates on its first start and stores next to its database. For development only: with
+// The key that a server generates on its first start and stores next to its database. It is for development only: with
 // APP_ENV=production, the configuration rejects this key.
 //
 // The file holds 256 random bits as 64 hexadecimal digits. This text is the secret itself, so JWT_SECRET_FILE may name
@@ -58,9 +58,9 @@ package struct LocalKeyFile: Sendable {
         return try SigningKey(secret: Secret(text.trimmingCharacters(in: .newlines)))
     }
 
-    /// Writes the key into a file with another name first, so that no process reads an incomplete key, and then links
-    /// that file to `path`. link(2) fails if `path` exists. Of two processes that start at the same time, one therefore
-    /// creates the file, and the other uses the key in that file.
+    /// Writes the key into a file with another name, and then links that file to `path`. Therefore no process reads an
+    /// incomplete key. link(2) fails if `path` exists. If two processes start at the same time, one of them creates the
+    /// file, and the other uses the key in that file.
     private func create() throws(SigningKeyError) {
         try createFolder()
         let draft = path + ".\(getpid()).\(UInt64.random(in: 0 ... .max))"

@@ -1,6 +1,6 @@
 // Changes that an operator makes to a driver's account: a sign-out or a deletion at the driver's request, and the
-// repetition of deletions after a restore. The same code is used by a running server and by a command that opens the
-// database file of a stopped server.
+// repetition of deletions after a restore. A running server uses this code. So does a command that opens the database
+// file of a stopped server.
 
 package import JourneyModel
 
@@ -8,8 +8,8 @@ package import JourneyModel
 package protocol OperatorAccountStore: ErasureCompletion {
     /// Ends every sign-in session of the driver. Returns the number of sessions that ended; nil for an unknown driver.
     func endAllByOperator(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> Int?
-    /// Begins the deletion of a driver; `completeErasures` removes the remaining rows. Returns false, without a change,
-    /// for an unknown driver.
+    /// Begins the deletion of a driver. `completeErasures` removes the remaining rows. For an unknown driver, changes
+    /// nothing and returns false.
     func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool
     /// Returns those of `erasures` that this database lacks.
     func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures
@@ -27,7 +27,7 @@ package struct OperatorAccounts: Sendable {
     private let forget: @Sendable (DriverID) async -> Void
 
     /// - Parameters:
-    ///   - revoked: called after every revocation. Returns when this process rejects the revoked tokens.
+    ///   - revoked: called after every revocation. Must return only when this process rejects the revoked tokens.
     ///   - forget: as in `Accounts`.
     package init(
         store: any OperatorAccountStore, revoked: @escaping @Sendable () async -> Void = {},
@@ -60,8 +60,8 @@ package struct OperatorAccounts: Sendable {
         try await store.missing(erasures)
     }
 
-    /// Repeats, one after the other, the deletions of drivers whose data a restore brought back. Each deletion keeps
-    /// its old receipt. A deletion that this database already has is not repeated, but it is completed if it is
+    /// Repeats the deletions of drivers whose data a restore brought back, one after the other. Each deletion keeps its
+    /// old receipt. If this database already has a deletion, the deletion is not repeated, but it is completed if it is
     /// unfinished. Returns the deletions that were missing.
     package func repeatErasures(
         _ erasures: [RecordedErasure], at now: Moment

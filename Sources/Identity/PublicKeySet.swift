@@ -1,4 +1,4 @@
-// The public half of the signing key as a key set (RFC 7517), with which other services verify our tokens.
+// The public half of the signing key as a key set (RFC 7517). Other services verify our tokens with it.
 
 import Crypto
 import Foundation

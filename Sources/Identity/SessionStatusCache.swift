@@ -1,8 +1,8 @@
-// A cache of the status of sign-in sessions. It is read for every request, because a revoked session or a deleted
-// driver must be rejected at once (contract, section 6). The status of a session is read from the store once and kept
-// until the store's feed of revocations reports a change. This process applies its own revocations before it sends the
-// response, and revocations by other processes at the next poll. The number of entries is limited. The cache does not
-// know why a session ended.
+// A cache of the status of sign-in sessions. It is read for every request, because requests of a revoked session or a
+// deleted driver must be rejected at once (contract, section 6). The status of a session is read from the store once
+// and kept until the store's feed of revocations reports a change. This process applies its own revocations before it
+// sends the response. It applies revocations by other processes at the next poll. The number of entries is limited. The
+// cache does not know why a session ended.
 
 import Caching
 package import JourneyModel
@@ -32,7 +32,7 @@ package struct RecentRevocations: Hashable, Sendable {
     package var last: Int64
     /// The sessions that ended.
     package var sids: [String]
-    /// Whether the whole cache must be cleared, because a driver was deleted or the feed has a gap.
+    /// Whether the whole cache must be cleared. The reason is that a driver was deleted, or that the feed has a gap.
     package var concernsAll: Bool
 
     package init(last: Int64, sids: [String], concernsAll: Bool) {
@@ -68,12 +68,12 @@ package final class SessionStatusCache: SignInSessions {
     private let store: any SessionStatusStore
     private let pollMilliseconds: Int
     private let state: Mutex<State>
-    /// The revocation epoch, incremented under the lock of `state` whenever entries are removed. A status read from the
-    /// store before an increment may be older than a revocation.
+    /// The revocation epoch. It is incremented under the lock of `state` whenever entries are removed. A status that
+    /// was read from the store before an increment may be older than a revocation.
     private let epoch = Atomic<Int>(0)
 
-    /// Creates an empty cache. `run` applies the revocations of other processes within `pollMilliseconds` plus the time
-    /// of a read.
+    /// Creates an empty cache. The task `run` applies the revocations of other processes. It does so within
+    /// `pollMilliseconds` plus the time of a read.
     package init(store: any SessionStatusStore, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
         self.store = store
         state = Mutex(State(known: TwoGenerationCache(generationCountMax: rememberedMax / 2)))
@@ -125,9 +125,9 @@ package final class SessionStatusCache: SignInSessions {
         }
     }
 
-    /// Applies all revocations so far, by all processes. Called by the poll, and after every revocation by this process
-    /// before the response is sent. Clears the cache if the feed cannot be read. While the store fails, a request
-    /// therefore gets `undecided` and never an outdated status.
+    /// Applies all revocations so far, by all processes. Called by the poll. Also called after every revocation by this
+    /// process, before the response is sent. If the feed cannot be read, clears the cache. While the store fails, a
+    /// request therefore gets `undecided` and never an outdated status.
     package func catchUp() async {
         let last = state.withLock { $0.lastRevocation }
         do throws(AccountFailure) {

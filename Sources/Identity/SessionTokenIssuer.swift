@@ -38,7 +38,7 @@ package enum PairClient: Hashable, Sendable {
     /// An app that can renew its pair whenever needed.
     case current
     /// A shipped v1 app. The web view of the app signs in and renews the tokens. The native part of the app posts
-    /// events with the last access token that the web view gave it, even while the web view is suspended.
+    /// events with the last access token that it got from the web view, even while the web view is suspended.
     case v1
 }
 
@@ -69,7 +69,8 @@ package struct SessionTokenIssuer: Sendable {
         NewRefreshToken(digest: token.digest, expiresAt: refreshExpiry(at: now))
     }
 
-    /// Returns the expiry of a refresh token, never earlier than that of an access token issued with it.
+    /// Returns the expiry of a refresh token. It is never earlier than the expiry of an access token issued together
+    /// with it.
     private func refreshExpiry(at now: Moment) -> Moment {
         let seconds = max(lifetimes.refreshSeconds, lifetimes.accessSeconds, lifetimes.v1AccessSeconds)
         return now.advanced(byMilliseconds: seconds * 1000)

@@ -43,7 +43,7 @@ package struct SignIns: SignInService {
         case .signedIn(let signedIn):
             user = signedIn
             if let authorizationCode { await exchange(authorizationCode, of: identity, driver: user.id, from: origin) }
-        // The first request exchanged the authorization code, and a code can be exchanged only once.
+        // The first request has exchanged the authorization code. A code can be exchanged only once.
         case .repeated(let signedIn): user = signedIn
         case .refused: throw .unauthorized
         }
@@ -63,8 +63,8 @@ package struct SignIns: SignInService {
         }
     }
 
-    /// Exchanges the authorization code. The person is signed in already, so a failure is only audited. A failure to
-    /// write the audit entry is ignored, because the next request reports that the store fails.
+    /// Exchanges the authorization code. The person is already signed in, so a failure is only audited. If the audit
+    /// entry cannot be written, that failure is ignored, because the next request will report that the store fails.
     private func exchange(
         _ authorizationCode: Secret<String>, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async {
@@ -148,8 +148,7 @@ enum OneTimeCode {
 }
 
 extension FirstProfile {
-    /// The profile without the values that PATCH /auth/me would reject, because an unusable name must not prevent a
-    /// sign-in.
+    /// The profile without the values that PATCH /auth/me would reject. An unusable name must not prevent a sign-in.
     var usable: FirstProfile {
         FirstProfile(
             name: name.flatMap { AccountRules.acceptsName($0) ? $0 : nil },

@@ -1,7 +1,7 @@
 // A compact JWS (RFC 7515, section 7.1) signed with RS256, split into its parts. One strict parser reads both JSON
 // parts and rejects duplicate members. There is no second decoder that could read the bytes differently, so the data
-// that is checked is exactly the data that was signed. Does not know the meaning of claims. Of the keys, knows only
-// their ids.
+// that is checked is exactly the data that was signed. This file does not depend on the meaning of claims. Of the keys,
+// it uses only their ids.
 
 import Crypto
 import Foundation
@@ -21,7 +21,7 @@ struct SignedToken: Sendable {
     /// SHA-256 of the signing input.
     private let digest: SHA256.Digest
 
-    /// Splits the token and checks its form and header. `alg` must be RS256, whatever key is found (RFC 8725, section
+    /// Splits the token and checks its form and header. `alg` must be RS256, whichever key is found (RFC 8725, section
     /// 3.1). `crit` must be absent, because no extensions are supported.
     init(_ text: String) throws(AppleTokenRefusal) {
         guard let jws = CompactJWS(text, bytesMax: Self.bytesMax) else { throw .refused(.malformed) }
@@ -43,8 +43,8 @@ struct SignedToken: Sendable {
         return claims
     }
 
-    /// Returns the claims of a token without verifying its signature. Only for a token received over TLS from the
-    /// endpoint that issued it (OpenID Connect Core, section 3.1.3.7, rule 6); never for client input.
+    /// Returns the claims of a token without verifying its signature. Use only for a token received over TLS from the
+    /// endpoint that issued it (OpenID Connect Core, section 3.1.3.7, rule 6), never for client input.
     static func claimsOfTrustedSender(_ text: String) -> JSONValue? {
         let parts = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
         guard text.utf8.count <= bytesMax, parts.count == 3, let payload = CompactJWS.bytes(parts[1]) else {

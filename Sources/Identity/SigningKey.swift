@@ -1,5 +1,5 @@
-// The one key that signs and verifies access tokens. The key alone determines the algorithm; the token's header does
-// not (RFC 8725, section 3.1). Does not know settings or claims.
+// The one key that signs and verifies access tokens. Only the key determines the algorithm; the token's header does not
+// (RFC 8725, section 3.1). This file does not depend on settings or claims.
 
 import Crypto
 import Foundation
@@ -58,7 +58,7 @@ package struct SigningKey: Sendable {
         }
     }
 
-    /// The check of signatures made with this key.
+    /// The check whether a signature was made with this key.
     var check: SignatureCheck {
         switch material {
         case .hmac(let key): .hmac(key)

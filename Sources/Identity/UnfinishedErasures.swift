@@ -1,9 +1,9 @@
-// Completes deletions that were interrupted because the process ended or the disk refused a write.
+// Completes deletions that were interrupted, either because the process ended or because the disk refused a write.
 
 import JourneyModel
 
 extension ErasureCompletion {
-    /// Completes a deletion that has begun. If the store throws `unavailable`, throws `unknown` instead, because
+    /// Completes a deletion that has begun. If the store throws `unavailable`, this function throws `unknown`, because
     /// `unavailable` would mean that nothing was changed.
     func completeErasure(of driver: DriverID) async throws(AccountFailure) {
         do throws(AccountFailure) {

@@ -1,5 +1,5 @@
-// A cache of verified tokens, which maps a token's digest to its claims. TwoGenerationCache limits the number of
-// tokens. Tokens in use are kept, and the others are dropped. The cache has no clock; the caller checks the expiry.
+// A cache of verified tokens. It maps a token's digest to the token's claims. TwoGenerationCache limits the number of
+// tokens: tokens in use are kept, and the others are dropped. The cache has no clock, so the caller checks the expiry.
 
 import Caching
 import Crypto
@@ -43,8 +43,8 @@ struct VerifiedToken: Sendable {
 /// A cached token. This is a class, so that a look-up costs one retain.
 final class RememberedToken: Sendable {
     let token: VerifiedToken
-    /// The `SignInSessions.revocationEpoch` at which the token was last admitted. It was read before the check that
-    /// admitted the token. -1 if the token was never admitted.
+    /// The `SignInSessions.revocationEpoch` at which the token was last admitted. The epoch was read before the check
+    /// that admitted the token. -1 if the token was never admitted.
     private let admittedAt = Atomic<Int>(-1)
 
     init(_ token: VerifiedToken) {
@@ -52,7 +52,7 @@ final class RememberedToken: Sendable {
     }
 
     /// Returns whether the token was admitted at this epoch. If `revocationEpoch` is the present epoch, true also means
-    /// that since then the token's session was not revoked and its driver was not deleted.
+    /// two things: since then, the token's session was not revoked, and its driver was not deleted.
     func wasAdmitted(at revocationEpoch: Int) -> Bool {
         admittedAt.load(ordering: .relaxed) == revocationEpoch
     }

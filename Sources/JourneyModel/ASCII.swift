@@ -10,7 +10,7 @@ extension UInt8 {
 }
 
 extension Unicode.Scalar {
-    /// U+0000 to U+001F and U+007F to U+009F, the general category Cc.
+    /// Whether this is U+0000 to U+001F or U+007F to U+009F, the general category Cc.
     var isControl: Bool { value < 0x20 || (0x7F...0x9F).contains(value) }
 }
 

@@ -1,5 +1,6 @@
-// Corrects a phone's clock by comparing it with the server's clock (contract, section 3, "Clocks"). A pure function of
-// the times of one event and the driver's `ClockMemory`. The store keeps the `ClockMemory` between events.
+// Corrects a phone's clock by comparing it with the server's clock (contract, section 3, "Clocks"). The correction is a
+// pure function of the times of one event and the driver's `ClockMemory`. The store keeps the `ClockMemory` between
+// events.
 
 /// The rule by which an event's time on the server's clock was determined.
 public enum ClockRule: String, Hashable, Sendable, CaseIterable {
@@ -7,17 +8,17 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     case noSendTime = "no_send_time"
     /// The send time and the receive time differ by at most five minutes.
     case rightClock = "right_clock"
-    /// `X-Sent-At` shows how far the clock is off. The phone sets this header anew for each attempt.
+    /// `X-Sent-At` shows the error of the clock. The phone sets this header anew for each attempt.
     case sentAt = "sent_at"
     /// The skew differs from the driver's last correction by at most a minute.
     case knownCorrection = "known_correction"
-    /// `timestamp` shows how far the clock is off. The `timestamp` is more than a minute later than `occurred_at`, so
-    /// it was set when the event was sent. No clock of the driver was known before this event.
+    /// `timestamp` shows the error of the clock. The `timestamp` is more than a minute later than `occurred_at`, so it
+    /// was set when the event was sent. Before this event, nothing was known about the clock of the driver's phone.
     case firstEvents = "first_events"
-    /// `timestamp` shows how far the clock is off, and recent events of the driver have the same skew.
+    /// `timestamp` shows the error of the clock, and recent events of the driver have the same skew.
     case recentEventsAgree = "recent_events_agree"
-    /// Only the `timestamp` of this event suggests that the clock is off. This `timestamp` is assumed to come from an
-    /// earlier attempt, because a retry repeats the body of the first attempt.
+    /// Only the `timestamp` of this event suggests that the clock has an error. This `timestamp` is assumed to come
+    /// from an earlier attempt, because a retry repeats the body of the first attempt.
     case loneTimestamp = "lone_timestamp"
     /// The corrected time would be more than five minutes after the receive time. The event gets the receive time
     /// instead.
@@ -28,8 +29,8 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
 public struct ClockCorrection: Hashable, Sendable {
     /// `occurred_at` converted to the server's clock. Events are ordered by this time.
     public var corrected: Moment
-    /// Receive time minus send time. The network delay is part of the skew. Negative for a clock that is ahead. 0 if
-    /// the event has no send time.
+    /// Receive time minus send time. The network delay is part of the skew. The skew is negative for a clock that is
+    /// ahead. It is 0 if the event has no send time.
     public var skewMilliseconds: Int64
     /// Milliseconds added to `occurred_at`: 0, the skew of this event, or a correction known from earlier events.
     public var correctionMilliseconds: Int64
@@ -37,7 +38,7 @@ public struct ClockCorrection: Hashable, Sendable {
     /// The memory after this event, to be stored for the driver's next event.
     public var memory: ClockMemory
 
-    /// A phone's clock that differs from the server's clock by at most this time is not corrected.
+    /// If a phone's clock differs from the server's clock by at most this time, it is not corrected.
     public static let toleranceMilliseconds: Int64 = 5 * 60 * 1000
     /// Two skews that differ by at most this time are assumed to come from the same clock. Their difference is assumed
     /// to be network delay.

@@ -1,5 +1,6 @@
 // Remembers what a driver's events have shown about the phone's clock, and computes the correction of the next event
-// (contract, section 3, "Clocks"). Pure functions. The memory is small, because it is stored in the driver's row.
+// (contract, section 3, "Clocks"). All functions are pure. The memory is small, because it is stored in the driver's
+// row.
 
 /// What a driver's events have shown so far about the phone's clock. Events are taken in order of arrival.
 public struct ClockMemory: Hashable, Sendable {
@@ -9,7 +10,7 @@ public struct ClockMemory: Hashable, Sendable {
         /// When the first event with this skew was received.
         public var receivedAt: Moment
         /// Number of events with this skew; 2 means two or more. Skews that differ by at most 2 s count as equal,
-        /// because times in whole seconds are not more exact.
+        /// because times in whole seconds are not more precise.
         public var count: UInt8
 
         public init(skewMilliseconds: Int64, receivedAt: Moment, count: UInt8) {
@@ -21,7 +22,7 @@ public struct ClockMemory: Hashable, Sendable {
 
     /// The last correction that was accepted and not zero.
     public var lastCorrectionMilliseconds: Int64?
-    /// Whether the clock was right within the tolerance for at least one event.
+    /// Whether the clock was right, within the tolerance, in at least one event.
     public var sawRightClock: Bool
     /// The unconfirmed skews, oldest first, at most `loneSkewsMax`.
     public var loneSkews: [LoneSkew]
@@ -38,8 +39,8 @@ public struct ClockMemory: Hashable, Sendable {
 
     /// A lone skew that was received longer ago than this is not used.
     static let recentMilliseconds: Int64 = 60 * 60 * 1000
-    /// The largest difference between two skews of one clock whose times are in whole seconds. It allows for a short
-    /// network delay.
+    /// The largest difference between two skews of one clock if its times are in whole seconds. A short network delay
+    /// is included.
     static let sameSkewMilliseconds: Int64 = 2 * 1000
 
     /// Returns the correction for an event with this skew, and the rule that gave the correction. Updates the memory.
@@ -87,12 +88,12 @@ public struct ClockMemory: Hashable, Sendable {
     /// Two skews agree if they show that the phone's clock and the server's clock advanced by the same time between the
     /// two events.
     ///
-    /// The skews of two events received more than a minute apart agree if they differ by at most a minute. If the clock
-    /// were right and the skews were only network delays, both delays would have to be equal, which is unlikely.
+    /// For two events received more than a minute apart, the skews agree if they differ by at most a minute. If the
+    /// clock were right and the skews were only network delays, both delays would have to be equal, which is unlikely.
     ///
-    /// The skews of events received within a minute agree only if they differ by at most 2 s, only from the third such
-    /// event on, and only while no clock of the driver is known. Two events are not enough, because two events of the
-    /// same second that waited together for a connection also have equal skews.
+    /// For events received within a minute, three conditions must be met: the skews differ by at most 2 s, this is at
+    /// least the third such event, and no clock of the driver is known yet. Two events are not enough. Two events of
+    /// the same second that waited together for a connection also have equal skews.
     private func agreed(_ skew: Int64, receivedAt: Moment) -> Int64? {
         for lone in loneSkews where Self.isRecent(lone, at: receivedAt) {
             let difference = Self.distance(skew, lone.skewMilliseconds)
@@ -128,7 +129,8 @@ public struct ClockMemory: Hashable, Sendable {
         return known.filter { $0 <= skew }.max() ?? 0
     }
 
-    /// Returns the absolute difference, exact for any two values, since the difference of two `Int64` fits a `UInt64`.
+    /// Returns the absolute difference. It is exact for any two values, because the difference of two `Int64` fits a
+    /// `UInt64`.
     private static func distance(_ one: Int64, _ other: Int64) -> UInt64 {
         UInt64(bitPattern: max(one, other) &- min(one, other))
     }

@@ -1,9 +1,9 @@
 // Determines when a journey's deadlines pass. In the order of events, a deadline has the same position as its stored
 // expiry: after every client event of the same millisecond. If both deadlines are in one millisecond, the grace period
-// comes before the hard timeout. Reads no clock: `now` is passed in.
+// comes before the hard timeout. This file reads no clock: `now` is passed in.
 
 extension Journey {
-    /// The next running deadline, with the name of the event that reports it; nil if no deadline is running. If both
+    /// The next running deadline, with the name of the event that reports it. Nil if no deadline is running. If both
     /// deadlines are at the same time, the grace period comes first. The store adds the journey's `sessionID` to the
     /// event. The journey keeps that id when the session ends.
     public var nextDeadline: (name: EventName, at: Moment)? {
@@ -28,16 +28,16 @@ extension Journey {
     /// Whether `advanced(to:)` changes anything.
     public func hasPassedDeadline(at now: Moment) -> Bool { nextDeadline.map { $0.at < now } ?? false }
 
-    /// Applies the next deadline if it lies strictly before `now`: ends the session and returns the deadline, so that
-    /// its expiry can be stored. Returns nil, and changes nothing, when no deadline lies before `now`.
+    /// Applies the next deadline if it is strictly before `now`. Then the session ends, and the deadline is returned,
+    /// so that its expiry can be stored. If no deadline is before `now`, returns nil and changes nothing.
     public mutating func takeDeadline(before now: Moment) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, deadline.at < now else { return nil }
         end(by: deadline.name)
         return deadline
     }
 
-    /// Applies the next deadline if it precedes `event` in the order of events, and returns the deadline; otherwise
-    /// returns nil and changes nothing. `apply` also applies deadlines. A store calls this method before `apply`, to
+    /// Applies the next deadline if it precedes `event` in the order of events, and returns the deadline. Otherwise
+    /// returns nil and changes nothing. `apply` applies deadlines too. A store calls this method before `apply`, to
     /// learn which expiries it must insert before the event.
     public mutating func takeDeadline(before event: OrderedEvent) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, precedes(deadline, event) else { return nil }
@@ -57,10 +57,10 @@ extension Journey {
 
 extension OrderedEvent {
     /// Returns the event that the server stores when a deadline of the session passes. Its `eventID`, which is also its
-    /// `idempotencyKey`, is a function of the arguments. Therefore no expiry is stored twice. Two expiries of the same
-    /// time and rank, for example a stale one and a valid one, have the same order in every fold. The id begins with a
-    /// non-ASCII character, which ids of clients may not contain. The two durations in the event are not used, and are
-    /// 0.
+    /// `idempotencyKey`, is a function of the arguments. This has two effects. No expiry is stored twice. And two
+    /// expiries of the same time and rank, for example a stale one and a valid one, have the same order in every fold.
+    /// The id begins with a non-ASCII character, which ids of clients may not contain. The two durations in the event
+    /// are not used, and are 0.
     public static func expiry(_ name: EventName, at deadline: Moment, sessionID: String?) -> OrderedEvent {
         let id = "\u{A7}\(name.canonical)/\(sessionID ?? "")/\(deadline.millisecondsSinceEpoch)"
         return OrderedEvent(

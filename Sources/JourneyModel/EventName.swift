@@ -1,5 +1,6 @@
-// The names of events. One table has both spellings of each name, whether the event requires a session, and its rank in
-// the order of events of one millisecond (contract, section 1). States are in Transition.swift.
+// The names of events. One table has three facts about each name: its two spellings, whether the event requires a
+// session, and its rank in the order of events of one millisecond (contract, section 1). States are in
+// Transition.swift.
 
 /// The name of an event, in the canonical form that is stored. The name `exitedChargerAnchorZone` has two cases,
 /// because its meaning depends on whether the event has a session (contract, section 1).
@@ -76,18 +77,18 @@ extension EventName {
     /// The name as stored and forwarded. `anchorLost` and `departedCharger` have the same canonical name.
     public var canonical: String { row.canonical }
 
-    /// The spelling of shipped v1 clients; for a diagnostic, the name as sent.
+    /// The spelling of shipped v1 clients. For a diagnostic event, the name as sent.
     public var v1Spelling: String { row.v1Spelling }
 
     /// Whether an event of this name is rejected without a `session_id`.
     public var requiresSession: Bool { row.requiresSession }
 
-    /// The rank by which events of one millisecond are ordered if they have the same `sequence` or none. 0 to 14 for
-    /// listed names, 15 for diagnostic events.
+    /// The rank that orders events of one millisecond if they have the same `sequence` or none. Listed names have 0 to
+    /// 14, and diagnostic events have 15.
     public var lifecycleRank: UInt8 { row.lifecycleRank }
 
-    /// Returns `native_session_<canonical>` for an event with a `session_id`, otherwise
-    /// `native_presession_<canonical>`.
+    /// Returns `native_session_<canonical>` for an event with a `session_id`. Returns `native_presession_<canonical>`
+    /// for any other event.
     public func analyticsName(hasSession: Bool) -> String {
         (hasSession ? "native_session_" : "native_presession_") + canonical
     }

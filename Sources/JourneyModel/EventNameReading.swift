@@ -1,5 +1,6 @@
-// Reads an EventName from its spelling in a request, where an invalid spelling is a field error, and from the canonical
-// name in a stored row. Does not know the routes or the other columns of the row.
+// Reads an EventName from one of two sources: from its spelling in a request, where an invalid spelling is a field
+// error, or from the canonical name in a stored row. This file does not depend on routes or on the other columns of the
+// row.
 
 extension EventName {
     /// Reads the member `event` of a submission, which may have either spelling. Spellings are case-sensitive.
@@ -25,8 +26,8 @@ extension EventName {
         }
         var name = named
         if name == .anchorLost && hasSession {
-            // Only the spelling `exitedChargerAnchorZone` can mean both events, depending on whether there is a
-            // session.
+            // Only the spelling `exitedChargerAnchorZone` can mean two events. Which of them it means depends on
+            // whether there is a session.
             guard text == name.canonical else {
                 return .failure(
                     FieldError(pointer: pointer + "/session_id", detail: "must be absent from anchor_lost"))
@@ -39,8 +40,9 @@ extension EventName {
         return .success((name, text))
     }
 
-    /// Reads the name of a stored event. For a name that was read by `init(spelling:hasSession:at:)`, the name's
-    /// `canonical` and the same `hasSession` give the same name again. Nil for a text that cannot have been stored.
+    /// Reads the name of a stored event from its `canonical` name. If `hasSession` is the same as when the name was
+    /// read by `init(spelling:hasSession:at:)`, the result is the same name. Returns nil for a text that cannot have
+    /// been stored.
     public init?(canonical: String, hasSession: Bool) {
         guard Self.isName(canonical) else { return nil }
         self = Self.byCanonicalName[canonical] ?? .diagnostic(canonical)
@@ -58,8 +60,8 @@ extension EventName {
         return bytes.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || $0 == UInt8(ascii: "_") }
     }
 
-    /// Returns the event name and its spelling as a String (for a listed name, the String of the table). Nil if the
-    /// spelling is not a valid name.
+    /// Returns the event name and its spelling as a String. For a listed name, this String is the one in the table.
+    /// Returns nil if the spelling is not a valid name.
     private static func named(_ spelling: UnsafeBufferPointer<UInt8>) -> (EventName, String)? {
         for row in spellings where row.length == spelling.count && row.text.utf8.elementsEqual(spelling) {
             return (row.name, row.text)
@@ -69,9 +71,9 @@ extension EventName {
         return (.diagnostic(text), text)
     }
 
-    /// Both spellings of every listed name, and `chargerTargetSet`, which the app's source documents use. The shared
-    /// spelling `exitedChargerAnchorZone` maps to `anchorLost`, the event without a session, because `anchorLost`
-    /// comes first in `listed`.
+    /// Both spellings of every listed name, and also `chargerTargetSet`, which the app's source documents use. Two
+    /// events share the spelling `exitedChargerAnchorZone`. It maps to `anchorLost`, the event without a session,
+    /// because `anchorLost` comes first in `listed`.
     private static let spellings =
         listed.map { (text: $0.canonical, length: $0.canonical.utf8.count, name: $0) }
         + listed.map { (text: $0.v1Spelling, length: $0.v1Spelling.utf8.count, name: $0) }

@@ -4,10 +4,18 @@
 import Foundation
 
 extension OrderedEvent: Comparable {
-    /// Compares, in turn: corrected time; origin, a client's event before a server's expiry; `sequence`, absent before
-    /// present; precision, a time with a fraction of a second before a time without; lifecycle rank; event_id as bytes;
-    /// idempotency key as bytes. Two events for which `sharesSecond` is true are not ordered by the last three of these
-    /// criteria, but by OrderWithinSecond.swift.
+    /// Compares these criteria, in turn:
+    ///
+    /// - corrected time
+    /// - origin: a client's event before a server's expiry
+    /// - `sequence`: absent before present
+    /// - precision: a time with a fraction of a second before a time without
+    /// - lifecycle rank
+    /// - event_id as bytes
+    /// - idempotency key as bytes
+    ///
+    /// The last three criteria do not apply to two events for which `sharesSecond` is true. OrderWithinSecond.swift
+    /// orders these events.
     ///
     /// No two stored events of one driver are equal in this order, because their idempotency keys differ.
     public static func < (earlier: OrderedEvent, later: OrderedEvent) -> Bool {
@@ -18,8 +26,9 @@ extension OrderedEvent: Comparable {
         return earlier.precedesByRank(later)
     }
 
-    /// Returns whether both events have the same time, both times were sent without a fraction of a second, and both
-    /// events have the same sequence or none. The journey before two such events decides which of them comes first.
+    /// Returns whether four things are true: both events have the same time, both times were sent without a fraction of
+    /// a second, both events have the same origin, and both have the same sequence or none. The journey before two such
+    /// events decides which of them comes first.
     public func sharesSecond(with other: OrderedEvent) -> Bool {
         isWholeSecond && other.isWholeSecond && occurredAt == other.occurredAt && origin == other.origin
             && sequence == other.sequence
@@ -38,7 +47,8 @@ extension OrderedEvent: Comparable {
 
     /// Compares sequences. An absent sequence comes before every present one. If sequences were compared only when both
     /// are present, the order would not be transitive. For example, A has the sequence 1 and B has the sequence 2, so A
-    /// comes before B. The rank of an event C without a sequence could then place C after B and before A.
+    /// comes before B. An event C without a sequence would be compared by its rank, which could place C after B and
+    /// before A.
     private static func precedes(_ earlier: Int64?, _ later: Int64?) -> Bool {
         guard let later else { return false }
         guard let earlier else { return true }

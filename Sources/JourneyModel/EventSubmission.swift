@@ -1,5 +1,5 @@
-/// One event as a client sent it, decoded, with valid members. The store still has to check whether the idempotency key
-/// was used before, and to which driver the session belongs.
+/// One event as a client sent it. It is decoded, and its members are valid. The store still has to check whether the
+/// idempotency key was used before, and to which driver the session belongs.
 public struct EventSubmission: Hashable, Sendable {
     public var name: EventName
     /// The client's own spelling of the name, stored in addition to the canonical one.
@@ -7,29 +7,29 @@ public struct EventSubmission: Hashable, Sendable {
     public var schemaVersion: String
     /// 1 to 128 printable ASCII characters.
     public var eventID: String
-    /// 1 to 128 printable ASCII characters, case-sensitive, scoped to the driver.
+    /// 1 to 128 printable ASCII characters, case-sensitive. Only keys of the same driver must differ.
     public var idempotencyKey: String
     public var sessionID: String?
     public var chargerID: String?
     public var merchantID: String?
-    /// As sent, not corrected for the phone's clock.
+    /// The time as sent, not corrected for the error of the phone's clock.
     public var occurredAt: Moment
     /// `occurred_at` exactly as sent, with its offset and its digits.
     public var occurredAtText: String
     /// The header `X-Sent-At`: the time of this attempt by the phone's clock.
     public var sentAt: Moment?
-    /// `timestamp` of the body, which a byte-identical retry repeats.
+    /// `timestamp` of the body. A retry with the same bytes repeats it.
     public var timestamp: Moment?
     public var source: String
     public var appState: String?
     public var sequence: Int64?
-    /// A JSON object, compact, members in the order sent; at most 8 KiB of UTF-8.
+    /// A JSON object in compact form, with its members in the order sent. It has at most 8 KiB of UTF-8.
     public var metadata: String?
     /// `metadata.previous_state` if it is the name of a state: the client's state before the event.
     public var previousState: JourneyState?
     /// The sent members of `EventDetail.all`, as a compact JSON object in the order of `all`; nil if none was sent.
     public var details: String?
-    /// Canonical JSON in ASCII, which the store hashes. It is equal for two submissions exactly when all their parsed
+    /// Canonical JSON in ASCII, which the store hashes. Two submissions have equal forms exactly when all their parsed
     /// members except `timestamp` are equal. For repeats that differ in `app_state` or `schema_version`, see
     /// `canonicalForm(appState:schemaVersion:)`.
     public var canonicalForm: [UInt8]

@@ -1,10 +1,11 @@
 // Extends the table of transitions by what phones report about their own state (contract, section 1, "What is
-// implied"). Shipped clients send in `metadata.previous_state` the state that they were in before the event. If the
-// server is in another state, events are missing, and the steps from the server's state to the sent state are proven.
-// This file handles neither the order of events nor deadlines.
+// implied"). Shipped clients send their state before the event in `metadata.previous_state`. If the server is in
+// another state, events are missing, and the steps from the server's state to the sent state are proven. This file
+// handles neither the order of events nor deadlines.
 
 extension Journey {
-    /// The effect of an event on this journey: the missing steps that the event proves, and then its own transition.
+    /// The effect of an event on this journey. The effect has two parts: the missing steps that the event proves, and
+    /// then the event's own transition.
     struct Course: Hashable {
         var implied: ImpliedSteps
         var transition: Transition
@@ -22,7 +23,7 @@ extension Journey {
             if let eventSessionID = event.sessionID, !haveSameBytes(eventSessionID, sessionID) {
                 return courseOfOtherSession(event)
             }
-            // webRequestedEnd with a session id ends that session; without a session id it ends a journey that has no
+            // webRequestedEnd with a session id ends that session. Without a session id, it ends a journey that has no
             // session yet.
             if event.sessionID == nil, event.name == .webRequestedEnd { return Course(.rejected(.noSuchTransition)) }
         } else if isOver(event.sessionID) {
@@ -31,7 +32,8 @@ extension Journey {
         return provenCourse(of: event) ?? Course(direct)
     }
 
-    /// Returns the course that the event's evidence proves; nil if the evidence is absent or proves no missing step.
+    /// Returns the course that the event's evidence proves. Returns nil if the evidence is absent or proves no missing
+    /// step.
     private func provenCourse(of event: OrderedEvent) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
@@ -44,8 +46,8 @@ extension Journey {
     }
 
     /// Returns the course of an event whose session is not the session in progress. The session in progress is closed
-    /// if the event activates its own session, or if it is a departure, arrival or verification with evidence. An event
-    /// that ends its own session has no effect, because it may come from an old timer.
+    /// in two cases: the event activates its own session, or it is a departure, arrival or verification with evidence.
+    /// An event that ends its own session has no effect, because it may come from an old timer.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
         switch event.name {
@@ -77,8 +79,8 @@ extension Journey {
 }
 
 extension OrderedEvent {
-    /// `previousState` if the table has a transition on this event from that state; otherwise nil. A state within a
-    /// session is evidence only if the event has a session id.
+    /// The evidence is `previousState` if the table has a transition on this event from that state. Otherwise it is
+    /// nil. A state within a session is evidence only if the event has a session id.
     var evidence: JourneyState? {
         guard let previousState, case .to = Transition(from: previousState, on: name) else { return nil }
         return previousState.hasSessionInProgress && sessionID == nil ? nil : previousState

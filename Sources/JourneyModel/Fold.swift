@@ -83,8 +83,8 @@ extension Journey {
         state = destination
     }
 
-    /// Sets the target to the charger in a chargerTargeted event: in IDLE and NEAR_CHARGER the target of this journey,
-    /// in SESSION_ENDED the target of the next journey. An event without a `charger_id` has no effect.
+    /// Sets the target to the charger in a chargerTargeted event. In IDLE and NEAR_CHARGER, this is the target of this
+    /// journey. In SESSION_ENDED, it is the target of the next journey. An event without a `charger_id` has no effect.
     private mutating func setTarget(_ event: OrderedEvent) {
         guard event.name == .chargerTargeted, let chargerID = event.chargerID else { return }
         switch state {
@@ -116,16 +116,16 @@ extension Journey {
 
 /// Folds more than one event.
 public enum Fold {
-    /// The version of the fold's rules. Incremented in a release whose rules may fold the same events to a different
-    /// journey. The server then refolds the stored journeys. Version 1 had neither evidence nor an order within a
-    /// second.
+    /// The version of the fold's rules. It is incremented in a release whose rules may fold the same events to a
+    /// different journey. The server then refolds the stored journeys. Version 1 had neither evidence nor an order
+    /// within a second.
     public static let rulesVersion: Int64 = 2
 
     /// Returns a driver's events in the order in which the fold applies them.
     ///
     /// - Parameter events: in order of arrival.
     public static func inOrder(_ events: [OrderedEvent], from start: Journey = Journey()) -> [OrderedEvent] {
-        // Events that share a second are sorted by arrival here, because OrderWithinSecond takes them in order of
+        // Events that share a second are sorted by their arrival here, because OrderWithinSecond takes them in order of
         // arrival.
         let sorted = events.indices.sorted { one, other in
             if events[one].sharesSecond(with: events[other]) { return one < other }
@@ -151,8 +151,8 @@ public enum Fold {
         return ordered
     }
 
-    /// Returns the verdict on each event, and the journey after that event. `events` must be in the order of `inOrder`;
-    /// `start` is the journey before the first of them.
+    /// Returns the verdict on each event, and the journey after that event. `events` must be in the order of `inOrder`.
+    /// `start` is the journey before the first event.
     public static func replay(
         _ events: some Sequence<OrderedEvent>, from start: Journey = Journey()
     ) -> [(verdict: Verdict, journey: Journey)] {

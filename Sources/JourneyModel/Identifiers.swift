@@ -9,7 +9,7 @@ public struct DriverID: Hashable, Sendable, CustomStringConvertible {
     public var description: String { rawValue }
 
     /// Prefix of the id of every driver of `dwell simulate`. The id of any other driver is `drv_...`, or was put into a
-    /// token by a holder of the signing key. No client can choose its own id.
+    /// token by a holder of the signing key. No client can choose its driver's id.
     public static let simulatedPrefix = "simulated-"
 
     /// Whether this is a driver of `dwell simulate`. Such drivers are left out of all metrics and never sent to

@@ -1,4 +1,4 @@
-// Steps of a journey that were not reported and that a later event proves (contract, section 1, "What is implied").
+// Steps of a journey that were not reported but that a later event proves (contract, section 1, "What is implied").
 // Evidence.swift and Transition.swift decide which steps an event implies.
 
 /// A set of implied steps. A verdict implies each step at most once, and the steps always have the order of `inOrder`.
@@ -11,7 +11,7 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         self.rawValue = rawValue
     }
 
-    /// The start of the next journey, from SESSION_ENDED or from a journey in progress, which is abandoned.
+    /// The start of the next journey. It follows SESSION_ENDED, or a journey in progress, which is then abandoned.
     public static let reset = ImpliedSteps(rawValue: 1)
     public static let enteredChargerIntentZone = ImpliedSteps(rawValue: 2)
     public static let anchorDwellComplete = ImpliedSteps(rawValue: 4)
@@ -21,7 +21,7 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
     public static let departedCharger = ImpliedSteps(rawValue: 64)
     public static let enteredMerchantZone = ImpliedSteps(rawValue: 128)
 
-    /// The states from IDLE to IN_TRANSIT, each with the step that leads to the next state. The last step leads to
+    /// The states from IDLE to IN_TRANSIT. Each state has the step that leads to the next one. The last step leads to
     /// AT_MERCHANT.
     private static let forward: [(from: JourneyState, step: ImpliedSteps)] = [
         (.idle, .enteredChargerIntentZone), (.nearCharger, .anchorDwellComplete),
@@ -48,15 +48,15 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         for (step, name) in Self.steps where contains(step) { body(name) }
     }
 
-    /// Canonical names, first step first: the wire's `implied`.
+    /// The canonical names, first step first. On the wire, this list is `implied`.
     public var names: [String] { inOrder.map(\.canonical) }
 
-    /// Reads the wire's `implied`. Names unknown to this release are ignored.
+    /// Reads the list that is `implied` on the wire. Names unknown to this release are ignored.
     ///
-    /// The name `exitedChargerAnchorZone` can mean the departure or the lost anchor. It means the departure if another
-    /// step of a session is listed. Otherwise it means the lost anchor if the dwell or the exit from the intent zone is
-    /// listed. If none of these is listed, the driver's present state (`state`) decides: within or after a session the
-    /// name means the departure, and otherwise the lost anchor.
+    /// The name `exitedChargerAnchorZone` can mean the departure or the lost anchor. If another step of a session is
+    /// listed, it means the departure. Otherwise, if the dwell or the exit from the intent zone is listed, it means the
+    /// lost anchor. If none of these is listed, the driver's present state (`state`) decides: within or after a session
+    /// the name means the departure, and otherwise the lost anchor.
     public init(names: [String], state: JourneyState) {
         self = []
         for name in names where name != EventName.anchorLost.canonical {

@@ -13,21 +13,21 @@ public struct Journey: Hashable, Sendable {
     }
 
     public var state: JourneyState
-    /// The session in progress; in SESSION_ENDED, the session that ended; nil before a session begins.
+    /// The session in progress. In SESSION_ENDED, the session that ended. Nil before a session begins.
     public var sessionID: String?
     /// The charger of this journey (`charger_id` of the latest chargerTargeted, or of the event that entered the zone).
     public var targetChargerID: String?
-    /// The charger of the next journey. Set by chargerTargeted in SESSION_ENDED; becomes `targetChargerID` at the
-    /// reset.
+    /// The charger of the next journey. It is set by chargerTargeted in SESSION_ENDED, and becomes `targetChargerID` at
+    /// the reset.
     public var nextTargetChargerID: String?
     /// The end of the grace period. The grace period runs in IN_TRANSIT only.
     public var graceDeadline: Moment?
     /// The time of the hard timeout. The hard timeout runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
     public var hardDeadline: Moment?
-    /// The reason why the session ended. Nil in every other state than SESSION_ENDED. In SESSION_ENDED, nil only if the
-    /// session ended before the server stored this member, and retention has deleted the event that ended the session.
-    /// Never `superseded` or `reset`, because a session that ends in one of these ways is not followed by
-    /// SESSION_ENDED.
+    /// The reason why the session ended. Nil in every state except SESSION_ENDED. In SESSION_ENDED, it is nil only if
+    /// the session ended before the server stored this member, and retention has deleted the event that ended the
+    /// session. It is never `superseded` or `reset`, because a session that ends in one of these ways is not followed
+    /// by SESSION_ENDED.
     public var endedBy: Ending?
     /// The driver's session before `sessionID`. That session is over. Its events neither restart it nor change another
     /// session.
@@ -59,9 +59,8 @@ public struct Journey: Hashable, Sendable {
 }
 
 extension Journey {
-    /// Returns the reason why the next event closed this journey's session in progress without reaching the state
-    /// SESSION_ENDED. `next` is the journey after that event. Returns nil if `next` has the same session, in progress
-    /// or ended.
+    /// Returns why the next event closed this journey's session in progress without reaching the state SESSION_ENDED.
+    /// `next` is the journey after that event. Returns nil if `next` has the same session, in progress or ended.
     public func closing(by next: Journey) -> Ending? {
         guard state.hasSessionInProgress, !haveSameBytes(sessionID, next.sessionID) else { return nil }
         return next.sessionID == nil ? .reset : .superseded

@@ -1,9 +1,9 @@
 // Orders events that have the same time in whole seconds and the same sequence or none (contract, section 1, "The
-// order"), so that each event is legal after the events before it, if possible. Clients whose times are in whole
+// order"). If possible, the order makes each event legal after the events before it. Clients whose times are in whole
 // seconds send the events of one second in any order. Only the state of the journey shows which of the events happened
 // first.
 
-/// Finds the order of several events, if `sharesSecond` is true for every two of them.
+/// Finds the order of several events. `sharesSecond` must be true for every two of them.
 public enum OrderWithinSecond {
     /// The largest number of events of one second that are ordered. If there are more, only the first `searchedMax`
     /// events to arrive are ordered, and the others follow in order of arrival. The number is limited, because the work
@@ -14,15 +14,20 @@ public enum OrderWithinSecond {
     ///
     /// The events are taken one after the other. The next event comes from the first of these groups that is not empty:
     ///
-    /// 1. events that move the state, and events without a transition that fit the present state. (Such an event fits
-    ///    if it reports the present state as its previous state, or if it reports no previous state and sets the
-    ///    target.) Of several events, the next one is chosen by the first of these criteria in which they differ: the
-    ///    fewest other events become impossible, even with implied steps; the event is legal without implied steps, by
-    ///    the table and by its evidence; it needs the fewest implied steps; the fewest other events become impossible
-    ///    without implied steps; it does not end the journey; of events that end the journey, it has the lowest
-    ///    lifecycle rank; it arrived first.
+    /// 1. events that move the state, and events without a transition that fit the present state. An event without a
+    ///    transition fits in two cases: it reports the present state as its previous state, or it reports no previous
+    ///    state and sets the target.
     /// 2. other events without a transition, by lifecycle rank and ids.
     /// 3. rejected events, by lifecycle rank and ids.
+    ///
+    /// In the first group, events are compared by these criteria, one after the other, until two events differ:
+    ///
+    /// 1. After the event, the fewest other events become impossible, even with implied steps.
+    /// 2. The event is legal without implied steps, by the table and by its evidence.
+    /// 3. The event needs the fewest implied steps.
+    /// 4. After the event, the fewest other events become impossible without implied steps.
+    /// 5. The event does not end the journey. Of events that end the journey, the lowest lifecycle rank comes first.
+    /// 6. The event arrived first.
     ///
     /// Events that differ only in their ids are ordered by their ids.
     ///
@@ -53,7 +58,7 @@ public enum OrderWithinSecond {
                 (best, fit) = (index, other)
             }
         }
-        // Of several events that the fold treats alike, the first by its ids is taken, which makes the order
+        // If the fold treats several events alike, the first of them by ids is taken, which makes the order
         // deterministic.
         let chosen = left[best].event
         for index in left.indices where left[index].event.isSame(asFact: chosen) {
@@ -81,7 +86,7 @@ private struct Candidate {
             if let evidence = event.evidence {
                 if evidence != state { continue }
             } else if !implied.isEmpty, implied != .reset {
-                // From this state the event is legal only with implied steps, so the state does not count as a source.
+                // From this state, the event is legal only with implied steps. The state is therefore not a source.
                 continue
             }
             sources.insert(StateSet(state))
@@ -200,7 +205,7 @@ private struct Fit {
     private var moves: Bool { kind == .legal || kind == .legalWithImpliedSteps }
 
     /// Returns whether this event comes before the other event. `isEarlierById` tells whether this event comes first by
-    /// rank and ids. Returns false on a tie, so that the first to arrive stays first.
+    /// rank and ids. Returns false if neither event is better, so that the first to arrive stays first.
     func precedes(_ other: Fit, isEarlierById: Bool) -> Bool {
         guard moves, other.moves else {
             return kind != other.kind ? kind.rawValue < other.kind.rawValue : isEarlierById

@@ -1,6 +1,6 @@
 /// The members of a stored event that the fold uses: its meaning, its position in the order, and the durations that
-/// were in force when the event was stored. `<` is the contract's order (`EventOrder.swift`), except for events of the
-/// same second whose times have no fraction. The order of such events depends on the journey before them
+/// were in force when the event was stored. `<` is the contract's order (`EventOrder.swift`). There is one exception:
+/// events of the same second whose times have no fraction. The order of such events depends on the journey before them
 /// (`OrderWithinSecond.swift`).
 public struct OrderedEvent: Hashable, Sendable {
     public enum Origin: UInt8, Hashable, Sendable {
@@ -12,13 +12,13 @@ public struct OrderedEvent: Hashable, Sendable {
     public var name: EventName
     public var sessionID: String?
     public var chargerID: String?
-    /// Corrected for the phone's clock.
+    /// The time of the event, corrected for the error of the phone's clock.
     public var occurredAt: Moment
     public var sequence: Int64?
     public var eventID: String
     public var idempotencyKey: String
     public var origin: Origin
-    /// The state before the event, as reported by the client; nil if not reported.
+    /// The state before the event, as the client reported it. Nil if the client did not report it.
     public var previousState: JourneyState?
     /// Whether `occurred_at` was sent without a fraction of a second. If several such events have the same time, the
     /// fold next applies an event that is legal in the state reached so far (OrderWithinSecond.swift).

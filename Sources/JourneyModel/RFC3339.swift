@@ -1,5 +1,5 @@
-// Converts times in the form of RFC 3339, section 5.6, to a Moment and back. Uses no time zone database, because the
-// text itself has the offset. The years are 0000 to 9999 of the proleptic Gregorian calendar.
+// Converts times in the form of RFC 3339, section 5.6, to a Moment and back. No time zone database is needed, because
+// the text itself has the offset. The years are 0000 to 9999 of the proleptic Gregorian calendar.
 
 import GregorianCalendar
 
@@ -11,9 +11,9 @@ public enum RFC3339 {
     /// Parses a `date-time`. The fraction of the second may have any number of digits, and is truncated to
     /// milliseconds.
     ///
-    /// The parser is strict: the offset is required (`Z`, `z` or `±hh:mm`, also `-00:00`), the separator is `T` or `t`,
-    /// and every field has all its digits and a valid value. Returns nil for any other text, and for a time that in UTC
-    /// lies outside the years 0000 to 9999.
+    /// The parser is strict. The offset is required (`Z`, `z` or `±hh:mm`, also `-00:00`), the separator is `T` or `t`,
+    /// and every field has all its digits and a valid value. Returns nil for any other text. Also returns nil for a
+    /// time outside the years 0000 to 9999 in UTC.
     ///
     /// A leap second, written as `:60`, is accepted only at 23:59 UTC on the last day of a month. Moment cannot
     /// represent a leap second. The result is therefore the last millisecond before the following midnight.
@@ -40,8 +40,8 @@ public enum RFC3339 {
         return text.withUTF8 { moment(from: $0) }
     }
 
-    /// Returns the moment as `2026-11-16T20:00:00.250Z`: in UTC, with three digits of fraction. A moment before or
-    /// after the years 0000 to 9999 is written as the first or the last millisecond of these years.
+    /// Returns the moment in a form like `2026-11-16T20:00:00.250Z`: in UTC, with three digits of fraction. A moment
+    /// before or after the years 0000 to 9999 is written as the first or the last millisecond of these years.
     public static func text(of moment: Moment) -> String {
         let milliseconds = Int(min(max(moment, earliest), latest).millisecondsSinceEpoch)
         let millisecondOfDay = (milliseconds % 86_400_000 + 86_400_000) % 86_400_000
@@ -83,7 +83,7 @@ private struct RFC3339Scanner {
 
     var isAtEnd: Bool { position == bytes.count }
 
-    /// Reads a `full-date`; nil unless the day exists.
+    /// Reads a `full-date`. Returns nil if there is no such day.
     mutating func date() -> GregorianDate? {
         guard let year = number(digits: 4), take("-"), let month = number(digits: 2), (1...12).contains(month),
             take("-"), let day = number(digits: 2), day >= 1,
@@ -92,7 +92,7 @@ private struct RFC3339Scanner {
         return GregorianDate(year: year, month: month, day: day)
     }
 
-    /// Reads a `partial-time`. The second may be 60; the caller checks whether that is a leap second.
+    /// Reads a `partial-time`. The second may be 60. The caller checks whether that is a leap second.
     mutating func time() -> (hour: Int, minute: Int, second: Int, millisecond: Int)? {
         guard let hour = number(digits: 2), hour <= 23, take(":"), let minute = number(digits: 2), minute <= 59,
             take(":"), let second = number(digits: 2), second <= 60
@@ -102,7 +102,7 @@ private struct RFC3339Scanner {
         return (hour, minute, second, millisecond)
     }
 
-    /// Reads a `time-offset` and returns minutes east of UTC.
+    /// Reads a `time-offset`. Returns the minutes east of UTC.
     mutating func offsetMinutes() -> Int? {
         if take("Z", or: "z") { return 0 }
         let isWest = take("-")
@@ -120,7 +120,7 @@ private struct RFC3339Scanner {
         return true
     }
 
-    /// Reads at least one digit and returns milliseconds; digits after the third are skipped.
+    /// Reads at least one digit and returns milliseconds. Digits after the third are skipped.
     private mutating func fraction() -> Int? {
         var (millisecond, weight) = (0, 100)
         let start = position

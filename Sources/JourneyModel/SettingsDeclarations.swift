@@ -5,7 +5,7 @@
 extension Settings {
     /// One row of the contract's table.
     public struct Declaration: Sendable {
-        /// The member of `Settings` that holds the value. The case is `integer` if the value must be a whole number.
+        /// The member of `Settings` that holds the value. The case is `integer` if only whole numbers are allowed.
         public enum Value: Sendable {
             case integer(any WritableKeyPath<Settings, Int> & Sendable)
             case decimal(any WritableKeyPath<Settings, Double> & Sendable)
@@ -18,8 +18,8 @@ extension Settings {
         public let value: Value
         /// The largest allowed value. Every value must also be greater than 0.
         public let valueMax: Double
-        /// The variable of another setting whose value this setting must not exceed, for example
-        /// `NATIVE_CHARGER_INTENT_RADIUS_M`.
+        /// The variable of another setting that limits this setting: the value must not exceed the other setting's
+        /// value. For example `NATIVE_CHARGER_INTENT_RADIUS_M`.
         public let alsoAtMost: String?
 
         /// The range as text: `0 < x <= 100, and <= NATIVE_CHARGER_INTENT_RADIUS_M`, with `n` instead of `x` for a
@@ -56,7 +56,7 @@ extension Settings {
         }
     }
 
-    /// All declarations, in the order of the contract's table, which is also the order on the wire.
+    /// All declarations, in the order of the contract's table. The order on the wire is the same.
     public static let declarations: [Declaration] = [
         Declaration(
             "chargerIntentRadius_m", "NATIVE_CHARGER_INTENT_RADIUS_M", .decimal(\.chargerIntentRadiusMeters),
@@ -80,7 +80,7 @@ extension Settings {
             .decimal(\.speedThresholdForDwellMetersPerSecond), max: 10),
     ]
 
-    /// Returns the shortest digits that read back as the same Double: `400`, not `400.0`.
+    /// Returns the shortest text that reads back as the same Double: `400`, not `400.0`.
     static func text(of number: Double) -> String {
         let text = "\(number)"
         return text.hasSuffix(".0") ? String(text.dropLast(2)) : text

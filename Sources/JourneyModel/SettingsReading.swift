@@ -1,11 +1,11 @@
 // Reads settings from the texts of environment variables, which the caller supplies.
 
-/// The error for an invalid environment variable. With such an error at the start, the server exits; on a reload, the
-/// old settings stay in force.
+/// The error for an invalid environment variable. If it occurs at the start, the server exits. If it occurs on a
+/// reload, the old settings stay in force.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
-    /// The value of the variable. If the variable is not set, the setting's default value, which is invalid if it
-    /// exceeds the limit that another setting gives.
+    /// The value of the variable. If the variable is not set, this is the setting's default value. A default value is
+    /// invalid if it exceeds the limit that another setting gives.
     public var value: String
     public var allowed: String
 
@@ -22,12 +22,12 @@ extension Settings {
         public var errors: [SettingsError]
     }
 
-    /// Reads the eight settings. `text` returns the value of a variable, or nil if the variable is not set. In that
-    /// case, the setting has its default value.
+    /// Reads the eight settings. `text` returns the value of a variable, or nil if the variable is not set. A setting
+    /// whose variable is not set has its default value.
     ///
     /// A number consists of digits and, for a decimal setting, optionally a fraction. It has no sign, exponent, white
-    /// space or unit. Throws `Invalid` with an error for each variable that is not a number or is out of range, and for
-    /// each setting that is in its range but exceeds the other setting of its pair.
+    /// space or unit. Throws `Invalid` with an error for each variable that is not a number or is out of range. A
+    /// setting that is in its range may still exceed the other setting of its pair; it then gets an error too.
     public static func make(from text: (_ variable: String) -> String?) throws(Invalid) -> Settings {
         var settings = Settings()
         var errors: [SettingsError] = []
@@ -67,8 +67,8 @@ extension Settings.Declaration {
         }
     }
 
-    /// Reads `text` into `settings`. Returns false, and sets nothing, when the text is not a number of this setting's
-    /// kind or is out of range.
+    /// Reads `text` into `settings`. If the text is not a number of this setting's kind, or is out of range, returns
+    /// false and sets nothing.
     fileprivate func read(_ text: String, into settings: inout Settings) -> Bool {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         let areDigits = parts.allSatisfy { !$0.isEmpty && $0.allSatisfy(\.isASCIIDigit) }

@@ -4,7 +4,7 @@
 
 /// The table's entry for one event in one state.
 enum Transition: Hashable {
-    /// Moves to the given state, after the implied steps that the event proves even without evidence.
+    /// Moves to the given state. Before that, applies the implied steps that the event proves even without evidence.
     case to(JourneyState, implying: ImpliedSteps = [])
     /// Never moves the state and is never rejected.
     case stays
@@ -43,8 +43,7 @@ enum Transition: Hashable {
             case (.idle, .exclusiveActivatedByWeb), (.nearCharger, .exclusiveActivatedByWeb): .rejected(.notAnchored)
             case (_, .visitVerifiedByWeb): .rejected(.notAtMerchant)
             case (.sessionActive, .enteredMerchantZone): .rejected(.mustDepartFirst)
-            // All events are listed here instead of using `default`, so that the compiler requires an entry for a new
-            // event.
+            // All events are listed here instead of `default`, so that the compiler requires an entry for a new event.
             case (_, .enteredChargerIntentZone), (_, .exitedChargerIntentZone), (_, .anchorDwellComplete),
                 (_, .anchorLost), (_, .exclusiveActivatedByWeb), (_, .departedCharger), (_, .enteredMerchantZone),
                 (_, .gracePeriodExpired), (_, .hardTimeoutExpired), (_, .webRequestedEnd), (_, .reset):
@@ -54,8 +53,8 @@ enum Transition: Hashable {
 }
 
 extension JourneyState {
-    /// Whether the state is SESSION_ACTIVE, IN_TRANSIT or AT_MERCHANT. In these states an event of another session has
-    /// no effect, unless it proves that the other session has begun (Evidence.swift).
+    /// Whether the state is SESSION_ACTIVE, IN_TRANSIT or AT_MERCHANT. In these states, an event of another session has
+    /// no effect unless it proves that the other session has begun (Evidence.swift).
     package var hasSessionInProgress: Bool {
         switch self {
         case .sessionActive, .inTransit, .atMerchant: true

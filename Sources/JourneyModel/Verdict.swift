@@ -11,7 +11,7 @@ public struct Verdict: Hashable, Sendable {
         case rejected
     }
 
-    /// The reason why an event was rejected. Clients may depend on the raw values, which never change.
+    /// The reason why an event was rejected. The raw values never change, because clients may depend on them.
     public enum Reason: String, Hashable, Sendable, CaseIterable {
         case notAnchored = "not_anchored"
         case notAtMerchant = "not_at_merchant"
@@ -22,7 +22,7 @@ public struct Verdict: Hashable, Sendable {
     public var transition: Transition
     /// Present exactly when `transition` is `.rejected`.
     public var reason: Reason?
-    /// Unreported steps before the event: the wire's `implied`. Empty unless `transition` is `.applied`.
+    /// Unreported steps before the event. On the wire, they are `implied`. Empty unless `transition` is `.applied`.
     public var implied: ImpliedSteps
 
     public init(_ transition: Transition, reason: Reason? = nil, implied: ImpliedSteps = []) {

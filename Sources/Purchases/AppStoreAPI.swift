@@ -1,5 +1,5 @@
-// The port to Apple's App Store Server API. The signed data that the API returns is verified like signed data from any
-// other source.
+// The port to Apple's App Store Server API. The signed data that the API returns is verified in the same way as signed
+// data from any other source.
 
 package import JourneyModel
 
@@ -32,7 +32,7 @@ package struct NotificationHistoryRequest: Hashable, Sendable {
     package var to: Moment
     /// Whether Apple is to return only the notifications that it could not deliver to this server.
     package var onlyFailures: Bool
-    /// The `nextPageToken` of the previous page; nil for the first page.
+    /// The `nextPageToken` of the previous page. Nil for the first page.
     package var pageToken: String?
 
     package init(
@@ -50,7 +50,7 @@ package struct NotificationHistoryRequest: Hashable, Sendable {
 
 package struct NotificationHistoryPage: Hashable, Sendable {
     package var signedPayloads: [String]
-    /// The token with which to request the next page; nil for the last page.
+    /// The token to request the next page with. Nil for the last page.
     package var nextPageToken: String?
 
     package init(signedPayloads: [String], nextPageToken: String?) {

@@ -4,9 +4,9 @@
 package import JourneyModel
 
 package struct AppStoreVerifier: Sendable {
-    /// Maximum seconds by which `signedDate` may be ahead of this server's clock. Of all facts about one transaction,
-    /// the fact with the latest `signedDate` counts. Without this limit, a fact dated far in the future would
-    /// therefore override all other facts until that date.
+    /// Maximum number of seconds by which `signedDate` may be ahead of this server's clock. Of all facts about one
+    /// transaction, the fact with the latest `signedDate` counts. Without this limit, a fact dated far in the future
+    /// would override all other facts until that date.
     package static let clockSkewSecondsMax = 600
 
     private let apps: [AppStoreApp]
@@ -16,7 +16,7 @@ package struct AppStoreVerifier: Sendable {
 
     /// Creates the verifier. If `apps` is empty, all data is rejected. If `environments` contains `.xcode` or
     /// `.localTesting`, purchases from StoreKit testing in Xcode are accepted. **The signature of such a purchase
-    /// proves nothing**, so use these two environments only for development.
+    /// proves nothing**, so these two environments must be used only for development.
     package init(
         apps: [AppStoreApp], environments: Set<AppStoreEnvironment> = [.production, .sandbox],
         chain: CertificateChain = CertificateChain()
@@ -49,7 +49,7 @@ package struct AppStoreVerifier: Sendable {
     }
 
     /// Verifies the `signedPayload` of a notification. The transaction and the renewal information inside the payload
-    /// have their own signatures, which are verified too.
+    /// have their own signatures. These signatures are verified too.
     package func notification(_ text: String, now: Moment) async throws(PurchaseRefusal) -> StoreNotification {
         let signed = try SignedPayload(text, headers: headers)
         // Xcode sends no notifications.
@@ -83,9 +83,9 @@ package struct AppStoreVerifier: Sendable {
             signedDate: signed.signedDate, payload: signed.payload)
     }
 
-    /// Verifies the certificates, the signature and the date of a payload. If `allowsXcode` is true, a payload from
-    /// `.xcode` or `.localTesting` is accepted without these checks, provided that `environments` contains its
-    /// environment.
+    /// Verifies the certificates, the signature and the date of a payload. `allowsXcode` permits an exception: a
+    /// payload from `.xcode` or `.localTesting` is accepted without these checks, provided that `environments` contains
+    /// its environment.
     private func verify(_ signed: SignedPayload, now: Moment, allowsXcode: Bool) async throws(PurchaseRefusal) {
         if allowsXcode, let environment = try? signed.claims.environment(), !environment.isSignedByApple,
             environments.contains(environment)

@@ -11,7 +11,7 @@ package enum AppleRootCertificate {
     /// 63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179.
     package static let g3 = Array(Data(base64Encoded: base64, options: .ignoreUnknownCharacters) ?? Data())
 
-    /// Returns the DER bytes of a certificate file in PEM or DER, or nil for any other file.
+    /// Returns the DER bytes of a certificate file in PEM or DER. Returns nil for any other file.
     package static func der(of file: [UInt8]) -> [UInt8]? {
         if (try? Certificate(derEncoded: file)) != nil { return file }
         guard let document = try? PEMDocument(pemString: String(decoding: file, as: UTF8.self)),

@@ -54,7 +54,7 @@ package final class CertificateChain: Sendable {
     }
 
     /// Returns the public key of the leaf if the chain was valid at `time`. Callers pass the time when the data was
-    /// signed, because the leaf may have expired since. `chain` contains the certificates in DER, the leaf first.
+    /// signed, because the leaf may have expired since then. `chain` contains the certificates in DER, the leaf first.
     package func leafKey(of chain: [[UInt8]], at time: Moment) async throws(PurchaseRefusal) -> P256.Signing.PublicKey {
         guard chain.count == Self.certificateCount, chain.allSatisfy({ $0.count <= Self.certificateBytesMax }) else {
             throw .wrongChain
@@ -111,7 +111,7 @@ package final class CertificateChain: Sendable {
 }
 
 /// The extensions by which Apple marks the purpose of a certificate. Certificates of developers may chain up to the
-/// same root. If the extensions were not checked, every such certificate would be accepted.
+/// same root. Without a check of the extensions, every such certificate would be accepted.
 private struct AppleMarkers: VerifierPolicy {
     /// The extension of the leaf: "Mac App Store Receipt Signing". Apple also uses it for App Store server data.
     static let leaf: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 11, 1]

@@ -26,8 +26,8 @@ package struct PurchaseSigner: Hashable, Sendable {
 
 package struct CertificateStatus: Sendable {
     package static let intervalSeconds = 86_400
-    /// Seconds between two reads of the stored signers. When one server process finds that a leaf is revoked, all
-    /// other processes on the same database reject data signed by the leaf within this time.
+    /// Seconds between two reads of the stored signers. When one server process finds that a leaf is revoked, all other
+    /// processes on the same database learn this within this time, and then reject data signed by the leaf.
     static let pauseSeconds = 600
 
     package enum Finding: Hashable, Sendable {
@@ -90,8 +90,8 @@ package struct CertificateStatus: Sendable {
         let parsed = certificates.compactMap { try? Certificate(derEncoded: $0) }
         guard parsed.count == CertificateChain.certificateCount else { return .unknown }
         let requester = Requester(query: query)
-        // Validate as of the beginning of the period in which all three certificates are valid. A leaf that has
-        // expired since is then checked too.
+        // The chain is validated as of the beginning of the period in which all three certificates are valid. In this
+        // way, a leaf that has expired since then is checked too.
         let time = parsed.map(\.notValidBefore).max() ?? Date()
         var verifier = Verifier(rootCertificates: CertificateStore([parsed[2]])) {
             RFC5280Policy(fixedExpiryValidationTime: time)

@@ -1,10 +1,10 @@
-// Apple's requests for consumption information (CONSUMPTION_REQUEST), and the driver's consent to answering them. Apple
-// sends such a request when a customer asks for a refund. Without consent, the request is not answered.
+// Apple's requests for consumption information (CONSUMPTION_REQUEST), and the driver's consent to answering these
+// requests. Apple sends such a request when a customer asks for a refund. Without consent, the request is not answered.
 
 package import Identity
 package import JourneyModel
 
-/// A driver's consent, or refusal, to telling Apple how a purchase was used.
+/// A driver's decision whether Apple may be told how a purchase was used: consent or refusal.
 package struct ConsumptionConsent: Hashable, Sendable {
     package var isGiven: Bool
     /// The time when `isGiven` last changed.

@@ -1,12 +1,12 @@
-// Answers Apple's requests for consumption information, only with the consent of the purchase's owner. The answers are
-// sent by a separate task; the notification route responds without waiting for it. The only state is the durable
-// queue. After a restart, an answer may therefore be sent twice. The second one has no effect at Apple.
+// Answers Apple's requests for consumption information, only with the consent of the purchase's owner. A separate task
+// sends the answers. The notification route responds without waiting for this task. The only state is the durable
+// queue. After a restart, an answer may therefore be sent twice. The second answer has no effect at Apple.
 
 import Identity
 package import JourneyModel
 
 package struct ConsumptionAnswers: Sendable {
-    /// The time limit for an answer, in seconds after the request. Apple accepts no later answer.
+    /// The time limit for an answer, in seconds after the request. Apple accepts no answer after that.
     package static let answerSecondsMax = 12 * 3_600
     /// The pause in milliseconds between two reads of the queue while no request is due.
     static let pauseMilliseconds = 1_000
@@ -25,8 +25,8 @@ package struct ConsumptionAnswers: Sendable {
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Report) -> Void
 
-    /// - Parameter api: nil if the API is not configured. Requests with consent then wait until the server is
-    ///   restarted with a configured API, or until the time limit for their answer has passed.
+    /// - Parameter api: nil if the API is not configured. A request with consent then waits until the server is
+    ///   restarted with a configured API, or until the time limit for the answer has passed.
     package init(
         queue: any ConsumptionQueue, api: (any AppStoreAPI)?, clock: @escaping @Sendable () -> Moment,
         report: @escaping @Sendable (Report) -> Void
@@ -52,7 +52,7 @@ package struct ConsumptionAnswers: Sendable {
                 try await handle(request)
             }
         } catch {
-            // The database is unavailable, which other code reports. The queue is unchanged.
+            // The database is unavailable. Other code reports this. The queue is unchanged.
         }
     }
 

@@ -55,12 +55,12 @@ package struct Entitlement: Hashable, Sendable {
     package var kind: TransactionFact.Kind
     package var status: Status
     /// The time when access ends, or ended, according to the known facts. Nil for consumables and non-consumables,
-    /// whose access does not end. Also nil for a non-renewing subscription if Apple did not sign an end; the app then
-    /// decides when access ends.
+    /// because access to them does not end. Also nil for a non-renewing subscription if Apple signed no end; the app
+    /// then decides when access ends.
     package var accessEnds: Moment?
-    /// The start of the current period. If there is none, the start of the last period.
+    /// The start of the current period. If there is no current period, the start of the last period.
     package var purchaseDate: Moment
-    /// Whether the subscription renews automatically. Nil when that is unknown, and for products that do not renew.
+    /// Whether the subscription renews automatically. Nil if that is unknown, and for products that do not renew.
     package var autoRenews: Bool?
     /// The product of the next period after a downgrade. Nil if the next period has the same product as this one.
     package var renewsToProductID: String?

@@ -65,7 +65,8 @@ private struct Subscription {
     let renewal: RenewalFact?
     let now: Moment
 
-    /// One entitlement for each product with a period that has started. If no period has started, one for each product.
+    /// One entitlement for each product that has a period that has started. If no period has started, one entitlement
+    /// for each product.
     var entitlements: [Entitlement] {
         let current = current
         // If no transaction gives access, the reason is determined by the transaction that started last.
@@ -103,7 +104,8 @@ private struct Subscription {
         return (begun.isEmpty ? valid : begun).max { $0.isBefore($1) }
     }
 
-    /// Returns the end of the paid time, which includes a renewal of the same product that is already paid.
+    /// Returns the end of the paid time. If a renewal of the same product is already paid, the paid time includes this
+    /// renewal.
     private func paidUntil(_ current: TransactionFact) -> Moment? {
         transactions.filter { fact in
             fact.productID == current.productID && !fact.isUpgraded && fact.revocation(at: now) == nil
@@ -124,9 +126,9 @@ private struct Subscription {
         return entitlement(of: latest, now < retryEnds ? .billingRetry : .expired, until: accessEnded)
     }
 
-    /// Returns the renewal information, or nil if it is about a previous period. Apple may charge a renewal up to a
-    /// day before its period starts. Renewal information signed at such a charge is dated before the new period, but
-    /// is about the new period.
+    /// Returns the renewal information, or nil if it is about a previous period. Apple may charge a renewal up to a day
+    /// before its period starts, and sign renewal information at that moment. This information is dated before the new
+    /// period, but it is about the new period.
     private func renewal(after fact: TransactionFact) -> RenewalFact? {
         guard let renewal else { return nil }
         if renewal.signedDate >= fact.purchaseDate { return renewal }
@@ -159,11 +161,11 @@ extension TransactionFact {
         return mine != others ? mine < others : transactionID < other.transactionID
     }
 
-    /// Returns whether the period had started by the later of `now` and `signedDate`. `signedDate` counts because this
-    /// server's clock may be a little behind Apple's.
+    /// Returns whether the period had started by the later of `now` and `signedDate`. `signedDate` is considered
+    /// because this server's clock may be a little behind Apple's.
     fileprivate func hasBegun(at now: Moment) -> Bool { purchaseDate <= max(now, signedDate) }
 
-    /// Returns the revocation, or nil if its date is after both `now` and `signedDate`.
+    /// Returns the revocation. Returns nil if there is none, or if its date is after both `now` and `signedDate`.
     fileprivate func revocation(at now: Moment) -> Revocation? {
         revocation.flatMap { $0.date <= max(now, signedDate) ? $0 : nil }
     }
@@ -184,7 +186,7 @@ extension Entitlement {
     }
 
     /// Returns whether this entitlement is better for the driver than `other`. The order is total, so the result does
-    /// not depend on the order of iteration.
+    /// not depend on the order in which entitlements are compared.
     fileprivate func isBetter(than other: Entitlement) -> Bool {
         if status.rank != other.status.rank { return status.rank < other.status.rank }
         let (mine, others) = (

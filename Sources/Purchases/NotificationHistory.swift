@@ -1,4 +1,4 @@
-// Fetches from Apple the notifications that this server missed, when the server starts and then daily. Each
+// Fetches from Apple the notifications that this server missed. Runs when the server starts and then daily. Each
 // notification is processed as if Apple had just sent it, so a notification that is already stored has no second
 // effect.
 
@@ -15,7 +15,7 @@ package struct NotificationHistory: Sendable {
     /// The overlap of the first pass with the stored notifications, in seconds. The pass begins this long before the
     /// newest stored notification, because notifications from shortly before that one may be missing too.
     static let overlapSeconds = 3_600
-    /// Maximum number of pages per request. This limit ends the loop in case Apple's paging never ends.
+    /// Maximum number of pages per request. It ends the loop even if Apple's answers name a next page forever.
     static let pagesMax = 100_000
 
     /// The result of one pass, for the log.

@@ -1,5 +1,5 @@
-// Reads members of an App Store payload by name and type. The reader ignores all other members; they remain in the
-// stored payload. A member that is `null` counts as absent.
+// Reads members of an App Store payload by name and type. The reader ignores members that no caller asks for; they
+// remain in the stored payload. A member that is `null` counts as absent.
 
 package import JourneyModel
 
@@ -39,8 +39,8 @@ package struct PayloadReader: Hashable, Sendable {
         return text
     }
 
-    /// Returns a string with any characters, such as a nested JWS. Only `SignedPayload.bytesMax`, the limit for the
-    /// whole JWS, limits its length.
+    /// Returns a string with any characters, such as a nested JWS. Its length is limited only by
+    /// `SignedPayload.bytesMax`, the limit for the whole JWS.
     package func optionalToken(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let value = self[name] else { return nil }
         guard case .string(let text) = value else { throw .wrongClaims }

@@ -1,7 +1,7 @@
 // Counts entitlements by status, for each environment separately. The operator page and the metrics show the counts.
 // The counts come from repeated passes over the facts of all drivers. After each page of drivers, a pass pauses for
-// twenty times as long as it has worked. It therefore works for less than a twentieth of the time, for any number of
-// drivers.
+// twenty times as long as it has worked on that page. Counting therefore takes less than a twentieth of the time, for
+// any number of drivers.
 
 package import JourneyModel
 import Synchronization
@@ -43,8 +43,8 @@ package struct PurchaseTotals: Hashable, Sendable {
     }
 }
 
-/// One page of a pass: the facts of some drivers. `next` is the value of `after` with which to read the next page; nil
-/// for the last page.
+/// One page of a pass: the facts of some drivers. `next` is the value of `after` that reads the next page. Nil for the
+/// last page.
 package struct PurchasePage: Sendable {
     package var facts: [PurchaseFacts]
     package var next: Int64?
@@ -82,7 +82,7 @@ package final class PurchaseCounts: Sendable {
             } catch is CancellationError {
                 return
             } catch {
-                // The database is unavailable, which other code reports. The totals of the last complete pass are kept.
+                // The database is unavailable. Other code reports this. The totals of the last complete pass are kept.
             }
             do { try await Task.sleep(for: .seconds(Self.pauseSeconds)) } catch { return }
         }

@@ -1,4 +1,4 @@
-// The part of a signed payload that is kept after its driver was deleted: only the members that determine an
+// The part of a signed payload that is kept after its driver was deleted. It has only the members that determine an
 // entitlement or a refund. `appAccountToken` and `appTransactionId` are removed, because they identify a person to
 // Apple and to the app.
 

@@ -59,8 +59,7 @@ package struct PurchaseFacts: Hashable, Sendable {
 
     package init() {}
 
-    /// Adds a fact. Returns false if that changed nothing, because the fact is a repeated one or older than the stored
-    /// one.
+    /// Adds a fact. Returns false if nothing changed, because the fact repeats the stored one or is older.
     @discardableResult
     package mutating func add(_ fact: TransactionFact) -> Bool {
         if let known = transactions[fact.key], !fact.isNewer(than: known) { return false }

@@ -27,14 +27,14 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     case wrongBundle = "wrong_bundle"
     /// The `appAppleId` of a production notification differs from the app's configured id, or none is configured.
     case wrongApp = "wrong_app"
-    /// This server does not accept the environment, or the environment differs from that of the enclosing notification
+    /// This server does not accept the environment. Or the environment differs from that of the enclosing notification
     /// or of the transaction.
     case wrongEnvironment = "wrong_environment"
     /// The renewal information is about a subscription other than the transaction's.
     case otherSubscription = "other_subscription"
 
-    /// Whether the data lacks a valid signature by Apple. False if Apple signed the data, but the data is refused for
-    /// another reason, such as another app, environment or time.
+    /// Whether the data lacks a valid signature by Apple. False if Apple signed the data but it is refused for another
+    /// reason, such as another app, environment or time.
     package var isForgery: Bool {
         switch self {
         case .malformed, .wrongAlgorithm, .wrongChain, .untrustedRoot, .missingMarker, .wrongCertificate,

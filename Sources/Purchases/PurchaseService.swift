@@ -14,8 +14,8 @@ package enum PurchaseFailure: Error, Hashable, Sendable {
     case store(AccountFailure)
     /// The App Store Server API is not configured. Without it, only signed transactions are accepted.
     case needsSignedTransaction
-    /// Apple has no transaction with the claimed id for the configured apps, or that transaction has another product
-    /// id or original transaction id than the claim.
+    /// For the configured apps, Apple has no transaction with the claimed id. Or it has one, with another product id or
+    /// original transaction id than the claim.
     case unknownTransaction
     /// The App Store Server API is unavailable. `reason` is one word for the log.
     case appleUnavailable(retryAfterSeconds: Int, reason: String)
@@ -36,10 +36,11 @@ package protocol PurchaseService: Sendable {
     /// GET /native/entitlements.
     func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> DriverEntitlements
 
-    /// POST /apple/store-notifications: stores the notification and its facts. A repeated notification changes nothing.
+    /// POST /apple/store-notifications: stores the notification and the facts in it. A repeated notification changes
+    /// nothing.
     func take(signedPayload: String, at now: Moment) async throws(PurchaseFailure) -> TakenNotification
 
-    /// Returns `app_account_token` of GET /auth/me, which the app passes to StoreKit with a purchase.
+    /// Returns `app_account_token` of GET /auth/me. The app passes this token to StoreKit with a purchase.
     func appAccountToken(of caller: Caller, at now: Moment) async throws(AccountFailure) -> String
 
     /// PUT /native/purchases/consent: stores whether the server may tell Apple how the driver's purchases were used.

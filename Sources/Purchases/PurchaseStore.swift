@@ -24,8 +24,8 @@ package enum PurchaseOutcome: Hashable, Sendable {
 }
 
 package enum NotificationOutcome: Hashable, Sendable {
-    /// The notification was received for the first time. `owner` is nil if its purchase has no owner yet, or if it is
-    /// not about a purchase.
+    /// The notification was received for the first time. `owner` is the owner of the purchase that the notification is
+    /// about. It is nil if the purchase has no owner yet, or if the notification is not about a purchase.
     case taken(owner: DriverID?)
     /// A notification with this `notificationUUID` was already stored. Nothing changed.
     case repeated
@@ -36,9 +36,9 @@ package protocol PurchaseStore: Sendable {
     /// `new`.
     func appAccountToken(of caller: Caller, new: String, at now: Moment) async throws(AccountFailure) -> String
 
-    /// Stores a purchase for its owner. The owner is determined by an `appAccountToken` that this server issued; if
-    /// several transactions of the purchase have one, the newest transaction counts. Without such a token, the owner is
-    /// the first driver whose app sends the purchase.
+    /// Stores a purchase for its owner. The owner is determined by an `appAccountToken` that this server issued. If
+    /// several transactions of the purchase have such a token, the newest transaction counts. Without such a token, the
+    /// owner is the first driver whose app sends the purchase.
     func add(_ purchase: ShownPurchase, of caller: Caller, at now: Moment) async throws(AccountFailure)
         -> PurchaseOutcome
 
@@ -47,7 +47,7 @@ package protocol PurchaseStore: Sendable {
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome
 
-    /// Stores the driver's consent. `changedAt` changes only when `isGiven` changes.
+    /// Stores the driver's consent or refusal. `changedAt` changes only when `isGiven` changes.
     func setConsumptionConsent(
         _ isGiven: Bool, of caller: Caller, at now: Moment
     ) async throws(AccountFailure) -> ConsumptionConsent

@@ -1,5 +1,5 @@
 // A JWS of the App Store: the `signedPayload` of a notification, a `signedTransactionInfo` or a `signedRenewalInfo`.
-// The JWS is parsed here but not verified; `AppStoreVerifier` verifies it.
+// The JWS is only parsed here. `AppStoreVerifier` verifies it.
 
 internal import Caching
 package import Crypto
@@ -14,7 +14,7 @@ package struct SignedPayload: Sendable {
     package static let bytesMax = 65_536
 
     package let jws: CompactJWS
-    /// The certificates of the header if the same header was accepted before; otherwise nil.
+    /// The certificates of the header, if the same header was accepted before. Otherwise nil.
     private let knownCertificates: [[UInt8]]?
     /// The claims, as a JSON object.
     package let claims: PayloadReader
@@ -72,7 +72,8 @@ package struct SignedPayload: Sendable {
         return certificates.count == elements.count ? certificates : nil
     }
 
-    /// Returns whether `key` made the signature. The signature must have 64 bytes, `r` and `s` (RFC 7518, section 3.4).
+    /// Returns whether `key` made the signature. The signature must have 64 bytes: `r` and then `s` (RFC 7518, section
+    /// 3.4).
     package func isSigned(by key: P256.Signing.PublicKey) -> Bool {
         guard jws.signature.count == 64,
             let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature)
@@ -81,18 +82,18 @@ package struct SignedPayload: Sendable {
     }
 }
 
-/// A cache of accepted headers: those with ES256 and a valid chain. Apple uses few different headers. Each has 5 kB,
-/// because the certificates in it are encoded in base64 twice. A notification has three headers, and parsing all three
-/// would cost as much as verifying the three signatures. The validity of the certificates is still checked for every
-/// payload.
+/// A cache of accepted headers. An accepted header has ES256 and a valid chain. Apple uses few different headers. Each
+/// has 5 kB, because the certificates in it are encoded in base64 twice. A notification has three headers, and parsing
+/// all three would cost as much as verifying the three signatures. The validity of the certificates is still checked
+/// for every payload.
 package final class AcceptedHeaders: Sendable {
     struct Header: Sendable {
         var json: JSONValue
         var certificates: [[UInt8]]
     }
 
-    /// Maximum number of cached headers. It equals the number of chains that `CertificateChain` caches, although one
-    /// chain may have several headers.
+    /// Maximum number of cached headers. It equals the number of chains that `CertificateChain` caches, although
+    /// several headers may have the same chain.
     private static let countMax = 32
 
     private let cache = Mutex(TwoGenerationCache<String, Header>(generationCountMax: countMax / 2))

@@ -38,13 +38,13 @@ package struct TransactionFact: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var bundleID: String
     package var transactionID: String
-    /// The id that Apple gives all transactions of a subscription. A restored purchase has the id of the original
+    /// The id that Apple gives to all transactions of one subscription. A restored purchase has the id of the original
     /// purchase.
     package var originalTransactionID: String
     package var productID: String
     /// Nil for a type that this release does not know. The fact is then stored, but gives no entitlement.
     package var kind: Kind?
-    /// The group of an auto-renewable subscription, which always has one; nil for other kinds.
+    /// The group of an auto-renewable subscription. Such a subscription always has a group. Nil for other kinds.
     package var subscriptionGroupID: String?
     package var purchaseDate: Moment
     /// The end of the period. Never nil for auto-renewable subscriptions.
@@ -61,8 +61,8 @@ package struct TransactionFact: Hashable, Sendable {
     package var signedDate: Moment
     /// The JSON that Apple signed.
     package var payload: [UInt8]
-    /// The proof of Apple's signature. Nil after the driver was deleted, because the payload then has fewer members,
-    /// and the signature no longer matches it.
+    /// The proof of Apple's signature. Nil after the driver was deleted: the payload then has fewer members, so the
+    /// signature no longer matches it.
     package var proof: SignatureProof?
 }
 
@@ -114,8 +114,8 @@ extension TransactionFact {
     ) throws(PurchaseRefusal) -> Revocation? {
         let type = try claims.optionalText("revocationType")
         guard let date = try claims.optionalMoment("revocationDate") else { return nil }
-        // Apple added `revocationType` in 2025. Where it is absent, a revoked transaction of ownership `familyShared`
-        // was revoked because Family Sharing ended.
+        // Apple added `revocationType` in 2025. If it is absent and `ownership` is `familyShared`, the transaction was
+        // revoked because Family Sharing ended.
         let isFamily = type.map { $0 == "FAMILY_REVOKE" } ?? (ownership == .familyShared)
         return Revocation(date: date, kind: isFamily ? .familySharing : .refund)
     }

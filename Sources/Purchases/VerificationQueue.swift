@@ -1,5 +1,5 @@
-// Verifies App Store data on a thread of low priority, one verification after the other. Verifying a notification
-// takes longer than storing an event. If the event loops did this work, events would wait for it.
+// Verifies App Store data on a thread of low priority, one verification after the other. Verifying a notification takes
+// longer than storing an event. If the event loops verified notifications, events would wait.
 
 import Dispatch
 import Synchronization
@@ -12,8 +12,9 @@ package final class VerificationQueue: Sendable {
     private let countMax: Int
     private let count = Mutex(0)
     private let executor = LowPriorityExecutor()
-    /// Resumes the callers. The low-priority thread must not resume them itself, because it would then hold the lock
-    /// of an event loop's inbox. The loop would have to wait until all other threads let the low-priority thread run.
+    /// Resumes the callers. The low-priority thread must not resume them itself, because resuming a caller takes the
+    /// lock of an event loop's inbox. While a low-priority thread holds this lock, other threads may keep it from
+    /// running, and the event loop would wait all that time.
     private let completions = DispatchQueue(label: "dwell.verification.completions", qos: .userInitiated)
 
     package init(countMax: Int = VerificationQueue.countMax) {

@@ -1,10 +1,10 @@
 package import JourneyModel
 
 /// The port that decides whether the rate limits permit an event or a request now. The port never throws. If Redis
-/// cannot be reached, the limiter in this process decides instead (contract, section 4).
+/// cannot be reached, the limiter in this process decides (contract, section 4).
 package protocol Admission: Sendable {
-    /// Charges the claim to the driver's window, unless the window is full or the claim's idempotency key is known.
-    /// While the key is in the window, further calls with the same key return `.known` and charge nothing.
+    /// Charges the claim to the driver's window. If the window is full or the claim's idempotency key is known, charges
+    /// nothing. While the key is in the window, further calls with the same key return `.known` and charge nothing.
     nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision
 
     /// Decides several claims in order, so that earlier claims use the remaining quota first. Returns one decision per
@@ -15,25 +15,26 @@ package protocol Admission: Sendable {
     func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
     /// Records that the claim's event is on disk. While its idempotency key is remembered, later claims with the same
-    /// key are `.known` and are not charged. Afterwards a repeat is charged, and refunded when the store finds that it
-    /// is a repeat. Does not wait.
+    /// key are `.known` and are not charged. After that, a repeat is charged. The charge is refunded when the store
+    /// finds that the event is a repeat. Does not wait.
     ///
     /// - Parameter isRepeat: whether the event was on disk before this claim.
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool)
 
     /// Charges an event whose claim was `.known` although the event was new. The event is on disk, so it is charged
-    /// even beyond the limit. The claim was `.known` because another request with the same key was charged. That other
-    /// charge may still be refunded. Does not wait.
+    /// even beyond the limit. The claim was `.known` because another request with the same idempotency key was charged.
+    /// That other charge may still be refunded. Does not wait.
     func forceCharge(_ claim: AdmissionClaim)
 
-    /// Refunds the charge of an `.admitted` event that was refused later or was a repeat. Does not wait.
+    /// Refunds the charge of an `.admitted` event. Called if the event was refused later or was a repeat. Does not
+    /// wait.
     func refund(_ claim: AdmissionClaim)
 
     /// Removes the data that is stored outside this process under the id of a deleted driver.
     func forget(_ driver: DriverID) async
 
-    /// Adds `times` charges to the claim's window, even beyond the limit, but at most `RateLimits.overdraftMax` charges
-    /// beyond the limit. Charges beyond the limit expire one by one, at the rate that the limit permits. Does not wait.
+    /// Adds `times` charges to the claim's window, even beyond the limit. At most `RateLimits.overdraftMax` charges are
+    /// beyond the limit. They expire one by one, at the rate that the limit permits. Does not wait.
     func charge(_ claim: AdmissionClaim, times: Int)
 
     /// Returns whether the window has more charges than its limit, as counted in this process. Does not call Redis.
@@ -41,8 +42,8 @@ package protocol Admission: Sendable {
 }
 
 extension Admission {
-    /// Does nothing, because the data that this process itself holds about a driver expires. This data consists of
-    /// windows, which are stored under the driver's id, and idempotency keys, which are stored as hashes.
+    /// Does nothing, because the data that this process itself holds about a driver expires. This data consists of the
+    /// rate limit windows, which are stored under the driver's id, and idempotency keys, which are stored as hashes.
     package func forget(_ driver: DriverID) async {}
 
     package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
@@ -65,7 +66,7 @@ package struct AdmissionClaim: Hashable, Sendable {
     }
 
     /// Returns a claim for one request without an idempotency key. A key is generated for each request. If clients
-    /// chose the key, a repeated key would make requests free.
+    /// chose the key, requests with a repeated key would be free.
     package static func ofOneRequest(_ limitClass: RateLimitClass, by driver: DriverID) -> AdmissionClaim {
         AdmissionClaim(
             driver: driver, limitClass: limitClass,
@@ -85,8 +86,8 @@ package struct AdmissionClaim: Hashable, Sendable {
     }
 
     /// The claim under which `forceCharge` charges an event. Its key differs from the event's key, so a refund for the
-    /// event's key does not remove this charge. It also differs from all keys of clients, because clients cannot send
-    /// NUL.
+    /// event's key does not remove this charge. The key also differs from all keys of clients, because clients cannot
+    /// send NUL.
     package var afterwards: AdmissionClaim {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0" + idempotencyKey)
     }
@@ -94,13 +95,13 @@ package struct AdmissionClaim: Hashable, Sendable {
 
 package struct AdmissionDecision: Hashable, Sendable {
     package enum Verdict: Hashable, Sendable {
-        /// The claim was charged now. Only `.admitted` claims may be refunded, because a repeat whose claim was
-        /// `.known` must not refund the charge of the first request.
+        /// The claim was charged now. Only `.admitted` claims may be refunded. If the claim of a repeat was `.known`, a
+        /// refund would remove the charge of the first request.
         case admitted
-        /// Nothing was charged, because the key is recorded as the key of a stored event, or was already charged within
-        /// the window. In the end, the store decides whether the event is a repeat.
+        /// Nothing was charged, because the idempotency key is recorded as that of a stored event, or was already
+        /// charged within the window. Whether the event is a repeat is decided later by the store.
         case known
-        /// Nothing was charged, because the window is full.
+        /// Nothing was charged, because the driver's window is full.
         case refused
     }
 

@@ -1,20 +1,21 @@
 // The rate limiter of one process: the algorithm of contract, section 4, in memory. Without Redis, this limiter makes
-// all decisions. With Redis, this limiter mirrors the charges of the windows in Redis, so that its own windows are up
-// to date when Redis fails. This file does not depend on Redis. Callers report which events were stored.
+// all decisions. With Redis, it mirrors the charges of the windows in Redis, so that its own windows are up to date if
+// Redis fails. This file does not depend on Redis. Callers report which events were stored.
 
 package import JourneyModel
 
-/// An exact sliding window log per driver and class, in bounded memory. It may be used from any thread and never
+/// An exact sliding window log for each driver and class, in bounded memory. It may be used from any thread and never
 /// suspends.
 ///
-/// Eviction is never to a driver's disadvantage. An evicted window starts again empty. If the idempotency key of a
-/// stored event was evicted, a repeat of the event is charged, and refunded when the store finds the repeat.
+/// Eviction is never to a driver's disadvantage. If a window is evicted, it starts again empty. If the idempotency key
+/// of a stored event was evicted, a repeat of the event is charged. The charge is refunded when the store finds that
+/// the event is a repeat.
 package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {
         /// The maximum number of windows in one generation of the cache (TwoGenerationCache.swift). One database writer
-        /// serves far fewer than 20 000 drivers at once. In the worst case both generations are full: 2 * 20 000
-        /// windows of 60 charges, with 16 bytes per charge.
+        /// serves far fewer than 20 000 drivers at once. In the worst case both generations are full. They then hold 2
+        /// * 20 000 windows of 60 charges, with 16 bytes per charge.
         package var windowsMax = 20_000
         /// The maximum number of idempotency keys of stored events in one generation of the cache. A phone's retry
         /// queue repeats an event within minutes.
@@ -45,14 +46,14 @@ package final class LocalRateLimiter: Admission {
         }
     }
 
-    /// Milliseconds since the first call in this process; unaffected by changes of the wall clock.
+    /// Milliseconds since the first call in this process. Changes of the wall clock do not affect it.
     package static let monotonicMilliseconds: @Sendable () -> Int64 = {
         let (seconds, attoseconds) = (ContinuousClock.now - origin).components
         return seconds &* 1000 &+ attoseconds / 1_000_000_000_000_000
     }
 
     private static let origin = ContinuousClock.now
-    /// The number of shards; several of them reduce lock contention between loops.
+    /// The number of shards. With several shards, the event loops compete less for locks.
     private static let shardCount = 8
 
     package nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision { decide(claim) }
@@ -108,10 +109,11 @@ package final class LocalRateLimiter: Admission {
     package func now() -> Int64 { clock() }
 
     /// Mirrors a decision made by another limiter. Corrects the decision if the window in this process shows that the
-    /// other limiter lacks data, because its Redis was restarted empty, flushed, or unreachable for a while.
+    /// other limiter lacks data. Data is missing if the other limiter's Redis was restarted empty, was flushed, or was
+    /// unreachable for a while.
     ///
     /// - Parameter askedAt: the time on this limiter's clock before the other limiter was called. Charges are stored
-    ///   with that time, so that they never leave this window later than they leave the other limiter's window.
+    ///   with that time. They therefore never leave this window later than they leave the other limiter's window.
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
     ) -> ReconciledCount {
@@ -123,7 +125,7 @@ package final class LocalRateLimiter: Admission {
     private func shard(of claim: HashedClaim) -> SlidingWindowShard { shard(of: claim.driver) }
 
     private func shard(of driver: HashedText) -> SlidingWindowShard {
-        // Choose the shard by other bits of the hash than those by which a table chooses its buckets.
+        // The shard is chosen by other bits of the hash than those by which a table chooses its buckets.
         shards[Int(UInt(bitPattern: driver.hash.bits) >> 32 % UInt(shards.count))]
     }
 }

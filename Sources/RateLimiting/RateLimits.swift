@@ -1,11 +1,11 @@
-// The rate limits: their classes, their values, and the arithmetic shared by the windows in the process and the windows
-// in Redis. A window holds the charges of one driver in one class. A charge is one unit that a class counts, such as an
-// event or a request. A charge counts towards the limit for `windowSeconds`.
+// The rate limits: their classes, their values, and the arithmetic that the windows in the process and the windows in
+// Redis share. A window holds the charges of one driver in one class. A charge is one unit that a class counts, such as
+// an event or a request. A charge counts towards the limit for `windowSeconds`.
 
-/// The classes of rate limits (contract, section 4). Each class counts a driver's requests to the routes that name it
-/// (API/Routes.swift), unless its comment says something else. `sessionEvents` counts events with a session_id and
-/// `preSessionEvents` events without one. `auth` counts requests to the sign-in routes, and has one window per client
-/// address instead of one per driver.
+/// The classes of rate limits (contract, section 4). Each class counts a driver's requests to the routes that name the
+/// class (API/Routes.swift), unless its comment says something else. `sessionEvents` counts events with a session_id,
+/// and `preSessionEvents` counts events without one. `auth` counts requests to the sign-in routes, and has one window
+/// per client address instead of one per driver.
 package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case sessionEvents = "session"
     case preSessionEvents = "presession"
@@ -20,13 +20,14 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case reads
     /// Background pings, which are counted and not stored.
     case pings
-    /// Purchases sent by the app.
+    /// Purchases that the app sends.
     case purchases
-    /// App Store notifications that Apple did not sign. One window per client address.
+    /// App Store notifications without a valid signature by Apple. One window per client address.
     case notifications
     /// Wrong tokens on the operator's routes. One window per client address.
     case operatorGuesses = "operator"
-    /// Refused events, repeats, and the bytes of a body beyond the length that its events may have (`RefusalLimit`).
+    /// Refused events, repeats, and excess bytes of a body. Excess bytes are those beyond the length that the body's
+    /// events may have (`RefusalLimit`).
     case refusals
 
     /// The classes of events, in the order of the `RateLimit` fields of a response.
@@ -91,8 +92,8 @@ package struct RateLimits: Hashable, Sendable {
         case .purchases: purchases
         case .notifications: notifications
         case .operatorGuesses: operatorGuesses
-        // Ten times the limit of session events, but at least 600, so that one batch of 500 refused events fits. The
-        // limit of refusals is off if the limit of session events is off.
+        // Ten times the limit of session events, but at least 600. One batch of 500 refused events therefore always
+        // fits. If the limit of session events is off, the limit of refusals is off too.
         case .refusals: sessionEvents > 0 ? max(600, 10 * sessionEvents) : 0
         }
     }
@@ -103,7 +104,7 @@ extension RateLimits {
     /// milliseconds can overflow.
     package var windowMilliseconds: Int64 { Int64(min(max(windowSeconds, 1), 366 * 86_400)) * 1000 }
 
-    /// Returns whether the limit is off: 0 or below.
+    /// Returns whether the limit is off, that is, 0 or below.
     package func isOff(_ limitClass: RateLimitClass) -> Bool { limit(of: limitClass) <= 0 }
 
     /// The decision for every claim when the limit is off: `.admitted`, and no charge is stored.
@@ -113,8 +114,8 @@ extension RateLimits {
             quota: Quota(limit: 0, windowSeconds: windowSeconds, remaining: 0, resetMilliseconds: 0))
     }
 
-    /// Returns the quota of a class with `count` charges in its window. `oldestTime` is the time of the charge that
-    /// must expire before one more charge fits; nil if the window is empty.
+    /// Returns the quota of a class with `count` charges in its window. `oldestTime` is the time of the charge whose
+    /// expiry makes room for one more charge. It is nil if the window is empty.
     package func quota(
         of limitClass: RateLimitClass, count: Int, oldestTime: Int64?, at now: Int64
     ) -> Quota {

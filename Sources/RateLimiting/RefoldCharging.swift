@@ -3,27 +3,27 @@
 
 import JourneyModel
 
-/// The port through which the store reads and charges the rate limiter. It is called on the writer's thread, so it must
-/// not block.
+/// The port through which the store queries and charges the rate limiter. It is called on the writer's thread, so it
+/// must not block.
 package protocol RefoldCharging: Sendable {
-    /// Returns whether a late event may be stored. `sharingTime`: the number of the driver's events with the same
-    /// corrected time. Returns false while the claim's window has more charges than its limit, or when `sharingTime`
-    /// has reached its maximum. The event is then refused before any part of it is stored.
+    /// Returns whether a late event may be stored. `sharingTime` is the number of the driver's events with the same
+    /// corrected time. Returns false while the claim's window has more charges than its limit. Also returns false if
+    /// `sharingTime` has reached its maximum. The event is then refused before any part of it is stored.
     func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool
 
-    /// Charges the claim for `rowCount` stored events, which were refolded or sorted to store the claim's event. Called
-    /// when that event is on disk.
+    /// Charges the claim for `rowCount` stored events. These events were refolded or sorted in order to store the
+    /// claim's event. Called when the claim's event is on disk.
     func charge(_ claim: AdmissionClaim, rowCount: Int)
 }
 
 /// The implementation of `RefoldCharging` that charges the window of the late event.
 package struct RefoldCharges: RefoldCharging {
-    /// The number of refolded events per charge. Refolding fewer events is free. 200 events take half a millisecond of
-    /// the writer's time, and an ordinary late event of a phone refolds fewer than ten.
+    /// The number of refolded events per charge. If fewer events are refolded, nothing is charged. Refolding 200 events
+    /// takes half a millisecond of the writer's time. An ordinary late event of a phone refolds fewer than ten events.
     package static let rowsPerCharge = 200
     /// The maximum number of events of one driver with the same corrected time in milliseconds. It applies unless the
     /// rate limit is off. To find the position of one more event in the driver's order, SQLite sorts all events with
-    /// the same time, which takes 2 ms for 1000 events. A phone sends only a few events with the same time.
+    /// the same time. For 1000 events, this takes 2 ms. A phone sends only a few events with the same time.
     package static let sharingTimeMax = 1_000
 
     private let admission: any Admission

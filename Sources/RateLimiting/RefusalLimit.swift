@@ -5,13 +5,13 @@
 package import JourneyModel
 
 package struct RefusalLimit: Sendable {
-    /// The size of the longest event, with all members and 8 KiB of metadata. If a body is longer than this size times
-    /// the number of its events, each KiB beyond that length is charged.
+    /// The size in bytes of the longest event, with all members and 8 KiB of metadata. The allowed length of a body is
+    /// this size times the number of its events. Each KiB beyond that length is charged.
     static let bytesPerEvent = 10 * 1024
 
-    /// The number of repeats in one body that are charged as one refused event. The two classes of events do not charge
-    /// repeats, and a body can contain five hundred repeats. A single repeat costs the server no more work than a
-    /// refused event.
+    /// The number of repeats in one body that are charged like one refused event. The two classes of events do not
+    /// charge repeats, and a body can contain five hundred repeats. A single repeat costs the server no more work than
+    /// a refused event.
     static let repeatsPerCharge = 10
 
     private let admission: any Admission
@@ -20,8 +20,8 @@ package struct RefusalLimit: Sendable {
         self.admission = admission
     }
 
-    /// Returns the driver's quota if the driver's window of refusals is full; otherwise nil. Called before the body is
-    /// read.
+    /// Returns the driver's quota if the driver's window of refusals is full. Returns nil otherwise. Called before the
+    /// body is read.
     package func exhausted(by driver: DriverID) -> Quota? {
         let quota = admission.quota(of: driver, in: .refusals)
         return quota.limit > 0 && quota.remaining == 0 ? quota : nil

@@ -1,13 +1,13 @@
-// One window of contract, section 4: the charges of one driver in one class, each with its time and the hash of its
-// idempotency key. The window is exact: a charge made at `t` counts until `t + window` and not a millisecond longer. If
-// two idempotency keys have the same hash, only one of their events is charged. This file does not handle drivers, the
-// clock or the results of events.
+// One rate limit window of contract, section 4: the charges of one driver in one class, each with its time and the hash
+// of its idempotency key. The window is exact: a charge made at `t` counts until `t + window` and not a millisecond
+// longer. If two idempotency keys have the same hash, only one of their events is charged. This file does not handle
+// drivers, the clock or the results of events.
 
-/// A sliding window log. Callers pass times in milliseconds of one clock. A call may pass an earlier time than a
-/// previous call. The earlier time affects only the charge that is made at that time.
+/// A sliding window log. Callers pass times in milliseconds, all from the same clock. A call may pass an earlier time
+/// than the call before it. Only the charge of that call is then made at the earlier time.
 package struct SlidingWindowLog: Sendable {
-    /// The maximum number of charges that are searched linearly by their hashes. For more charges a hash table is
-    /// built, which takes 7 KB or more. A driver with 60 events a minute never needs the table.
+    /// The maximum number of charges that are searched linearly by their hashes. If there are more charges, a hash
+    /// table is built, which takes 7 KB or more. A driver with 60 events a minute never needs the table.
     private static let linearSearchMax = 128
 
     private struct Charge {
@@ -18,8 +18,8 @@ package struct SlidingWindowLog: Sendable {
     /// The charges, sorted by time. Charges at indexes below `first` have already left the window.
     private var charges: [Charge] = []
     private var first = 0
-    /// The times of the charges by key, to find a key without a linear search. Nil until there are more than
-    /// `linearSearchMax` charges.
+    /// The times of the charges by their keys. This table makes a linear search for a key unnecessary. Nil until there
+    /// are more than `linearSearchMax` charges.
     private var times: [TextHash: Int64]?
 
     package init() {}
@@ -52,8 +52,8 @@ package struct SlidingWindowLog: Sendable {
         compact()
     }
 
-    /// Charges the key at that time. Returns false and changes nothing when the key is already charged. O(1) when times
-    /// ascend from call to call.
+    /// Charges the key at that time. If the key is already charged, returns false and changes nothing. Takes O(1) if
+    /// times ascend from call to call.
     @discardableResult
     package mutating func insert(_ key: TextHash, at time: Int64) -> Bool {
         guard !contains(key) else { return false }
@@ -67,7 +67,7 @@ package struct SlidingWindowLog: Sendable {
         return true
     }
 
-    /// Removes the charge of a key. Returns false when the key is not charged.
+    /// Removes the charge of a key. Returns false if the key is not charged.
     @discardableResult
     package mutating func remove(_ key: TextHash) -> Bool {
         var start = first
@@ -113,7 +113,7 @@ package struct SlidingWindowLog: Sendable {
         return low
     }
 
-    /// Removes expired charges once they are half of the array, so that each charge is moved at most once on
+    /// Removes expired charges when they are at least half of the array, so that each charge is moved at most once on
     /// average.
     private mutating func compact() {
         guard first > 0, first * 2 >= charges.count else { return }

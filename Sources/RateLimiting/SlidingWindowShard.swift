@@ -1,6 +1,6 @@
-// One of several shards of a `LocalRateLimiter`. A shard holds, behind one lock, the windows of a part of the drivers,
-// and the idempotency keys of their stored events. Implements the decisions of contract, section 4. Callers pass in the
-// time.
+// One of several shards of a `LocalRateLimiter`. A shard holds the windows of some of the drivers, and the idempotency
+// keys of these drivers' stored events. One lock protects all of them. The shard implements the decisions of contract,
+// section 4. Callers pass in the time.
 
 import Caching
 import JourneyModel
@@ -17,7 +17,8 @@ final class SlidingWindowShard: Sendable {
     }
 
     /// The idempotency key of a stored event, as hashes. If two keys have the same hashes, one of their events is not
-    /// charged. Whether that event is stored is decided by the store, which compares the keys themselves.
+    /// charged. But no event is lost, because the store compares the keys themselves to decide whether an event is
+    /// already stored.
     private struct KnownKey: Hashable, Sendable {
         var driver: TextHash
         var idempotencyKey: TextHash
@@ -35,7 +36,7 @@ final class SlidingWindowShard: Sendable {
         var windows: TwoGenerationCache<WindowID, SlidingWindowLog>
         var knownKeys: TwoGenerationCache<KnownKey, Bool>
         /// The latest time passed in. Threads read the clock before they hold the lock, so times may arrive out of
-        /// order. The maximum of this time and a new time never goes back.
+        /// order. The later of this time and a new time is used, so that time never goes back.
         var latest = Int64.min
     }
 
@@ -66,8 +67,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Returns the quota. Because the quota is read with every event, this method does not change the window, and does
-    /// not count as a use of the window.
+    /// Returns the quota. The quota is read with every event. This method therefore does not change the window, and
+    /// does not count as a use of the window in the cache.
     func quota(of driver: HashedText, in limitClass: RateLimitClass, at time: Int64) -> Quota {
         state.withLock { state in
             let now = max(state.latest, time)
@@ -95,8 +96,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Charges several claims, which all belong to one window. Charges beyond the limit get times in the future, spaced
-    /// so that they expire at the rate that the limit permits.
+    /// Charges several claims, all of which belong to one window. Charges beyond the limit get times in the future,
+    /// spaced so that they expire at the rate that the limit permits.
     func overdraw(_ claims: [HashedClaim], at time: Int64) {
         guard let first = claims.first else { return }
         let limit = limits.limit(of: first.limitClass)
@@ -139,8 +140,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Mirrors a charge of the other limiter in this window. Returns `.known` if this window already contains the key.
-    /// Returns `.refused` if this window is full, even though the other limiter admitted the claim.
+    /// Mirrors a charge of the other limiter in this window. If this window already contains the key, returns `.known`.
+    /// If this window is full, returns `.refused`, even though the other limiter admitted the claim.
     private func charge(
         _ claim: HashedClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
     ) -> ReconciledCount {
@@ -162,14 +163,14 @@ final class SlidingWindowShard: Sendable {
     /// Returns the number of charges that every limiter with complete data counts in the window. The oldest charges,
     /// which are about to leave the window, are not counted, because the other limiter's clock may differ. The clocks
     /// of two machines run up to 500 ppm apart while NTP slews them (adjtimex(2)), and both round to milliseconds. The
-    /// tolerance is a hundredth of the window plus 2 ms, which is far more.
+    /// tolerance here is far more: a hundredth of the window plus 2 ms.
     private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)
     }
 
-    /// Returns the other limiter's quota. If the other limiter has evidently lost charges, returns the quota of this
-    /// window instead.
+    /// Returns the other limiter's quota. If the other limiter has evidently lost charges, returns this window's quota
+    /// instead.
     private func tighter(_ quota: Quota, _ claim: HashedClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
         let remaining = limits.limit(of: claim.limitClass) - minimumCount(window, at: now)
         return remaining < quota.remaining ? self.quota(claim, window, at: now) : quota
@@ -189,7 +190,7 @@ final class SlidingWindowShard: Sendable {
 
     private static func isKept(_ window: SlidingWindowLog) -> Bool { window.count > 0 }
 
-    /// Removes the expired charges of the claim's window, and then passes the window to the closure. The lock is held
+    /// Removes the expired charges of the claim's window, and then calls the closure with the window. The lock is held
     /// while the closure runs.
     private func withWindow<Answer: Sendable>(
         of claim: HashedClaim, at time: Int64, _ body: (inout SlidingWindowLog, _ isStored: Bool, Int64) -> Answer
@@ -211,7 +212,7 @@ final class SlidingWindowShard: Sendable {
     }
 }
 
-/// A claim whose texts are hashed once for all tables.
+/// A claim whose texts were hashed once, for all tables.
 struct HashedClaim: Sendable {
     let driver: HashedText
     let limitClass: RateLimitClass

@@ -1,4 +1,4 @@
-// A task's wait for a read. It ends once: with the read's result, or with the cancellation of the task.
+// A task's wait for a read. The wait ends once, either with the read's result or with the cancellation of the task.
 
 import Engine
 import Synchronization

@@ -1,5 +1,5 @@
 // SQLite's error codes, and whether a request itself may have caused an error. The messages are SQLite's own. They
-// contain names of tables and columns, never a value.
+// contain names of tables and columns, but never a value.
 
 import GRDB
 import GRDBSQLite
@@ -33,11 +33,11 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { "SQLite \(extendedCode): \(message)" }
 
-    /// The primary result code, which is the low byte of the extended code.
+    /// The primary result code. It is the low byte of the extended code.
     package var primaryCode: Int32 { extendedCode & 0xFF }
 
-    /// Whether a statement's own values may have caused the error. Any other error (a full disk, an I/O error, a lock,
-    /// no memory) is not caused by the request that encountered it.
+    /// Whether the values of the failed statement may have caused the error. All other errors (a full disk, an I/O
+    /// error, a lock, no memory) are not the fault of the request in which they occur.
     var isAboutOneStatement: Bool {
         switch primaryCode {
         case SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_TOOBIG, SQLITE_RANGE, SQLITE_ERROR: true
@@ -45,19 +45,20 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether the error may have been caused by a statement's own values, or by a damaged value in one driver's rows.
+    /// Whether the error may have been caused by the values of the failed statement, or by a damaged value in one
+    /// driver's rows.
     var isAboutOneDriver: Bool { isAboutOneStatement || extendedCode == SQLITE_CORRUPT }
 
-    /// Whether a failed COMMIT has certainly stored nothing. COMMIT writes all frames of the transaction to the WAL,
-    /// the commit frame last, and syncs after that. A write error therefore means that the commit frame is incomplete.
-    /// Recovery ignores a transaction without a complete commit frame. After any other error, all frames may be in the
-    /// file.
+    /// Whether a failed COMMIT has certainly stored nothing. COMMIT first writes all frames of the transaction to the
+    /// WAL, with the commit frame last, and then syncs. After a write error, the commit frame is therefore incomplete,
+    /// and recovery ignores a transaction without a complete commit frame. After any other error, all frames may be in
+    /// the file.
     var provesThatCommitDidNotHappen: Bool {
         primaryCode == SQLITE_FULL || extendedCode == ioerrWrite
     }
 }
 
-/// `SQLITE_IOERR_WRITE`; the header defines it by an expression that Swift does not import.
+/// `SQLITE_IOERR_WRITE`. SQLite's header defines it by an expression that Swift does not import.
 private let ioerrWrite: Int32 = SQLITE_IOERR | (3 << 8)
 
 extension SQLiteError {

@@ -1,4 +1,4 @@
-// `EventFeed` on SQLite. Event rows are the outbox; see docs/decisions/outbox-is-the-event-table.md.
+// `EventFeed` on SQLite. The rows of events are themselves the outbox (docs/decisions/outbox-is-the-event-table.md).
 
 package import Engine
 import GRDB
@@ -20,7 +20,7 @@ extension SQLiteEventStore: EventFeed {
             let row = try Row.fetchOne(
                 db, sql: "SELECT last_event, lost_count FROM feed_consumer WHERE name = ?", arguments: [consumer])
             guard let row else {
-                // Events deleted before the consumer was added are not counted as lost.
+                // If events were deleted before the consumer was added, they are not counted as lost.
                 let first = try Int64.fetchOne(db, sql: "SELECT min(id) FROM event") ?? 1
                 return FeedPosition(last: first - 1, newest: newest, lostCount: 0)
             }

@@ -1,5 +1,5 @@
-// `DeadlineStore` and `JourneyReader` on SQLite. The writer stores expiries; everything else is read on the read
-// connections, in one snapshot per call.
+// `DeadlineStore` and `JourneyReader` on SQLite. The writer stores expiries. Everything else uses the read connections,
+// with one snapshot per call.
 
 package import Engine
 import GRDB

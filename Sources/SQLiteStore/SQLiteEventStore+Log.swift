@@ -4,17 +4,17 @@ import Engine
 import Foundation
 
 extension SQLiteEventStore: TruncatableWAL {
-    /// Size in bytes that the WAL exceeds only if a read prevents the WAL from being reset. Without such a read, the
-    /// largest WAL that was measured had 298 MB, while a large table was written at full speed.
+    /// Size in bytes that the WAL exceeds only if a long read prevents the WAL from being reset. Without such a read,
+    /// the largest WAL ever measured had 298 MB, while a large table was written at full speed.
     package static var logBytesMax: Int64 { 2 * Int64(DatabaseOpening.walBytesMax) }
 
     package func truncateLog(quietFor quiet: Duration) async {
         await writer.truncateLog(quietFor: quiet)
     }
 
-    /// Waits until the data that was removed with `purgesWAL` is gone from the WAL, for at most `timeout`. Returns
-    /// false if a read still prevents the truncation of the WAL. The next server that writes to the database or opens
-    /// it then truncates the WAL.
+    /// Waits, for at most `timeout`, until the data that was removed with `purgesWAL` is gone from the WAL. Returns
+    /// false if a read still prevents the truncation of the WAL. The WAL is then truncated by the next server that
+    /// writes to the database or opens it.
     package func finishRemoval(within timeout: Duration) async -> Bool {
         let deadline = ContinuousClock.now + timeout
         while await !writer.finishRemoval() {

@@ -1,4 +1,4 @@
-// `OperatorReader` on SQLite: counts over many drivers, each in one snapshot on a read connection.
+// `OperatorReader` on SQLite. Counts over many drivers. Each call reads one snapshot on a read connection.
 
 package import Engine
 import Foundation
@@ -51,7 +51,7 @@ extension SQLiteEventStore: OperatorReader {
     }
 
     /// Returns the row number of the last event received before `start`, by binary search. Row numbers ascend in the
-    /// order of commits. That is also the order of receipt, except among events received within the milliseconds of one
+    /// order of commits. This is also the order of receipt, except among events received within the milliseconds of one
     /// commit.
     private static func lastEvent(before start: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let statement = try db.makeStatement(

@@ -1,5 +1,5 @@
 // `EventStore` on SQLite. Passes writes to the writer, and runs reads on the read connections. The protocol documents
-// the guarantees; Writer, WriterConnection and EventAppending implement them.
+// the guarantees. Writer, WriterConnection and EventAppending implement them.
 
 package import CoreMetrics
 package import Engine
@@ -78,10 +78,10 @@ package final class SQLiteEventStore: EventStore {
     /// Runs one transaction of ordinary SQL.
     ///
     /// - Parameters:
-    ///   - purgesWAL: whether the data that the transaction removes must be gone from the WAL too. It is gone when
-    ///   this function returns, or soon afterwards if a read prevents the truncation of the WAL.
+    ///   - purgesWAL: whether the data that the transaction removes must be gone from the WAL too. The data is gone
+    ///     when this function returns, or soon afterwards if a read prevents the truncation of the WAL.
     ///   - keepsDriverCache: whether the transaction leaves the rows of drivers unchanged, so that the writer can keep
-    ///   its cache of these rows.
+    ///     its cache of these rows.
     func change<Outcome: Sendable>(
         purgesWAL: Bool = false, keepsDriverCache: Bool = false,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -90,7 +90,7 @@ package final class SQLiteEventStore: EventStore {
             effects: { _ in ChangeEffects(purgesWAL: purgesWAL, keepsDriverCache: keepsDriverCache) }, change)
     }
 
-    /// Runs one transaction of ordinary SQL. `effects` derives from the outcome how the transaction affects the WAL
+    /// Runs one transaction of ordinary SQL. `effects` computes from the outcome how the transaction affects the WAL
     /// and the writer's caches. If `isPaced` is true, the transaction waits until refolds and deletions may continue.
     func change<Outcome: Sendable>(
         isPaced: Bool = false, effects: @escaping @Sendable (Outcome) -> ChangeEffects,
@@ -102,8 +102,8 @@ package final class SQLiteEventStore: EventStore {
         return try result.get()
     }
 
-    /// Copies the WAL into the database file while the writer continues, so that little is left to copy when the writer
-    /// truncates the WAL.
+    /// Copies the WAL into the database file while the writer continues. When the writer truncates the WAL afterwards,
+    /// little is left to copy.
     func copyWAL() async { await writer.copyWAL() }
 
     var path: String { pool.path }
@@ -111,8 +111,8 @@ package final class SQLiteEventStore: EventStore {
     /// The number of requests that wait for the writer.
     package var writesWaiting: Int { writer.requestsWaiting }
 
-    /// Makes a test write, and returns when it is on disk. If the disk has too little free space, throws
-    /// `.unavailable` without a test write, because on a full disk the test write may still fit into the existing WAL.
+    /// Makes a test write, and returns when the write is on disk. If the disk has too little free space, throws
+    /// `.unavailable` without a test write, because even on a full disk the test write may fit into the existing WAL.
     package func checkWritable() async throws(StoreFailure) {
         guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
             throw .unavailable("the disk is full")
@@ -122,7 +122,7 @@ package final class SQLiteEventStore: EventStore {
         }.get()
     }
 
-    /// Refuses further work, finishes the work in the queue, and closes the file. Returns when all that is done.
+    /// Refuses further work, finishes the work in the queue, and closes the file. Returns when all of this is done.
     package func close() async {
         await writer.close()
         try? pool.close()
@@ -130,8 +130,8 @@ package final class SQLiteEventStore: EventStore {
 
     // MARK: Reading
 
-    /// Looks the event up on a read connection. The snapshot contains everything that was acknowledged before the
-    /// call. The writer is not involved, so a flood of repeated events does not fill the writer's queue.
+    /// Looks the event up on a read connection. The snapshot contains everything that was acknowledged before the call.
+    /// The writer is not involved. A flood of repeated events therefore does not fill the writer's queue.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {
@@ -161,8 +161,8 @@ package final class SQLiteEventStore: EventStore {
     }
 
     /// Reads on a read connection. Throws `.cancelled` as soon as the calling task is cancelled. GRDB's async `read` is
-    /// not used: after a cancellation it still waits for a free connection, and it interrupts connections that other
-    /// reads may share.
+    /// not used, for two reasons. After a cancellation it still waits for a free connection. And it interrupts
+    /// connections that other reads may share.
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {
@@ -171,7 +171,7 @@ package final class SQLiteEventStore: EventStore {
             await withCheckedContinuation { continuation in
                 guard wait.begin(continuation) else { return }
                 pool.asyncRead { db in
-                    // If the caller no longer waits, the connection is left to the next read.
+                    // If the caller no longer waits, skips the read, so that the next read can use the connection.
                     if wait.isOver { return }
                     do {
                         wait.end(.success(try value(db.get())))

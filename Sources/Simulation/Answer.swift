@@ -1,9 +1,9 @@
-// The members of a response as received. Texts such as the state are not parsed here; the comparison interprets them.
+// The members of a response as received. Texts such as the state are not parsed here. The comparison interprets them.
 
 import JourneyModel
 
 struct Answer: Hashable {
-    /// The HTTP status; for an event of a batch, the `status_code` of its result.
+    /// The HTTP status. For an event of a batch, the `status_code` of its result.
     var statusCode: Int
     var status: String?
     var eventID: String?
@@ -28,7 +28,7 @@ struct Answer: Hashable {
         code = json?["code"]?.text
     }
 
-    /// Returns one answer for each event of a batch; nil if the response does not have `count` results.
+    /// Returns one answer for each event of a batch. Returns nil if the response does not have `count` results.
     static func all(inBatch json: JSONValue?, count: Int) -> [Answer]? {
         guard let results = json?["results"]?.elements, results.count == count else { return nil }
         return results.map { result in

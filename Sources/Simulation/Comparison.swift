@@ -8,7 +8,7 @@ struct Comparison {
     /// The permitted values of `status`: `ok`, `already_processed`, or both if an earlier response may have been lost.
     var statuses: [EventAnswer.Status]
 
-    /// Returns the differences, one sentence each; an empty array when there are none.
+    /// Returns the differences, one sentence each. Returns an empty array if there are none.
     func differences(from answer: Answer) -> [String] {
         guard answer.statusCode == 200 else {
             return ["got \(answer.statusCode)\(answer.code.map { " \($0)" } ?? "") instead of 200"]

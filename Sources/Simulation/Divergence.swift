@@ -1,6 +1,7 @@
 // The errors that stop a simulation.
 
-/// A difference between the server's response about one event and the result of the simulation's own fold.
+/// A difference between the server's response about one event and the result that the simulation has computed with its
+/// own fold.
 package struct Divergence: Error, Hashable, Sendable, CustomStringConvertible {
     /// The driver's seed. With this seed, the drives of this driver can be repeated without the other drivers.
     package var seed: UInt64

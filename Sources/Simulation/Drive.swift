@@ -1,5 +1,5 @@
-// A scripted drive as a value: the events of a phone, and the requests in which the phone reports them to the server.
-// Times are offsets from the start of the drive. Ids get the prefix of the run when the drive is played.
+// A scripted drive as a value. It has the events of a phone, and the requests in which the phone reports them to the
+// server. Times are offsets from the start of the drive. Ids get the prefix of the run when the drive is played.
 
 package import JourneyModel
 
@@ -8,14 +8,15 @@ package struct ScriptedEvent: Hashable, Sendable {
     /// The id of the event, unique within one driver's drives.
     package var id: String
     package var name: EventName
-    /// The spelling of the name on the wire: canonical, or that of shipped v1 clients.
+    /// The spelling of the name on the wire. It is the canonical spelling or that of shipped v1 clients.
     package var spelling: String
     package var sessionID: String?
     package var chargerID: String?
     package var merchantID: String?
-    /// The time from the start of the drive to the event, on a correct clock.
+    /// The time from the start of the drive to the event, measured by a correct clock.
     package var offsetMilliseconds: Int64
-    /// How far the phone's clock was ahead of a correct clock when the event happened; negative if it was behind.
+    /// How far the phone's clock was ahead of a correct clock when the event happened. Negative if the clock was
+    /// behind.
     package var clockErrorMilliseconds: Int64
     package var sequence: Int64?
     /// The route to which the event is sent if it is sent alone. Batches have their own route.
@@ -30,9 +31,9 @@ package struct ScriptedEvent: Hashable, Sendable {
     package enum Timestamp: Hashable, Sendable {
         /// `timestamp` is the time of the event. Each attempt has `X-Sent-At`.
         case ofTheEvent
-        /// `timestamp` is the time of an attempt, `secondsBefore` seconds before the first attempt that reaches the
-        /// server. If `secondsBefore` is 0, `timestamp` is the time of the first attempt that reaches the server. No
-        /// attempt has `X-Sent-At`, because shipped clients do not send it.
+        /// `timestamp` is the time of an attempt. This attempt was made `secondsBefore` seconds before the first
+        /// attempt that reaches the server. If `secondsBefore` is 0, it is the first attempt that reaches the server.
+        /// No attempt has `X-Sent-At`, because shipped clients do not send it.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }
@@ -44,9 +45,9 @@ package struct Delivery: Hashable, Sendable {
         case alone
         /// One request with all of `events`.
         case batch
-        /// Several concurrent requests, each with a copy of one event: one request per element of `events`.
+        /// Several concurrent requests, each with a copy of one event. There is one request per element of `events`.
         case together
-        /// One request with one event. The app has built the body of this request again.
+        /// One request with one event. The app has built the body of this request a second time.
         case rebuilt
         /// One request with one event. The body contains a different time of the event, so the server must reject the
         /// request.

@@ -25,8 +25,8 @@ struct DriveScript {
     var prefix: String { scenario.rawValue }
     var sessionID: String { "\(prefix)-session" }
 
-    /// The time between the last deadline of a drive and the start of the next drive. After the last drive, the time
-    /// between its last deadline and the present.
+    /// The time between the last deadline of a drive and the start of the next drive. For the last drive, it is the
+    /// time between its last deadline and the present.
     private static let restMilliseconds: Int64 = 600_000
 
     private init(_ scenario: Scenario, seed: UInt64, settings: Settings) {
@@ -36,7 +36,7 @@ struct DriveScript {
         isV1 = random.happens(inPercent: 40) || scenario.isOfShippedClients
     }
 
-    /// - Parameter previousSession: the id of the previous drive's session, which a reset event needs; nil for the
+    /// - Parameter previousSession: the id of the previous drive's session, which a reset event needs. Nil for the
     ///   driver's first drive.
     static func drive(
         _ scenario: Scenario, seed: UInt64, settings: Settings, previousSession: String?
@@ -65,7 +65,7 @@ struct DriveScript {
     }
 
     /// Returns the error of a wrong clock: 10 minutes to 3 hours, ahead or behind. The server treats a clock with an
-    /// error of up to five minutes as correct. This error is larger.
+    /// error of up to five minutes as correct, so this error is always larger.
     private mutating func clockJump() -> Int64 {
         let milliseconds = Int64.random(in: 600_000...10_800_000, using: &random)
         return random.happens(inPercent: 50) ? milliseconds : -milliseconds
@@ -116,14 +116,14 @@ struct DriveScript {
         add(name, afterPerMille: 50...600, of: left, session: sessionID)
     }
 
-    /// Adds the departure, at most a tenth of the hard timeout after the previous event, so that even the longest drive
-    /// ends before the hard timeout.
+    /// Adds the departure, at most a tenth of the hard timeout after the previous event. Even the longest drive
+    /// therefore ends before the hard timeout.
     private mutating func depart() {
         add(.departedCharger, afterPerMille: 20...100, of: hardMilliseconds, session: sessionID)
     }
 
-    /// Adds the events of an app that is killed at the charger or on the way. After that, the app reports nothing, or
-    /// it is started again and then reports the events that it knows.
+    /// Adds the events of an app that is killed at the charger or on the way. In some drives, the app reports nothing
+    /// after that. In the others, it is started again and then reports the events that it knows.
     private mutating func quit() {
         let isOnTheWay = random.happens(inPercent: 75)
         if isOnTheWay { depart() }
@@ -160,7 +160,7 @@ struct DriveScript {
         add(name, session: session)
     }
 
-    /// Adds an event after a random share of `milliseconds`; `share` is in thousandths. The event is at least one
+    /// Adds an event after a random share of `milliseconds`. `share` is in thousandths. The event is at least one
     /// millisecond after the previous event, because settings may be as small as one second.
     mutating func add(
         _ name: EventName, afterPerMille share: ClosedRange<Int64>, of milliseconds: Int64, session: String

@@ -15,8 +15,9 @@ package struct DriverDay: Hashable, Sendable {
         self.seed = seed
         var previousSession: String?
         drives = scenarios.filter(\.isDrive).map { scenario in
-            // Each scenario has its own seed. If a scenario is left out, the other drives are the same, except that the
-            // session which the next drive resets may be another one.
+            // Each scenario has its own seed. If a scenario is left out, the other drives therefore stay the same.
+            // There is one exception: a drive may reset another session than before, because the drive before it is
+            // another one.
             let index = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(
                 scenario, seed: seed &* 0x1_0000 &+ index, settings: settings, previousSession: previousSession)
@@ -31,8 +32,8 @@ package struct DriverDay: Hashable, Sendable {
 
     package var eventCount: Int { drives.reduce(0) { $0 + $1.events.count } }
 
-    /// The number of times that an event is sent and must be accepted, including copies and the final delivery of each
-    /// event.
+    /// The number of deliveries of events that the server must accept. Copies and the final delivery of each event are
+    /// included.
     package var deliveredCount: Int {
         drives.reduce(eventCount) { sum, drive in
             sum + drive.deliveries.reduce(0) { $0 + ($1.form == .changed ? 0 : $1.events.count) }

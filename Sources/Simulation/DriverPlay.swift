@@ -1,5 +1,5 @@
-// Plays the drives of one driver: sends every delivery of every drive, one after the other, and compares each response.
-// Then sends every event once more and compares the final verdicts.
+// Plays the drives of one driver. Sends every delivery of every drive, one after the other, and compares each response
+// with the expected one. Then sends every event once more and compares the final verdicts.
 
 import JourneyClient
 import JourneyModel
@@ -72,7 +72,7 @@ struct DriverPlay {
         try compare(answer, outcome, with: message, of: drive, how)
     }
 
-    /// Sends a body with different content and an idempotency key that is already stored (contract, section 3, "A
+    /// Sends a body with different content under an idempotency key that is already stored (contract, section 3, "A
     /// repeat is a repeat"). Throws unless the server rejects this body.
     private func deliverChanged(_ message: EventMessage, of drive: Int) async throws {
         let outcome = try await send(message, 0)
@@ -92,8 +92,8 @@ struct DriverPlay {
         }
     }
 
-    /// Sends a batch. Afterwards, sends an event of the batch again, alone, if the event was rate-limited (429), was
-    /// not stored (503), or was rejected because its session is not registered.
+    /// Sends a batch. Afterwards, sends some events of the batch again, each alone: those that were rate-limited (429),
+    /// not stored (503), or rejected because their session is not registered.
     private mutating func deliverBatch(_ messages: [EventMessage], of drive: Int) async throws {
         let outcome = try await sender.send(events: messages.count) { requests.batch(messages, sentAt: $0) }
         guard outcome.response.status == 200,
@@ -122,7 +122,8 @@ struct DriverPlay {
     private mutating func deliverTogether(_ messages: [EventMessage], of drive: Int) async throws {
         guard let message = messages.first else { return }
         let wasNew = !expected.contains(message.id)
-        // The tasks capture only these two values and not `self`, which changes when the responses are compared.
+        // The tasks capture only these two values and not `self`, because `self` changes when the responses are
+        // compared.
         let (sender, requests) = (sender, requests)
         let all = try await withThrowingTaskGroup(of: SendOutcome.self) { tasks in
             for _ in messages {
@@ -148,7 +149,7 @@ struct DriverPlay {
 
     // MARK: Sessions
 
-    /// Registers the event's session, for a server that requires registration. Returns false if the event has no
+    /// Registers the event's session. Used for a server that requires registration. Returns false if the event has no
     /// session, or if its session was registered before.
     private mutating func register(_ message: EventMessage) async throws -> Bool {
         guard let sessionID = message.placed.sessionID, registered.insert(sessionID).inserted else { return false }

@@ -1,5 +1,5 @@
-// One scripted event as it is sent. Its body is the same in every delivery, unless the script changes it. This file
-// also makes the requests with that body.
+// One scripted event as it is sent. Its body is the same in every delivery, unless the script changes the body. This
+// file also makes the requests with that body.
 
 import JourneyClient
 import JourneyModel
@@ -39,15 +39,15 @@ struct EventMessage {
         body = Body(timestamp: now.advanced(bySeconds: -Int(seconds))).bytes(of: self)
     }
 
-    /// Returns the event with the body that the app would build after its next launch.
+    /// Returns the event with the body that the app would build after it is launched again.
     func rebuilt(at now: Moment) -> EventMessage {
         var message = self
         message.body = Body(timestamp: now, isRebuilt: true).bytes(of: self)
         return message
     }
 
-    /// Returns the event with a body that has the same idempotency key, but a time of the event that is one second
-    /// later.
+    /// Returns the event with another body. The body has the same idempotency key, but its time of the event is one
+    /// second later.
     func changed() -> EventMessage {
         var message = self
         message.body = Body(timestamp: occurredAt, isLater: true).bytes(of: self)

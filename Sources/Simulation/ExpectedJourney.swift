@@ -1,13 +1,13 @@
-// The simulation's own fold of one driver's events. From the events that the server has acknowledged, it computes the
-// responses that the server must give. It does not use the content of the server's responses, but only which events
-// they acknowledge.
+// The simulation's own fold of one driver's events. From the events that the server has acknowledged, the fold computes
+// the responses that the server must give. Of the server's responses, it uses only which events they acknowledge, and
+// no other content.
 
 import JourneyModel
 
 struct ExpectedJourney {
     /// The driver's journey before the first event.
     private let start: Journey
-    /// The acknowledged events, in the order of their responses, which is the order in which they arrived at the
+    /// The acknowledged events, in the order of their responses. This is also the order in which they arrived at the
     /// server.
     private var events: [OrderedEvent] = []
 
@@ -25,8 +25,8 @@ struct ExpectedJourney {
         events.append(event)
     }
 
-    /// Returns the response that is expected for an event if the server made the response within `span`. Returns nil
-    /// for an event that was not added.
+    /// Returns the response that is expected for an event. The server made the response within `span`. Returns nil for
+    /// an event that was not added.
     func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedAnswer? {
         let ordered = Fold.inOrder(events, from: start)
         let folded = Fold.replay(ordered, from: start)

@@ -1,6 +1,6 @@
 // Response times as a histogram of fixed size.
 
-/// Response times in microseconds. A result is at most 1.6 % too long, which is the width of a bucket.
+/// Response times in microseconds. A result is up to 1.6 % too long, because that is the width of a bucket.
 package struct Latencies: Hashable, Sendable {
     /// The number of buckets for each doubling of the time. There are 40 doublings, from 1 to 2^40 microseconds (twelve
     /// days).
@@ -19,8 +19,8 @@ package struct Latencies: Hashable, Sendable {
         maxMicroseconds = max(maxMicroseconds, microseconds)
     }
 
-    /// Returns the time within which `share` (0 to 1) of all responses arrived, at most 1.6 % too long. Returns 0 if
-    /// there was no response.
+    /// Returns the time within which `share` (0 to 1) of all responses arrived. The result is up to 1.6 % too long.
+    /// Returns 0 if there was no response.
     package func microseconds(at share: Double) -> Int {
         let wanted = Int((share * Double(count)).rounded(.up))
         guard wanted > 0 else { return 0 }

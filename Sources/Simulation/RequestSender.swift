@@ -1,5 +1,5 @@
-// Sends a request until there is a final response. Like a phone's queue, the sender waits as long as `Retry-After`
-// says, and repeats a request that may not have arrived (contract, section 5).
+// Sends a request until there is a final response. Like a phone's queue, the sender waits for the time in
+// `Retry-After`, and repeats a request that may not have arrived (contract, section 5).
 
 import JourneyClient
 import JourneyModel
@@ -22,14 +22,14 @@ struct RequestSender {
     /// A function that waits. It is `Task.sleep` except in tests.
     let sleep: @Sendable (Duration) async throws -> Void
 
-    /// The maximum number of attempts. The pauses between them are 1, 2, 4, 8 and then 16 s, which is about a minute in
-    /// total. Within that time, a restarted server responds again.
+    /// The maximum number of attempts. The pauses between them are 1, 2, 4, 8 and then always 16 s. The pauses take
+    /// about a minute in total, and within that time a restarted server responds again.
     static let attemptsMax = 8
     /// The maximum number of responses with status 429 to one request. Each of these responses defers the request by at
-    /// most an hour (contract, section 5). If there are more of them, a rate limit of the server is too small for the
-    /// run.
+    /// most an hour (contract, section 5). If there are more of them, one of the server's rate limits is too small for
+    /// the run.
     static let limitedMax = 20
-    /// The tolerance by which the span is extended on both sides. The server's clock has milliseconds, but `clock` was
+    /// The tolerance by which the span is extended on both sides. The server's clock has milliseconds. But `clock` was
     /// corrected by the server's `Date`, which has only whole seconds.
     private static let clockToleranceMilliseconds: Int64 = 2_000
 
@@ -95,9 +95,9 @@ struct RequestSender {
 }
 
 extension HTTPExchange.Response {
-    /// The value of `Retry-After`. The response to a batch has no `Retry-After`. Without `Retry-After`, the value is
-    /// the longest `t` of those limits in `RateLimit` that have `r=0`. A value below 1 becomes 1, and a value above
-    /// 3600 becomes 3600.
+    /// The value of `Retry-After`. The response to a batch has no `Retry-After`. The value is then taken from
+    /// `RateLimit`: the longest `t` of the limits that have `r=0`. A value below 1 becomes 1, and a value above 3600
+    /// becomes 3600.
     var retryAfterSeconds: Int? {
         let asked = field("Retry-After").flatMap { Int($0) } ?? field("RateLimit").flatMap(Self.exhaustedSeconds)
         return asked.map { min(max($0, 1), 3600) }

@@ -12,7 +12,7 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     case duplicates
     /// Events are sent in any order.
     case shuffledDelivery = "shuffled-delivery"
-    /// The app is killed with a session in progress. The server enforces the deadlines. Events that the app reports
+    /// The app is killed while a session is in progress. The server enforces the deadlines. Events that the app reports
     /// after its restart count as of the time when they happened.
     case forceQuit = "force-quit"
     /// A shipped client sends times in whole seconds, and the state before each event. Some events are never sent, and
@@ -25,19 +25,20 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// `timestamp` is then minutes old, and there is no `X-Sent-At`. If the server corrected the time of the event by
     /// that `timestamp`, the event would come after a deadline.
     case staleTimestamp = "stale-timestamp"
-    /// The app is killed before it gets the response, and later builds the body again. The server must reject a body
-    /// that has the same idempotency key but a different time of the event.
+    /// The app is killed before it gets the response, and later builds the body again with the same contents. The
+    /// server must accept this retry. It must reject a body that has the same idempotency key but a different time of
+    /// the event.
     case rebuiltBody = "rebuilt-body"
     /// The driver cancels before a session begins, and later starts again.
     case earlyEnd = "early-end"
     /// The phone leaves the zone and returns within one second. In some drives, all further events also have the same
     /// time in whole seconds.
     case sameSecond = "same-second"
-    /// The driver sets a target again during a session, and the next activation closes that session. Before the
-    /// session, the phone may leave the zone while it is anchored.
+    /// The driver sets a target again during a session. The next activation then closes that session. Before the
+    /// session, the phone may leave the zone while the state is ANCHORED.
     case targetSetAgain = "target-set-again"
     /// A sign-in with Apple is sent again because its response was lost. This scenario is not a drive, because it
-    /// creates and deletes accounts. It requires a signing key that the server accepts in place of Apple's key.
+    /// creates and deletes accounts. It requires a signing key that the server accepts instead of Apple's key.
     case retriedSignIn = "retried-sign-in"
 
     /// The scenarios that are drives.

@@ -1,7 +1,7 @@
 // The random numbers of scripts. A printed seed gives the same drives again as long as this file and the files that
 // generate drives are unchanged.
 
-/// SplitMix64 (Steele, Lea, Flood 2014). Every seed can be used, also 0.
+/// SplitMix64 (Steele, Lea, Flood 2014). Every seed can be used, including 0.
 struct ScriptRandom: RandomNumberGenerator {
     private var state: UInt64
 

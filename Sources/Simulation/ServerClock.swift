@@ -1,9 +1,9 @@
-// An estimate of the server's clock, from which the times of the simulated events are computed.
+// An estimate of the server's clock. The times of the simulated events are computed from it.
 
 import Foundation
 package import JourneyModel
 
-/// This machine's clock, corrected by the `Date` of a response of the server (RFC 9110, section 6.6.1).
+/// This machine's clock, corrected by the `Date` in a response of the server (RFC 9110, section 6.6.1).
 package struct ServerClock: Sendable {
     private let local: @Sendable () -> Moment
     private let offsetMilliseconds: Int64

@@ -1,10 +1,10 @@
-// The drives of shipped clients. These clients use the routes of v1, and send times in whole seconds and the state
-// before each event. Each scenario is a problem that clients in use have.
+// The drives of shipped clients. These clients use the routes of v1. They send times in whole seconds, and the state
+// before each event. Each scenario shows a problem that real clients have.
 
 import JourneyModel
 
 extension Scenario {
-    /// Whether the scenario simulates a shipped client, whose events have `metadata.previous_state`.
+    /// Whether the scenario simulates a shipped client. Events of shipped clients have `metadata.previous_state`.
     var isOfShippedClients: Bool {
         switch self {
         case .lostEvents, .verifiedAnywhere, .staleTimestamp, .rebuiltBody, .earlyEnd, .sameSecond, .targetSetAgain:
@@ -90,9 +90,9 @@ extension DriveScript {
     }
 
     /// Adds the events of a drive in which the arrival and the verification each happen shortly before a deadline. The
-    /// time until the deadline is shorter than the delay of the attempt that reports the event. The two delays differ,
-    /// and both are shorter than every clock error of `clock-jump`, so that no skew of another event agrees with these
-    /// delays (`ClockMemory`).
+    /// time until the deadline is shorter than the delay of the attempt that reports the event. The two delays differ
+    /// from each other, and both are shorter than every clock error of `clock-jump`. The skew of another event
+    /// therefore never agrees with one of these delays (`ClockMemory`).
     private mutating func retryLate(from start: JourneyState) {
         anchor(from: start)
         activate(sessionID)
@@ -160,8 +160,8 @@ extension DriveScript {
         activatedAt = now
     }
 
-    /// Adds the events of a whole session. All events after the activation happen within a second, so that the session
-    /// ends before the deadlines even with the smallest settings.
+    /// Adds the events of a whole session. All events after the activation happen within a second. The session
+    /// therefore ends before the deadlines even with the smallest settings.
     private mutating func visit(_ session: String, within seconds: ClosedRange<Int64> = 0...1) {
         activate(session, after: seconds == 0...0 ? 0...0 : 5...30)
         finish(session, within: seconds)

@@ -25,9 +25,9 @@ package struct SimulatedDrivers: Sendable {
     }
 
     package enum Tokens: Sendable {
-        /// Every driver is new. The function returns the token of a driver.
+        /// Every driver is new. The associated function returns the access token of a driver.
         case perDriver(@Sendable (DriverID) async throws -> String)
-        /// There is one driver, which exists already. The value is the driver's token.
+        /// There is one driver, who exists already. The associated value is the driver's access token.
         case one(String)
     }
 
@@ -38,8 +38,8 @@ package struct SimulatedDrivers: Sendable {
     private let localClock: @Sendable () -> Moment
     private let sleep: @Sendable (Duration) async throws -> Void
 
-    /// The maximum number of concurrent drivers. With more drivers, each would only wait longer, because `--rate`
-    /// limits all drivers together.
+    /// The maximum number of concurrent drivers. With more drivers, each driver would only wait longer, because
+    /// `--rate` limits all drivers together.
     private static let concurrentDriversMax = 256
     private static let progressInterval = Duration.milliseconds(200)
 
@@ -144,8 +144,9 @@ package struct SimulatedDrivers: Sendable {
         return (settings, ServerClock(local: localClock, date: response.field("Date")))
     }
 
-    /// Returns the journey before the first event. For a new driver, this journey is in IDLE. Throws if an existing
-    /// driver has a journey in progress, or opened a session in the period in which the simulated drives happen.
+    /// Returns the journey before the first event. For a new driver, this journey is in IDLE. Throws in two cases: an
+    /// existing driver has a journey in progress, or has opened a session in the period in which the simulated drives
+    /// happen.
     private func startingJourney(days: [DriverDay], _ sender: RequestSender) async throws -> Journey {
         guard case .one(let token) = tokens else { return Journey() }
         let requests = DriverRequests(token: token)

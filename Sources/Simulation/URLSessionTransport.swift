@@ -1,7 +1,7 @@
-// A transport that uses Foundation's URLSession. Dwell's own module Sockets has no TLS, but a deployed server is
-// usually reached over TLS. Unlike async-http-client, URLSession comes with the toolchain, and it adds no second event
-// loop and no second TLS library to the build. On Linux, URLSession uses libcurl. A binary with a static standard
-// library additionally needs libcurl and CA certificates to be installed.
+// A transport that uses Foundation's URLSession. A deployed server is usually reached over TLS, and Dwell's own module
+// Sockets has no TLS. Unlike async-http-client, URLSession comes with the toolchain, and it adds no second event loop
+// and no second TLS library to the build. On Linux, URLSession uses libcurl. A binary with a static standard library
+// therefore needs libcurl and CA certificates on the machine.
 
 import Foundation
 package import JourneyClient

@@ -1,5 +1,5 @@
 // Changes how SQLite uses files and memory. SQLite writes each page to the WAL in two calls; this module joins the
-// calls for many pages into one. The module also paces the writes of a checkpoint to the database file, skips needless
+// calls for many pages into one. The module also divides the writes of a checkpoint into paced steps, skips needless
 // scans of the page cache, and turns off SQLite's memory statistics.
 #ifndef DWELL_CJOINEDWRITES_H
 #define DWELL_CJOINEDWRITES_H
@@ -10,10 +10,11 @@ struct sqlite3;
 
 // Makes this connection hold back contiguous writes to its WAL, and write them together. The held bytes are written
 // before anything can depend on them: before a sync, before a read, and before every call that makes them visible to
-// another connection. The WAL grows by half a mebibyte at a time, with zeros after the last frame.
+// another connection. The WAL grows by half a mebibyte at a time. The new space after the last frame is filled with
+// zeros.
 //
 // The database must be in WAL mode, without an open transaction. Returns SQLITE_OK, or the result code of the error.
-// Closing the files removes the layer.
+// When the connection closes its files, the layer is removed.
 int dwell_join_log_writes(struct sqlite3 *connection);
 
 // Divides this connection's writes to the database file into steps. The first step of a checkpoint has `pages` writes.
@@ -21,7 +22,7 @@ int dwell_join_log_writes(struct sqlite3 *connection);
 // next step begins when `after_step` returns, and has as many writes as `after_step` returned. `after_step` and
 // `context` must be valid until the connection is closed.
 //
-// Returns SQLITE_OK, or the result code of the error. Closing the file removes the layer.
+// Returns SQLITE_OK, or the result code of the error. When the connection closes the file, the layer is removed.
 int dwell_step_writes(
     struct sqlite3 *connection, int pages, int (*after_step)(void *context, uint64_t nanoseconds), void *context);
 
@@ -33,7 +34,7 @@ int dwell_stop_memory_statistics(void);
 // before the process first uses SQLite. A later call returns SQLITE_MISUSE and changes nothing.
 int dwell_skip_empty_truncations(void);
 
-// Returns the number of truncations of page caches in this process that were performed and not skipped.
+// Returns how many truncations of page caches in this process were performed, that is, not skipped.
 unsigned long long dwell_page_cache_truncations(void);
 
 #endif

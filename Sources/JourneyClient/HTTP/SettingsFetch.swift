@@ -1,4 +1,4 @@
-// The client side of `GET /native/config`: a conditional request with the ETag of the phone's copy. If the server
+// The client side of `GET /native/config`. The request is conditional, with the ETag of the phone's copy. If the server
 // confirms that the copy is current, the phone continues to use the copy.
 
 public import JourneyModel
@@ -17,7 +17,7 @@ public struct SettingsCopy: Hashable, Sendable {
         self.confirmedAt = confirmedAt
     }
 
-    /// The server's `max-age` in seconds. Requesting the settings more often has no use.
+    /// The server's `max-age` in seconds. To request the settings more often has no use.
     public static let freshSeconds = 86_400
 
     /// Returns whether the settings should be requested again. Also returns true if the clock was set back to a time
@@ -30,8 +30,8 @@ public struct SettingsCopy: Hashable, Sendable {
 public enum SettingsFetch {
     /// The result of a request.
     public enum Result: Hashable, Sendable {
-        /// The copy has new settings, or the old settings, which the server has confirmed. Store the copy. If the
-        /// settings changed, pass them to the engine.
+        /// The server returned new settings, or confirmed the old ones. Store the copy. If the settings changed, pass
+        /// them to the engine.
         case current(SettingsCopy)
         /// 401 or 403: get a new token.
         case refreshToken
@@ -69,8 +69,8 @@ public enum SettingsFetch {
 extension Settings {
     /// Reads the settings from the response of `GET /native/config`. Ignores all other members.
     ///
-    /// Nil unless all eight settings are present and in range (contract, section 2), because an engine must not work
-    /// with only some of the server's settings, or with invalid values.
+    /// Nil unless all eight settings are present and in range (contract, section 2). An engine must not use only some
+    /// of the server's settings, or invalid values.
     public init?(configJSON json: JSONValue) {
         self.init()
         for declaration in Self.declarations {

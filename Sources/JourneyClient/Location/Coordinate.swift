@@ -1,5 +1,4 @@
-// A point on the Earth, and the distance between two points. The radii with which distances are compared are in the
-// settings.
+// A point on the Earth, and the distance between two points. The radii to compare distances with are in the settings.
 
 import Foundation
 
@@ -17,8 +16,8 @@ public struct Coordinate: Hashable, Sendable {
         self.longitudeDegrees = longitudeDegrees
     }
 
-    /// The IUGG mean radius. Because the Earth is not a sphere, a distance is wrong by up to 0.6 %. At the distances
-    /// that matter here, this is far less than the error of a fix.
+    /// The IUGG mean radius. Because the Earth is not a sphere, a distance has an error of up to 0.6 %. At the
+    /// distances that matter here, this is far less than the error of a fix.
     static let earthRadiusMeters = 6_371_008.8
 
     /// Returns the great-circle distance, 0 to about 20,015,115 m. The haversine formula is used because it is precise

@@ -24,13 +24,13 @@ public struct DwellDetector: Hashable, Sendable {
 
     /// The longest time between two fixes of one stay, as a multiple of the dwell time. A phone at rest reports no
     /// fixes. The app therefore requests a fix when the dwell is due (`completesAt`), and that fix continues the stay.
-    /// If there was no fix for more than twice the dwell time, the app did not run, and the phone may have been
+    /// If there was no fix for more than twice the dwell time, the app was not running, and the phone may have been
     /// elsewhere.
     static let silenceInDwells = 2
 
     /// Takes one fix. Returns true if the fix completes the dwell. After that, a new stay begins with the next fix.
     ///
-    /// A dwell is completed by a fix and not by the passing of time alone. The fix must be taken at least
+    /// Only a fix completes a dwell; the passing of time alone does not. The fix must be taken at least
     /// `chargerDwellSeconds` after the first fix of the stay. A fix that was taken before the last fix is ignored.
     public mutating func take(_ fix: LocationFix, at charger: Coordinate, by settings: Settings) -> Bool {
         guard fix.isUsable(by: settings) else { return false }

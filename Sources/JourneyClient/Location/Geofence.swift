@@ -55,7 +55,7 @@ public struct Place: Hashable, Sendable {
 public struct Identifier: Hashable, Sendable {
     public let text: String
 
-    /// Nil unless `text` has 1 to 128 Unicode scalars, none of them a control character.
+    /// Nil unless `text` has 1 to 128 Unicode scalars and no control character.
     public init?(_ text: String) {
         let scalars = text.unicodeScalars
         guard (1...128).contains(scalars.count),

@@ -34,9 +34,9 @@ public struct LocationFix: Hashable, Sendable {
         coordinate.distanceMeters(to: center) <= radiusMeters
     }
 
-    /// Returns whether the phone counts as outside of the circle: the reported position is outside of the circle, and
-    /// its distance from the edge is larger than `horizontalAccuracyMeters`. A position outside of the circle, but
-    /// nearer to the edge, counts as neither inside nor outside and has no effect. Noise at the edge of a zone
+    /// Returns whether the phone counts as outside of the circle. The reported position must be outside of the circle,
+    /// and its distance from the edge must be larger than `horizontalAccuracyMeters`. A position that is outside but
+    /// nearer to the edge counts as neither inside nor outside, and has no effect. Noise at the edge of a zone
     /// therefore does not cause repeated entries and exits.
     public func isOutside(_ center: Coordinate, radiusMeters: Double) -> Bool {
         coordinate.distanceMeters(to: center) > radiusMeters + horizontalAccuracyMeters

@@ -3,11 +3,11 @@
 import JourneyModel
 
 enum Backoff {
-    /// The longest delay without `Retry-After`. The delays are 1, 2 and 4 s as in shipped clients, and are then doubled
-    /// up to a minute (docs/client.md).
+    /// The longest delay if the response has no `Retry-After`. The first delays are 1, 2 and 4 s, as in shipped
+    /// clients. After that, the delay is doubled up to a minute (docs/client.md).
     static let secondsMax = 60
-    /// The longest `Retry-After` that the server sends (contract, section 5). Only a proxy can send a longer value. A
-    /// longer value is reduced to this one.
+    /// The longest `Retry-After` that the server sends (contract, section 5). Only a proxy can send a longer one, which
+    /// is then reduced to this value.
     static let retryAfterSecondsMax = 3600
     /// The longest possible wait for the next attempt. If a longer wait remains, the clock was set back after the time
     /// of the next attempt was computed.
@@ -15,8 +15,8 @@ enum Backoff {
 
     /// Returns the delay after `failures` consecutive failures, at least 1. The basic delay is 1 s after the first
     /// failure and doubles with each further failure, up to 60 s. The result is the longer of the basic delay and
-    /// `retryAfterSeconds`, plus a random time of up to half of the basic delay. Because of the random time, phones
-    /// that failed at the same time do not retry at the same time.
+    /// `retryAfterSeconds`, plus a random time of up to half of the basic delay. The random time prevents phones that
+    /// failed at the same time from retrying at the same time.
     static func milliseconds(
         failures: Int, retryAfterSeconds: Int?, using random: inout some RandomNumberGenerator
     ) -> Int64 {

@@ -23,8 +23,8 @@ public struct EventQueue<Journal: EventJournal> {
         case accepted
         /// The token was rejected, and a new one was requested.
         case awaitingRefresh
-        /// A new token is available that was not used yet. If this token is rejected too, requesting another token has
-        /// no use.
+        /// There is a new token that was not used yet. If this token is rejected too, it is useless to request another
+        /// one.
         case refreshed
         case awaitingSignIn
     }
@@ -34,7 +34,7 @@ public struct EventQueue<Journal: EventJournal> {
     private var credential = Credential.accepted
     private var attempt: Attempt?
     private var attemptNumber = 0
-    /// Number of consecutive attempts that failed: after each of them, events had to be sent again.
+    /// Number of consecutive failed attempts. An attempt failed if events had to be sent again after it.
     private var failures = 0
     private var notBefore: Moment?
 
@@ -44,17 +44,17 @@ public struct EventQueue<Journal: EventJournal> {
     /// The maximum number of events in the queue. A drive has about ten events, so the queue can hold the events of
     /// weeks without a network.
     public static var eventsMax: Int { 1000 }
-    /// The maximum number of events in one batch. The number is the smaller of the server's two default rate limits of
-    /// events per window (contract, section 4). Further events in the batch would get 429.
+    /// The maximum number of events in one batch. The server has two default rate limits of events per time window
+    /// (contract, section 4). This number is the smaller of the two. Further events in the batch would get 429.
     public static var batchEventsMax: Int { 30 }
-    /// Number of responses with status 500 after which an event is moved to the end of the queue, so that it does not
-    /// block other events.
+    /// Number of responses with status 500 after which an event is moved to the end of the queue. In this way it does
+    /// not block other events.
     static var serverErrorsMax: Int { 5 }
 
     /// - Parameters:
     ///   - driver: the driver whose events are queued.
     ///   - journal: the journal. The events stored in the journal become the first events of the queue.
-    ///   - source: the wire's `source`, such as `ios_native`.
+    ///   - source: the value of `source` on the wire, such as `ios_native`.
     public init(driver: DriverID, journal: Journal, source: String = "ios_native") throws(JournalError) {
         var journal = journal
         entries = try journal.load().map { Entry(event: $0) }
@@ -113,8 +113,8 @@ public struct EventQueue<Journal: EventJournal> {
 
     // MARK: Sending
 
-    /// The time at which to call `nextAttempt(at:accessToken:)`, which may be in the past. Nil while there is nothing
-    /// to send, an attempt is in progress, or the queue waits for a token.
+    /// The time at which to call `nextAttempt(at:accessToken:)`. It may be in the past. Nil in three cases: there is
+    /// nothing to send, an attempt is in progress, or the queue waits for a token.
     public var nextAttemptAt: Moment? {
         guard canSend else { return nil }
         return notBefore ?? Moment(millisecondsSinceEpoch: .min)
@@ -151,7 +151,7 @@ public struct EventQueue<Journal: EventJournal> {
         return notBefore.milliseconds(since: now) <= Backoff.waitMillisecondsMax
     }
 
-    /// Records that a new token is available; the next attempt must use it.
+    /// Records that a new token is available. The next attempt must use this token.
     public mutating func tokenRefreshed() {
         if case .awaitingRefresh = credential { credential = .refreshed }
     }
@@ -173,9 +173,9 @@ public struct EventQueue<Journal: EventJournal> {
     /// Handles the outcome of the last attempt. The outcome of an earlier attempt is ignored.
     ///
     /// The effect depends on the status. A 2xx response that contains the event's id removes the event from the queue.
-    /// After 401 or 403, a new token is requested. If the new token is rejected too, the driver must sign in again.
-    /// After 408, 429, 5xx, no response, or a 2xx response that is not from this server, the event is sent again. The
-    /// delay before that is 1, 2, 4 ... 60 s or `Retry-After`, whichever is longer, plus a random time. After any other
+    /// After 401 or 403, a new token is requested. If the new token is rejected too, the driver must sign in again. The
+    /// event is sent again after 408, 429, 5xx, no response, or a 2xx response that is not from this server. The delay
+    /// before that is 1, 2, 4 ... 60 s or `Retry-After`, whichever is longer, plus a random time. After any other
     /// status, the event is dropped. The results in a batch are handled event by event. If a whole batch is rejected,
     /// its events are sent again one by one.
     public mutating func handle(
@@ -235,8 +235,9 @@ public struct EventQueue<Journal: EventJournal> {
         return []
     }
 
-    /// Sets the time of the next attempt. If at least one event was delivered or refused, the count of consecutive
-    /// failures starts again at 0. If other events must be sent again, this attempt then counts as the first failure.
+    /// Sets the time of the next attempt. If this attempt delivered or refused at least one event, the count of
+    /// consecutive failures starts again at 0. If other events of the attempt must be sent again, the attempt then
+    /// counts as the first failure.
     private mutating func pause(
         after replies: [EventReply], _ outcome: HTTPExchange.Outcome, at now: Moment,
         using random: inout some RandomNumberGenerator

@@ -22,7 +22,8 @@ public struct Refusal: Hashable, Sendable {
 }
 
 enum EventReply: Hashable {
-    /// The event is durable on the server. The answer is nil if this release cannot read it.
+    /// The event is durable on the server. The associated value is the server's answer, or nil if this release cannot
+    /// read the answer.
     case stored(EventAnswer?)
     /// The event is not stored, or it is unknown whether it is stored. It must be sent again.
     case again
@@ -82,8 +83,8 @@ enum EventReply: Hashable {
         }
     }
 
-    /// Returns whether the response contains the event's id. Only then is the event removed from the queue, because a
-    /// captive portal or a misconfigured proxy also returns 200.
+    /// Returns whether the response contains the event's id. Only then is the event removed from the queue. A captive
+    /// portal or a misconfigured proxy also returns 200, but without the id.
     private static func isAcknowledgement(_ body: JSONValue?, of eventID: String) -> Bool {
         guard let status = body?["status"]?.text, EventAnswer.Status(rawValue: status) != nil else { return false }
         return body?["event_id"]?.text == eventID
@@ -115,17 +116,16 @@ extension HTTPExchange.Outcome {
 }
 
 extension HTTPExchange.Response {
-    /// The number of seconds to wait before the next request: the value of `Retry-After`. The response to a batch in
-    /// which single events were rate-limited has no `Retry-After`. The value is then the longest `t` of those limits in
-    /// `RateLimit` that are used up. Nil if the response has neither field. An HTTP-date in `Retry-After` is ignored,
-    /// because this server never sends one.
+    /// The number of seconds to wait before the next request. The value is that of `Retry-After`. If single events of a
+    /// batch were rate-limited, the response has no `Retry-After`. The value is then taken from `RateLimit`: the
+    /// longest `t` of the limits that are used up. Nil if the response has neither field. An HTTP-date in `Retry-After`
+    /// is ignored, because this server never sends one.
     var retryAfterSeconds: Int? {
         if let seconds = field("Retry-After").flatMap({ Int($0) }) { return seconds }
         return field("RateLimit").flatMap(Self.exhaustedLimitSeconds)
     }
 
-    /// Returns the longest `t` of the limits with `r=0`. For example, returns 12 for `"session";r=0;t=12,
-    /// "presession";r=3;t=40`.
+    /// Returns the longest `t` of the limits with `r=0`. For `"session";r=0;t=12, "presession";r=3;t=40`, this is 12.
     private static func exhaustedLimitSeconds(_ value: String) -> Int? {
         value.split(separator: ",").compactMap { limit in
             let parameters = limit.split(separator: ";").map { $0.filter { $0 != " " } }

@@ -1,5 +1,5 @@
-// A journal in an append-only file. Because of two rules, a crash does not damage the journal. A line is valid only if
-// its line feed was written, and nothing is ever written after invalid bytes.
+// A journal in an append-only file. Two rules ensure that a crash does not damage the journal. A line is valid only if
+// its line feed was written. And nothing is ever written after invalid bytes.
 
 import Foundation
 
@@ -80,8 +80,8 @@ extension FileEventJournal {
         }
     }
 
-    /// Writes a line after the last valid byte. Before that, removes all bytes after the last valid byte, which an
-    /// earlier failure may have left.
+    /// Writes a line after the last valid byte. First removes all bytes after the last valid byte, because an earlier
+    /// failure may have left some.
     private mutating func write(_ line: JournalLine) throws(JournalError) {
         let bytes = line.encoded
         let offset = goodBytes ?? 0
@@ -102,8 +102,8 @@ extension FileEventJournal {
         lines += 1
     }
 
-    /// Compacts the file if that saves enough space. Writes the queued events into a new file, which atomically
-    /// replaces the old file.
+    /// Compacts the file if that saves enough space. For this, writes the queued events into a new file, which
+    /// atomically replaces the old file.
     private mutating func sweepIfWorthwhile() throws(JournalError) {
         guard lines >= Self.sweepLinesMin, lines > 4 * events.count else { return }
         let bytes = events.flatMap { JournalLine.add($0).encoded }

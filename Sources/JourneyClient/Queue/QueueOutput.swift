@@ -7,14 +7,14 @@ public struct Attempt: Hashable, Sendable {
     public let request: HTTPExchange.Request
     /// The ids of the events, in the order of the body. If there are several, the request is a batch.
     public let eventIDs: [String]
-    /// The number of the attempt, which distinguishes the attempts of one queue.
+    /// The number of the attempt. It distinguishes the attempts of one queue.
     let number: Int
 }
 
 /// The result of an attempt, or of enqueueing into a full queue.
 public enum QueueOutput: Hashable, Sendable {
-    /// The event is durable on the server and removed from the queue. The answer is nil if a newer server sent it in a
-    /// form that this release cannot read.
+    /// The event is durable on the server and removed from the queue. The associated answer is nil if a newer server
+    /// sent it in a form that this release cannot read.
     case delivered(eventID: String, EventAnswer?)
     /// The event is removed from the queue and not stored on the server. The app should log this, because the cause is
     /// a bug, or weeks without a network.
@@ -25,16 +25,16 @@ public enum QueueOutput: Hashable, Sendable {
     case refreshToken
     /// The new token was rejected too. The queue pauses until `signedIn`.
     case signInAgain
-    /// Events were removed from this queue, but not from the journal. They are sent once more after a restart, which is
-    /// harmless.
+    /// Events were removed from this queue, but not from the journal. After a restart, they are sent once more, which
+    /// is harmless.
     case journalFailed(JournalError)
 }
 
 public enum DropReason: Hashable, Sendable {
     /// The server refused the event, and a retry can never succeed.
     case refused(Refusal)
-    /// The queue was full. Of the events that move no state, the dropped event was the oldest. If every event in the
-    /// queue moved the state, the dropped event was the oldest of all.
+    /// The queue was full. The dropped event was the oldest one that moves no state. If every event in the queue moved
+    /// the state, the dropped event was the oldest of all.
     case overflow
 }
 

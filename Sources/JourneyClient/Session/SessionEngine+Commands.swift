@@ -20,10 +20,10 @@ extension SessionEngine {
         }
     }
 
-    /// Activates a session, if the state is ANCHORED or another session is in progress. In any other state the
+    /// Activates a session, if the state is ANCHORED or another session is in progress. In any other state, the
     /// activation is rejected. The rejected activation is not reported to the server, because the server might then
-    /// open a session that this phone does not have. Instead, `activationRejected` is reported, which needs no session.
-    /// A repeated activation of the session in progress is ignored.
+    /// open a session that this phone does not have. Instead, the phone reports `activationRejected`, which needs no
+    /// session. A repeated activation of the session in progress is ignored.
     mutating func activate(_ sessionID: Identifier, _ merchant: Place, at occurredAt: Moment) {
         if self.sessionID == sessionID.text { return }
         if let reason = refusal(of: .exclusiveActivatedByWeb, sessionID, at: occurredAt) {
@@ -36,7 +36,7 @@ extension SessionEngine {
         emit(.exclusiveActivatedByWeb, at: occurredAt, sessionID: sessionID.text)
     }
 
-    /// Returns the reason why the journey would reject the event; nil if it would not. Does not change the journey.
+    /// Returns the reason why the journey would reject the event, or nil if it would not. Does not change the journey.
     private func refusal(of name: EventName, _ sessionID: Identifier, at occurredAt: Moment) -> Verdict.Reason? {
         var journey = journey
         let draft = EventDraft(name: name, sessionID: sessionID.text, occurredAt: occurredAt, sequence: nextSequence)
@@ -48,8 +48,8 @@ extension SessionEngine {
         emit(.activationRejected, at: occurredAt, metadata: [JSONMember("reason", .string(shortened))])
     }
 
-    /// Reports a command of the web, even if it does not change the state on this phone. The server may have other
-    /// events when the command arrives, and decides the effect of the command by its position in the order of events.
+    /// Reports a command of the web, even if it does not change the state on this phone. The server may have events
+    /// that this phone lacks. It decides the effect of the command by the command's position in the order of events.
     mutating func command(_ name: EventName, _ sessionID: Identifier, at occurredAt: Moment) {
         let verdict = emit(name, at: occurredAt, sessionID: sessionID.text)
         if let reason = verdict.reason { put(.refused(name, reason)) }

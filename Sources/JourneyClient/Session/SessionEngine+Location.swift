@@ -21,14 +21,14 @@ extension SessionEngine {
     }
 
     /// A fix that was taken more than this number of seconds before the last event is not used, because it does not
-    /// show where the phone was after the event. A location receiver may return such an old fix when a fix is
-    /// requested.
+    /// show where the phone was after the event. When a fix is requested, a location receiver may return such an old
+    /// one.
     private static let fixAgeSecondsMax = 60
 
     /// Returns the fix if it may be used. A fix from the future counts as taken at `now`. A fix is rejected if it is
-    /// older than the last fix, or more than `fixAgeSecondsMax` older than the last event. If the last fix or the last
-    /// event lies in the future, the clock was set back. The fix is then used nevertheless. If the last fix lies in the
-    /// future, the dwell also begins again.
+    /// older than the last fix, or more than `fixAgeSecondsMax` older than the last event. There is one exception. If
+    /// the last fix or the last event is in the future, the clock was set back, and the fix is used nevertheless. If it
+    /// is the last fix that is in the future, the dwell also begins again.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
         var fix = fix
@@ -43,7 +43,7 @@ extension SessionEngine {
         return fix
     }
 
-    /// Makes the transition that the fix causes in this state, if any. Returns false when the state did not change.
+    /// Makes the transition that the fix causes in this state, if any. Returns false if the state did not change.
     private mutating func follow(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
         switch state {
         case .idle: arrive(isInside(.chargerIntent, fix), at: occurredAt)
@@ -110,9 +110,9 @@ extension SessionEngine {
 
     /// If the phone jumps too far for a drive during a journey, reports the jump as the diagnostic event
     /// `teleport_detected`. A session in progress is then ended by webRequestedEnd. This event leads to SESSION_ENDED
-    /// from SESSION_ACTIVE, from IN_TRANSIT and from AT_MERCHANT. It is the only such event that claims neither that a
-    /// deadline passed nor that the visit was verified. If there is no session, nothing needs to be ended, because the
-    /// fix lies outside of all zones and leads back to IDLE.
+    /// from SESSION_ACTIVE, from IN_TRANSIT and from AT_MERCHANT. All other such events would claim that a deadline
+    /// passed or that the visit was verified. If there is no session, nothing needs to be ended, because the fix is
+    /// outside of all zones and leads back to IDLE.
     private mutating func noticeTeleport(from previous: LocationFix, to fix: LocationFix, at occurredAt: Moment) {
         let distanceMeters = previous.coordinate.distanceMeters(to: fix.coordinate)
         guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded else { return }
@@ -126,8 +126,9 @@ extension SessionEngine {
 
     // MARK: Geofences
 
-    /// Handles a crossing that the operating system reports, like a fix that is clearly inside or outside of the
-    /// circle. If the phone enters the anchor zone, only requests a fix, which is needed to detect the dwell.
+    /// Handles a crossing that the operating system reports. It has the effect of a fix that is clearly inside or
+    /// outside of the circle. There is one exception: if the phone enters the anchor zone, only requests a fix, which
+    /// is needed to detect the dwell.
     mutating func cross(_ crossing: GeofenceCrossing, at occurredAt: Moment) {
         guard let (place, _) = circle(of: crossing.zone), place.id == crossing.placeID else { return }
         switch (crossing.direction, crossing.zone) {

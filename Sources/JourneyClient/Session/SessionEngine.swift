@@ -3,23 +3,23 @@
 // `Journey.apply`, the server's fold, so that an event has the same effect on the phone and on the server. It has no
 // clock, timer, storage or network access.
 //
-// Because of three rules, the server folds the events in the order in which the engine makes them. First, `occurred_at`
+// Three rules ensure that the server folds the events in the order in which the engine makes them. First, `occurred_at`
 // never decreases, even if the phone's clock is set back. Second, `sequence` orders events of one millisecond. Third, a
-// deadline that has passed is reported, with the time of the deadline, before anything that happened after it.
+// deadline that has passed is reported before anything that happened after it, with the time of the deadline.
 
 public import JourneyModel
 
 /// One driver's journey on one phone.
 ///
 /// The engine is a value, so copies of it are independent. After each `handle`, first put the `send` outputs into the
-/// queue, and then store the snapshot. With this order, a crash between the two steps may repeat an event, which the
-/// server's fold then rejects. The crash never loses an event.
+/// queue, and then store the snapshot. With this order, a crash between the two steps never loses an event. It may
+/// repeat an event, and the server's fold then rejects the repeat.
 public struct SessionEngine: Sendable {
     /// The journey that the server's fold makes from the events so far.
     public internal(set) var journey = Journey()
     public internal(set) var settings: Settings
-    /// The monitored charger: the charger of this journey, or, after this journey has ended, the charger of the next
-    /// journey.
+    /// The monitored charger. It is the charger of this journey, or, after this journey has ended, the charger of the
+    /// next journey.
     public internal(set) var charger: Place?
     /// The session's merchant; nil before a session is activated.
     public internal(set) var merchant: Place?
@@ -30,8 +30,8 @@ public struct SessionEngine: Sendable {
     var nextSequence: Int64 = 0
     /// The id of the session that ended. The reset event needs this id. The session may never have been activated.
     var endedSessionID: String?
-    /// Whether the driver begins a new journey by entering the charger's zone in SESSION_ENDED. A driver who is still
-    /// in the zone when the session ends must first leave the zone, or choose a charger again.
+    /// Whether entering the charger's zone in SESSION_ENDED begins a new journey. If the driver is still in the zone
+    /// when the session ends, the driver must first leave the zone, or choose a charger again.
     var mayReenter = true
 
     /// The timers and geofences that the app was asked to set and that are still in effect.
@@ -116,7 +116,7 @@ extension SessionEngine {
     }
 
     /// Returns whether the event belongs to this engine's journey. An event of a session on another phone does not
-    /// belong to this journey, and must not be sent with this engine's state.
+    /// belong to it, and must not be sent with this engine's state.
     private func isOfThisJourney(_ name: EventName, _ eventSessionID: String?) -> Bool {
         eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
             || name == .exclusiveActivatedByWeb
@@ -154,8 +154,8 @@ extension SessionEngine {
         while let deadline = journey.nextDeadline, deadline.at <= moment { expire(deadline) }
     }
 
-    /// Makes the event that reports a deadline. According to the table of transitions, this event ends the session in
-    /// every state in which the deadline runs, so the loops above terminate.
+    /// Makes the event that reports a deadline. In every state in which the deadline runs, the table of transitions
+    /// lets this event end the session. The loops above therefore terminate.
     private mutating func expire(_ deadline: (name: EventName, at: Moment)) {
         emit(deadline.name, at: deadline.at, sessionID: journey.sessionID)
     }
@@ -194,8 +194,8 @@ extension SessionEngine {
         return wanted
     }
 
-    /// The geofences to monitor. The anchor zone is small for a geofence, and the operating system may miss an exit
-    /// from it. The larger intent zone is therefore monitored too.
+    /// The geofences to monitor. The anchor zone is small for a geofence, so the operating system may miss an exit from
+    /// it. The larger intent zone is therefore monitored too.
     private var wantedGeofences: [Geofence] {
         let intent = charger.map {
             Geofence(zone: .chargerIntent, place: $0, radiusMeters: settings.chargerIntentRadiusMeters)
@@ -216,8 +216,8 @@ extension SessionEngine {
         }
     }
 
-    /// Handles a timer that fired. If the dwell is due, requests a fix. In any other case, forgets the timer, so that
-    /// it is set again if its time has not come yet.
+    /// Handles a timer that fired. If the dwell is due, requests a fix. In any other case, forgets the timer. It is
+    /// then set again if its time has not come yet.
     private mutating func fired(_ timer: EngineTimer, at now: Moment) {
         if timer == .dwell, let due = dwell.completesAt(by: settings), due <= now {
             put(.requestFix)

@@ -1,5 +1,5 @@
 // Reads a snapshot from stored bytes. The bytes may be damaged or written by another release. All members are therefore
-// checked, so that no engine starts in a state to which events cannot lead.
+// checked, so that no engine starts in a state that events cannot produce.
 
 import JourneyModel
 

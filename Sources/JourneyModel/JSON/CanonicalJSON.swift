@@ -37,9 +37,9 @@ extension JSONWriter {
         one.name.utf8.lexicographicallyPrecedes(other.name.utf8)
     }
 
-    /// Writes the digits without leading and trailing zeros, and their power of ten: `-12.50e1` becomes `-125e0`. The
-    /// result is exact, unlike that of a conversion through Double. `text` is a JSON number; a number whose exponent
-    /// has more than 10 characters is written unchanged.
+    /// Writes the digits without leading and trailing zeros, and then their power of ten: `-12.50e1` becomes `-125e0`.
+    /// The result is exact. A conversion through Double would not be exact. `text` is a JSON number. If its exponent
+    /// has more than 10 characters, the number is written unchanged.
     private mutating func canonicalNumber(_ text: UnsafeBufferPointer<UInt8>) {
         guard let number = DecimalNumber(text) else {
             for byte in text { self.byte(byte) }
@@ -53,7 +53,7 @@ extension JSONWriter {
     }
 }
 
-/// A JSON number split into sign, digits and exponent; the digits are not copied.
+/// A JSON number split into sign, digits and exponent. The digits are not copied.
 struct DecimalNumber {
     private(set) var isNegative = false
     /// The range of the text from the first nonzero digit to the last nonzero digit. The range may contain the decimal

@@ -10,7 +10,7 @@ public struct JSONError: Error, Hashable, Sendable {
         case invalidNumber
         case numberTooLong
         case invalidUTF8
-        /// A `\u` escape of only one half of a surrogate pair, which is not a character.
+        /// A `\u` escape of only one half of a surrogate pair. Half a pair is not a character.
         case loneSurrogate
         case duplicateName
         case tooDeep

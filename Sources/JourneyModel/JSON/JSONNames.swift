@@ -22,8 +22,8 @@ struct JSONNames {
         }
     }
 
-    /// Returns whether the name is not among `earlier`. Must be called once for each name of an object, in order, with
-    /// all names before it as `earlier`.
+    /// Returns whether the name is not among `earlier`. Must be called once for each name of an object, in the order of
+    /// the names. `earlier` must hold all names before it.
     mutating func isNew(_ name: String, after earlier: some Collection<String>) -> Bool {
         if many.isEmpty {
             if earlier.count < Self.linearSearchMax {

@@ -1,10 +1,10 @@
 // A strict RFC 8259 parser. It takes bytes, and returns a JSONValue or throws an error that contains the offset of the
-// error. The time is linear in the length of the text, and `depthMax` limits the recursion. Does not use Foundation,
-// and does not know what the members mean.
+// error. The time is linear in the length of the text, and `depthMax` limits the recursion. The parser does not use
+// Foundation, and does not depend on what the members mean.
 //
 // The parser distinguishes two kinds of bad text. For text that is not JSON, the parser throws at once. Text that is
-// JSON by its grammar may still be ambiguous or unreadable: a duplicate name, bytes that are not UTF-8, half a
-// surrogate pair, nesting beyond the limit, a number longer than the limit. The parser then records the error in
+// JSON by its grammar may still be ambiguous or unreadable, because of a duplicate name, bytes that are not UTF-8, half
+// a surrogate pair, nesting beyond the limit, or a number longer than the limit. The parser then records the error in
 // `refusal` and continues, because it can still find the end of the value. In a batch, only the event that contains
 // such text fails.
 
@@ -13,12 +13,12 @@ struct JSONParser {
     /// limited, because each level uses stack memory.
     static let depthMax = 64
     /// Maximum bytes of one number, including sign, fraction and exponent. The longest double written in practice has
-    /// 25 bytes, and an Int64 has 20. Because numbers are so short, code that reads a number may take more than linear
-    /// time.
+    /// 25 bytes, and an Int64 has 20. Because numbers are short, code that reads a number need not be linear in its
+    /// length.
     static let numberBytesMax = 64
 
-    /// The text. The buffer is valid only inside the closure that provides it, so a parser must be created and used
-    /// inside that closure.
+    /// The text. The buffer is valid only inside the closure that provides it. A parser must therefore be created and
+    /// used inside that closure.
     let bytes: UnsafeBufferPointer<UInt8>
     var offset = 0
     /// The first reason to reject the text although it is JSON by its grammar.
@@ -68,7 +68,7 @@ struct JSONParser {
     private mutating func object(depth: Int) throws(JSONError) -> JSONValue {
         guard try mayOpen(depth: depth) else { return .null }
         var members: [JSONMember] = []
-        // Most bodies and most metadata have at most this many members, which then fit into one allocation.
+        // Most bodies and most metadata have at most this many members, so one allocation is enough for the members.
         members.reserveCapacity(depth == 0 ? 8 : 4)
         var names = JSONNames()
         try list(from: UInt8(ascii: "{"), to: UInt8(ascii: "}")) { parser throws(JSONError) in
@@ -87,7 +87,7 @@ struct JSONParser {
         return .array(elements)
     }
 
-    /// Reads the end of the text; throws unless only white space is left.
+    /// Reads the end of the text. Throws unless only white space is left.
     mutating func end() throws(JSONError) {
         skipWhitespace()
         if offset < bytes.count { throw failure(.trailingBytes) }

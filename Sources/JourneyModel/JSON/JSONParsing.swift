@@ -3,14 +3,15 @@
 extension JSONValue {
     /// Reads one JSON text. Only white space may be before and after it.
     ///
-    /// Also rejects texts that are JSON by the grammar of RFC 8259 but that two readers could understand differently or
-    /// that one of them could not read: duplicate member names in an object, invalid UTF-8 (a byte order mark too),
-    /// escapes of half a surrogate pair, more than 64 nested arrays and objects, a number of more than 64 characters.
+    /// Also rejects texts that are JSON by the grammar of RFC 8259, but that two readers could understand differently,
+    /// or that one of them could not read. These texts have duplicate member names in an object, invalid UTF-8 (a byte
+    /// order mark too), escapes of half a surrogate pair, more than 64 nested arrays and objects, or a number of more
+    /// than 64 characters.
     public static func parse(_ text: [UInt8]) throws(JSONError) -> JSONValue {
         try text.withUnsafeBufferPointer { bytes throws(JSONError) in try parse(bytes) }
     }
 
-    /// Reads one JSON text by the same rules as `parse(_ text: [UInt8])`; `text` is read only during the call.
+    /// Reads one JSON text by the same rules as `parse(_ text: [UInt8])`. `text` is read only during the call.
     public static func parse(_ text: UnsafeRawBufferPointer) throws(JSONError) -> JSONValue {
         try text.withMemoryRebound(to: UInt8.self) { bytes throws(JSONError) in try parse(bytes) }
     }

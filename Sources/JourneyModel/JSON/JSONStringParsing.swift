@@ -2,8 +2,8 @@
 
 /// A string found in the text.
 enum JSONText {
-    /// A string that has only bytes from space to tilde and no escape. The value is the bytes between the quotes. The
-    /// buffer is valid as long as the parser's bytes are valid.
+    /// A string without an escape that has only bytes from space to tilde. The value is the bytes between the quotes.
+    /// The buffer is valid as long as the parser's bytes are valid.
     case printable(UnsafeBufferPointer<UInt8>)
     /// Any other string, with its escapes replaced by the characters.
     case made(String)
@@ -28,8 +28,8 @@ extension JSONParser {
         try text().string
     }
 
-    /// Reads a string from quote to quote. For a string without an escape, the result is made from the bytes between
-    /// the quotes as a whole. Only a string with an escape is built character by character.
+    /// Reads a string from quote to quote. A string without an escape is made in one step from the bytes between the
+    /// quotes. Only a string with an escape is built character by character.
     mutating func text() throws(JSONError) -> JSONText {
         let start = offset + 1
         let plain = PlainText(of: bytes, from: start)

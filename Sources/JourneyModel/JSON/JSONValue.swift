@@ -1,5 +1,5 @@
-// A JSON document as a value (RFC 8259). It keeps the order of members and the text of numbers. It does not keep white
-// space and the way in which strings were escaped.
+// A JSON document as a value (RFC 8259). The value keeps the order of members and the text of numbers. White space and
+// the escapes in strings are not kept.
 
 public enum JSONValue: Hashable, Sendable {
     case null
@@ -8,7 +8,7 @@ public enum JSONValue: Hashable, Sendable {
     case number(String)
     case string(String)
     case array([JSONValue])
-    /// In the order sent; the parser rejects duplicate names.
+    /// The members in the order sent. The parser rejects duplicate names.
     case object([JSONMember])
 }
 
@@ -23,8 +23,8 @@ public struct JSONMember: Hashable, Sendable {
 }
 
 extension JSONValue {
-    /// The value of the member `name`; nil when there is none or this value is not an object. Takes time linear in the
-    /// number of members.
+    /// The value of the member `name`. Nil if there is no such member, or if this value is not an object. Takes time
+    /// linear in the number of members.
     public subscript(name: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.first { haveSameBytes($0.name, name) }?.value

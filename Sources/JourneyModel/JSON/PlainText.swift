@@ -1,9 +1,10 @@
-// Finds out how many bytes at the beginning of a JSON string need no unescaping. Examines eight bytes at a time.
+// Determines how many bytes at the beginning of a JSON string need no unescaping. Examines eight bytes at a time.
 
-/// The leading part of a text, up to the first stop byte. There are three kinds of stop bytes: a quote ends the string,
-/// a backslash begins an escape, and a control character must be escaped (RFC 8259, section 7).
+/// The leading part of a text, up to the first stop byte. There are three kinds of stop bytes: quotes, backslashes and
+/// control characters. A quote ends the string. A backslash begins an escape. A control character must be escaped (RFC
+/// 8259, section 7).
 struct PlainText {
-    /// Offset of the first stop byte; the end of the text when there is none.
+    /// Offset of the first stop byte. The end of the text if there is no stop byte.
     var end: Int
     /// Whether all bytes before `end` are space to tilde.
     var isPrintableASCII: Bool

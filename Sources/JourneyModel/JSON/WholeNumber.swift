@@ -1,21 +1,20 @@
 // Reads a JSON number as an exact integer, whether it is written as `41`, `41.0` or `4.1e1`. Some encoders have only
-// one type for numbers, and JSON Schema counts all three as integers. Does not convert through Double, which cannot
-// represent odd numbers above 2^53.
+// one type for numbers, and JSON Schema counts all three as integers. The conversion does not use Double, because
+// Double cannot represent odd numbers above 2^53.
 
 enum WholeNumber {
     /// The number of digits of the largest Int64.
     private static let digitsMax = 19
 
-    /// Returns the integer; nil when the number has a fraction, does not fit an Int64, or is longer than the parser
-    /// accepts. `text` must be a number by JSON's grammar (RFC 8259 section 6).
+    /// Returns the integer. Returns nil if the number has a fraction, does not fit an Int64, or is longer than the
+    /// parser accepts. `text` must be a number by JSON's grammar (RFC 8259 section 6).
     static func read(_ text: String) -> Int64? {
         var text = text
         return text.withUTF8(read)
     }
 
     static func read(_ text: UnsafeBufferPointer<UInt8>) -> Int64? {
-        // The limit of the parser is checked here too, because the time of the code below grows with the number of
-        // digits.
+        // The parser's limit is checked here too, because the time of the code below grows with the number of digits.
         guard text.count <= JSONParser.numberBytesMax else { return nil }
         let mantissa = text.prefix { $0 | 0x20 != UInt8(ascii: "e") }
         // A number without a nonzero digit is zero, whatever its exponent.

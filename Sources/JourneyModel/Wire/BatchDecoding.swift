@@ -7,10 +7,10 @@ public enum EventBatch {
     public static let eventsMax = 500
 
     /// Returns one result for each of the 1 to 500 events, in the order of the events. Each result is the same as for a
-    /// request with only that event: its JSON Pointers begin at the event, for example `/occurred_at`.
+    /// request with only that event. Its JSON Pointers therefore begin at the event, for example `/occurred_at`.
     ///
-    /// - Parameter sentAt: the header `X-Sent-At`, the send time of all events. `Idempotency-Key` has no meaning for a
-    ///   batch.
+    /// - Parameter sentAt: the header `X-Sent-At`, which is the send time of all events. `Idempotency-Key` has no
+    ///   meaning for a batch.
     /// - Throws: if the body is not JSON, or is not an envelope of 1 to 500 events. The single events then have no
     ///   results.
     public static func decode(

@@ -1,27 +1,27 @@
-// Decides whether two submissions are the same event under one idempotency key (contract, section 3, "A repeat is a
+// Decides whether two submissions with one idempotency key are the same event (contract, section 3, "A repeat is a
 // repeat").
 
 extension EventSubmission {
-    /// Returns canonical JSON that depends on the event's meaning and not on its notation. The form is the same for
-    /// both spellings of an event's name, for two notations of one millisecond, for a default value and an absent
-    /// member, for `null` and an absent member, for `1.0` and `1`, and for any order of members. It leaves out unknown
-    /// members, and `timestamp` and `X-Sent-At`, which may differ between attempts. The two events with the name
-    /// exitedChargerAnchorZone have different forms, because only one of them has a `session_id`.
+    /// Returns canonical JSON that depends on the event's meaning and not on its notation. The following differences do
+    /// not change the form: the two spellings of an event's name, two notations of one millisecond, a default value or
+    /// an absent member, `null` or an absent member, `1.0` or `1`, and the order of members. The form leaves out
+    /// unknown members. It also leaves out `timestamp` and `X-Sent-At`, which may differ between attempts. The two
+    /// events with the name exitedChargerAnchorZone have different forms, because only one of them has a `session_id`.
     ///
-    /// `app_state` and `schema_version` are included although a repeat may differ in them, because digests of this form
-    /// are stored and the form must therefore not change. `canonicalForm(appState:schemaVersion:)` serves to compare
-    /// two events without these two members.
+    /// `app_state` and `schema_version` are included although a repeat may differ in them. Digests of this form are
+    /// stored, so the form must not change. To compare two events without these two members, use
+    /// `canonicalForm(appState:schemaVersion:)`.
     func canonicalForm(metadata: JSONValue?) -> [UInt8] {
         canonicalForm(metadata: metadata, appState: appState, schemaVersion: schemaVersion)
     }
 
-    /// Returns the canonical form of this event, but with the `app_state` and `schema_version` of a stored event, the
-    /// two members in which a repeat may differ. `self` is a repeat of the stored event exactly when the result equals
-    /// the canonical form of that event. This method parses `metadata` again, so call it only in the rare case that the
-    /// forms of the two events as sent differ.
+    /// Returns the canonical form that this event would have with the `app_state` and `schema_version` of a stored
+    /// event. A repeat may differ from the stored event in these two members. `self` is a repeat of the stored event
+    /// exactly when the result equals the canonical form of that event. This method parses `metadata` again, so call it
+    /// only in the rare case that the forms of the two events as sent differ.
     ///
-    /// - Parameter hasDetails: false leaves out the details, for comparison with an event that was stored without
-    ///   details, for example by a release that did not support details.
+    /// - Parameter hasDetails: false leaves out the details. Use false if the stored event has no details, for example
+    ///   because a release that did not support details stored it.
     /// - Returns: nil if `metadata` is not JSON, which is never the case in a decoded submission.
     package func canonicalForm(appState: String?, schemaVersion: String, hasDetails: Bool = true) -> [UInt8]? {
         var event = self

@@ -28,8 +28,9 @@ public struct EventAnswer: Hashable, Sendable {
         self.verdict = verdict
     }
 
-    /// Returns `{"status":"ok","event_id":"...","session":{"state":"...","transition":"..."}}`; `session` has `reason`
-    /// only with a rejection, `implied` only when not empty, and `ended_by` only in SESSION_ENDED.
+    /// Returns `{"status":"ok","event_id":"...","session":{"state":"...","transition":"..."}}`. `session` has three
+    /// further members: `reason` only with a rejection, `implied` only when not empty, and `ended_by` only in
+    /// SESSION_ENDED.
     public func encoded() -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 256)
         write(to: &writer, statusCode: nil)
@@ -72,7 +73,7 @@ public struct EventAnswer: Hashable, Sendable {
     }
 }
 
-/// The result of one event of a batch, the same as for a request with only that event.
+/// The result of one event of a batch. It is the same as for a request with only that event.
 public enum BatchResult: Hashable, Sendable {
     case answer(EventAnswer)
     case problem(Problem)

@@ -1,4 +1,4 @@
-// Decodes one event (contract, section 3): takes the JSON of the event, and returns an EventSubmission or throws all
+// Decodes one event (contract, section 3). Takes the JSON of the event, and returns an EventSubmission or throws all
 // errors at once.
 
 /// The routes that accept events. All of them have the same handler.
@@ -13,8 +13,8 @@ public enum EventRoute: Hashable, Sendable, CaseIterable {
     var requiresTimestamp: Bool { self != .native }
 }
 
-/// The header fields that concern an event; a field that the request does not have is nil. Surrounding white space is
-/// already removed.
+/// The header fields that concern an event. If the request does not have a field, its value is nil. Surrounding white
+/// space is already removed.
 public struct EventHeaders: Hashable, Sendable {
     public var idempotencyKey: String?
     public var sentAt: String?
@@ -57,8 +57,8 @@ extension EventSubmission {
         }
     }
 
-    /// Decodes one event. The parser's bytes must be valid during the call. JSON Pointers begin at the event, also if
-    /// it is in a batch.
+    /// Decodes one event. The parser's bytes must be valid during the call. JSON Pointers begin at the event, even if
+    /// the event is in a batch.
     init(_ members: EventMembers, route: EventRoute, headers: EventHeaders) throws(InvalidFields) {
         var reader = EventReader(members, route: route, headers: headers)
         self = try reader.submission()

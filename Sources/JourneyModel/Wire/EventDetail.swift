@@ -1,6 +1,6 @@
 // The optional members of an event that only describe it. Each detail is declared once, in `all`, and decoded by its
-// form. The comparison of repeats, the stored row, every response that contains an event, the export, the feed to
-// analytics, `dwell explain` and deletion handle all details together as one value.
+// form. All other code handles the details together, as one value: the comparison of repeats, the stored row, every
+// response that contains an event, the export, the feed to analytics, `dwell explain` and deletion.
 
 /// One optional member of an event that the server itself does not use. The members that the server uses are in
 /// `EventMemberName`.
@@ -24,7 +24,7 @@ public struct EventDetail: Hashable, Sendable {
         self.form = form
     }
 
-    /// All details, in the alphabetical order of their names, since stored digests depend on the order.
+    /// All details, in the alphabetical order of their names. The order is fixed, because stored digests depend on it.
     public static let all: [EventDetail] = []
 }
 

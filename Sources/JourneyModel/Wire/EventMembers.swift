@@ -1,5 +1,5 @@
-// The members of one event, stored by name while the parser reads them. This file knows the names and JSON types of the
-// members, but not their meaning.
+// The members of one event, stored by name while the parser reads them. This file depends on the names and JSON types
+// of the members, but not on their meaning.
 
 /// The names of the members of an event that the server itself uses (contract, section 3, the table of fields), in the
 /// order of the table. Members that only describe an event are declared in `EventDetail`.
@@ -60,11 +60,11 @@ enum EventMemberName: Int, CaseIterable {
 
 /// The value of one member. Its buffers are valid as long as the parser's bytes are.
 enum EventMember {
-    /// The member is missing or `null`, which has the same meaning.
+    /// The member is missing, or it is `null`. The two have the same meaning.
     case absent
     case text(JSONText)
     case number(UnsafeBufferPointer<UInt8>)
-    /// `compact` has the source bytes of the object if they are compact JSON already; otherwise it is nil.
+    /// If the source bytes of the object are compact JSON already, `compact` has these bytes. Otherwise it is nil.
     case object(JSONValue, compact: UnsafeBufferPointer<UInt8>?)
     case truth(Bool)
     /// Any other value.
@@ -73,7 +73,7 @@ enum EventMember {
 
 /// The members of the event that have a known name. Other members are skipped.
 struct EventMembers {
-    /// The declared details. `detailValues` has their values at the same indexes. It is empty if the event has no
+    /// The declared details. `detailValues` has their values at the same indexes, but is empty if the event has no
     /// details.
     let details: [EventDetail]
     private(set) var detailValues: [EventMember] = []

@@ -1,6 +1,6 @@
 // Makes an EventSubmission from the members of one event (contract, section 3, the table of fields and "Field errors
-// are 400, all of them at once"). The route matters only because some routes require or forbid a member. The store
-// checks to which driver the session belongs and whether the idempotency key was used before.
+// are 400, all of them at once"). The route matters only because some routes require a member and others forbid it. The
+// store checks to which driver the session belongs and whether the idempotency key was used before.
 
 /// Decodes one event, field by field, in the order of the contract's table.
 struct EventReader {
@@ -47,7 +47,7 @@ struct EventReader {
 
     // MARK: Names and keys
 
-    /// Reads `schema_version`, whose default is `1.0`. A newer minor version is accepted, because it only adds members,
+    /// Reads `schema_version`. Its default is `1.0`. A newer minor version is accepted, because it only adds members,
     /// and unknown members are ignored.
     private mutating func schemaVersion() -> String {
         let version = text(.schemaVersion, "must be 1.0 or another version 1") { version in
@@ -63,8 +63,8 @@ struct EventReader {
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let eventID = key(.eventID)
         let inBody = key(.idempotencyKey)
-        // Quotes around the header's value may belong to the notation of the header or to the key itself. They belong
-        // to the key if the key in the body has them too.
+        // Quotes around the header's value may belong to the notation of the header or to the key itself. If the key in
+        // the body has them too, they belong to the key.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -152,8 +152,8 @@ struct EventReader {
         return (sentAt, timestamp)
     }
 
-    /// Parses a time of at most 64 bytes. The length is limited, because the text is stored as sent, and a fraction
-    /// could have kilobytes of digits.
+    /// Parses a time of at most 64 bytes. The length is limited, because the text is stored as sent, and its fraction
+    /// of a second could have kilobytes of digits.
     private static func moment(of text: UnsafeBufferPointer<UInt8>) -> Moment? {
         text.count <= 64 ? RFC3339.moment(from: text) : nil
     }
@@ -231,8 +231,8 @@ extension EventReader {
         boundedText(name, MemberReader.textRule(charactersMax: 128)) { MemberReader.isText($0, charactersMax: 128) }
     }
 
-    /// Reads an optional text. Accepts every text of 1 to 128 printable ASCII characters without calling `isValid`, and
-    /// checks every other text with `isValid`.
+    /// Reads an optional text. A text of 1 to 128 printable ASCII characters is accepted without calling `isValid`.
+    /// Every other text is checked with `isValid`.
     private mutating func boundedText(
         _ name: EventMemberName, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {

@@ -8,8 +8,8 @@ public struct InvalidFields: Error, Hashable, Sendable {
     }
 }
 
-/// The reason why a request body was rejected before it had any effect. The response is 400 in both cases, and a retry
-/// never succeeds.
+/// The reason why a request body was rejected before it had any effect. For both reasons the response is 400, and a
+/// retry never succeeds.
 public enum BodyRefusal: Error, Hashable, Sendable {
     /// `malformed_json`
     case malformedJSON(JSONError)

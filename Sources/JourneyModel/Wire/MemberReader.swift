@@ -1,5 +1,5 @@
-// Reads the members of one JSON object and collects all errors, so that a client gets all of them at once. Knows the
-// forms of values that several members share, but not the meaning of a member.
+// Reads the members of one JSON object and collects all errors, so that a client gets all of them at once. This file
+// depends on the forms of values that several members share, but not on the meaning of a member.
 
 public struct MemberReader: Sendable {
     private let members: [JSONMember]
@@ -19,7 +19,8 @@ public struct MemberReader: Sendable {
         }
     }
 
-    /// Returns the value of the member `name`; nil if the member is absent or `null`, which has the same meaning.
+    /// Returns the value of the member `name`. Returns nil if the member is absent or `null`; the two have the same
+    /// meaning.
     public func value(_ name: String) -> JSONValue? {
         guard let value = members.first(where: { haveSameBytes($0.name, name) })?.value, value != .null else {
             return nil
@@ -57,22 +58,22 @@ public struct MemberReader: Sendable {
         note(FieldError(pointer: "\(pointer)/\(name)", detail: detail()))
     }
 
-    /// Records an error, unless there already is an error with the same pointer, because only the first error of a
-    /// member is reported.
+    /// Records an error, unless an error with the same pointer was recorded before. Only the first error of a member is
+    /// reported.
     public mutating func note(_ error: FieldError) {
         errors.note(error)
     }
 
     static func isText(_ text: String, charactersMax: Int) -> Bool {
         let scalars = text.unicodeScalars
-        // A text never has more scalars than bytes of UTF-8, so the scalars of most texts need not be counted.
+        // A text has at least as many bytes of UTF-8 as scalars, so the scalars of most texts need not be counted.
         guard !text.isEmpty, text.utf8.count <= charactersMax || scalars.count <= charactersMax else { return false }
         return !scalars.contains(where: \.isControl)
     }
 }
 
 extension [FieldError] {
-    /// Adds an error, unless there already is an error with the same pointer.
+    /// Adds an error, unless the list already has an error with the same pointer.
     mutating func note(_ error: FieldError) {
         if !contains(where: { $0.pointer == error.pointer }) { append(error) }
     }

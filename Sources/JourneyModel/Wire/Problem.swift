@@ -3,17 +3,18 @@ public struct Problem: Error, Hashable, Sendable {
     public static let mediaType = "application/problem+json"
 
     public var code: ProblemCode
-    /// A sentence for the client about this occurrence of the problem. It is also sent as `error`, which shipped
-    /// clients decode. Contains no path, SQL, stack trace or data of another driver.
+    /// A sentence for the client about this occurrence of the problem. It is also sent as `error`, because shipped
+    /// clients decode that member. It contains no path, SQL, stack trace or data of another driver.
     public var detail: String
     public var requestID: String?
-    /// The errors of single members. Empty unless the code is `validation_failed`; an empty list is not sent.
+    /// The errors of single members. Empty unless the code is `validation_failed`. An empty list is not sent.
     public var errors: [FieldError]
     /// Number of errors that the response to a batch leaves out, because the response lists at most 100 errors.
     public var errorsOmitted = 0
-    /// The seconds of `Retry-After`. Set only for a result inside a batch, because such a result has no header fields.
+    /// The seconds to wait before a retry, as in `Retry-After`. Set only for a result inside a batch, because such a
+    /// result has no header fields.
     public var retryAfterSeconds: Int?
-    /// Whether `"success":false` is added, which shipped clients of /api/auth decode.
+    /// Whether `"success":false` is added. Shipped clients of /api/auth decode this member.
     public var tellsSuccess = false
 
     public init(

@@ -14,9 +14,9 @@ extension Settings {
         return writer.bytes
     }
 
-    /// The opaque tag of the ETag, without quotes: the 64-bit FNV-1a hash of `wireJSON` in 16 lowercase hexadecimal
-    /// digits. Equal settings have the same version in all processes, and in all releases as long as the encoding does
-    /// not change. The version is stored with every event.
+    /// The opaque tag of the ETag, without quotes. It is the 64-bit FNV-1a hash of `wireJSON` in 16 lowercase
+    /// hexadecimal digits. Equal settings have the same version in all processes, and in all releases as long as the
+    /// encoding does not change. The version is stored with every event.
     public var version: String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in wireJSON {

@@ -1,5 +1,6 @@
-// The decision of contract, section 4, as one Lua script on Redis's own clock, with its arguments and its reply. The
-// script implements the algorithm of `LocalRateLimiter`; the tests compare the two call by call.
+// The decision of contract, section 4, as one Lua script on Redis's own clock. This file also has the script's
+// arguments and its reply. The script implements the algorithm of `LocalRateLimiter`. The tests compare the two
+// implementations call by call.
 
 enum AdmissionScript {
     /// KEYS: the driver's window, and the idempotency keys of the driver's stored events. Both are sorted sets whose
@@ -8,21 +9,21 @@ enum AdmissionScript {
     /// ARGV: the limit, the window's length in milliseconds, the idempotency key, the number of the call.
     ///
     /// Returns: the verdict (0 admitted, 1 known, 2 refused), the remaining quota, the milliseconds until the reset,
-    /// Redis's time, the number of the call. Replies are matched to calls only by their order; a wrong number shows
-    /// that the order was lost.
+    /// Redis's time, the number of the call. Replies are matched to calls only by their order. A wrong number in a
+    /// reply shows that the order was lost.
     ///
-    /// A charge made at t leaves the window at t + window. If the clock has gone back by more than a window (a failover
-    /// to a machine with a slower clock), the charges are in the future. They are deleted, because otherwise a client
-    /// would have to wait until they expire. After the limit was lowered, or after `charge`, there may be more charges
-    /// than the limit. A new charge then fits only when the surplus charges have left the window.
+    /// A charge made at t leaves the window at t + window. The clock can go back by more than a window if Redis fails
+    /// over to a machine with a slower clock. The charges are then in the future. They are deleted, because otherwise a
+    /// client would have to wait until they expire. After the limit was lowered, or after `charge`, there may be more
+    /// charges than the limit. A new charge then fits only when the surplus charges have left the window.
     ///
     /// Every call from Lua costs Redis about a microsecond. If the oldest charge is still in the window, no charge has
     /// left it. The script then skips the calls that count and remove charges by their times. The ZADD that makes the
-    /// charge reports whether the key was already in the set.
+    /// charge also reports whether the key was already in the set.
     ///
-    /// The charge must be the first write of the script. For lack of memory, Redis rejects a write only if it is the
-    /// first write of a script. A full Redis therefore reports an error instead of making the charge. Nothing is
-    /// written unless a claim is charged.
+    /// The charge must be the first write of the script. When Redis lacks memory, it rejects a write only if this write
+    /// is the first one of a script. With the charge as the first write, a full Redis reports an error and does not
+    /// make the charge. Nothing is written unless a claim is charged.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')
@@ -73,7 +74,7 @@ enum AdmissionScript {
 
     /// Adds the script's arguments for a claim to the current command.
     ///
-    /// - Parameter number: the call's number, below 2^53, so that Lua represents it exactly.
+    /// - Parameter number: the call's number. It must be below 2^53, so that Lua represents it exactly.
     static func addArguments(
         for claim: AdmissionClaim, number: Int64, limits: RateLimits, to commands: inout RedisCommands
     ) {
@@ -86,8 +87,8 @@ enum AdmissionScript {
         commands.add(String(number))
     }
 
-    /// Returns the command that charges the claim, even beyond the limit. Such commands are rare, so the source of
-    /// their script is sent each time.
+    /// Returns the command that charges the claim, even beyond the limit. Such commands are rare, so each contains the
+    /// source of the script.
     static func forceCharge(_ claim: AdmissionClaim, _ limits: RateLimits) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -104,7 +105,7 @@ enum AdmissionScript {
     private static let storedMax = 1000
 
     /// Returns the command that keeps the idempotency key of a stored event for `seconds`. Such commands are rare, so
-    /// the source of their script is sent each time.
+    /// each contains the source of the script.
     static func recordStored(_ claim: AdmissionClaim, forSeconds seconds: Int) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -117,9 +118,9 @@ enum AdmissionScript {
             "1", RedisKeys.stored(claim), claim.idempotencyKey, String(seconds), String(storedMax))
     }
 
-    /// Returns the command that adds `times` charges, even beyond the limit, but at most `RateLimits.overdraftMax`
-    /// charges beyond the limit. Charges beyond the limit get times in the future. The times are spaced so that the
-    /// charges expire at the rate that the limit permits.
+    /// Returns the command that adds `times` charges, even beyond the limit. At most `RateLimits.overdraftMax` charges
+    /// are beyond the limit. These charges get times in the future, spaced so that the charges expire at the rate that
+    /// the limit permits.
     static func charge(_ claim: AdmissionClaim, times: Int, _ limits: RateLimits) -> RedisCommands {
         RedisCommands(
             "EVAL",

@@ -10,11 +10,11 @@ package struct CircuitBreaker: Sendable {
         /// The number of consecutive failures that opens the breaker. One failure is not enough, because a single late
         /// response is no outage.
         package var failuresMax = 3
-        /// The delay before the first probe. The time actually waited is random, from half of the delay to the whole
+        /// The delay before the first probe. The actual wait is a random time from half of the delay to the whole
         /// delay, so that processes do not probe at the same time.
         package var delayMilliseconds: Int64 = 100
-        /// The maximum of the delay. The delay is doubled after each failed probe, up to this maximum. The maximum
-        /// bounds the time until a recovery is noticed.
+        /// The maximum of the delay. The delay is doubled after each failed probe, up to this maximum. A recovery of
+        /// Redis is therefore noticed within this time.
         package var delayMillisecondsMax: Int64 = 2000
 
         package init() {}
@@ -70,13 +70,13 @@ package struct CircuitBreaker: Sendable {
         }
     }
 
-    /// Returns the milliseconds until a probe may start; 0 when it may start now. Returns nil when no probe is needed,
+    /// Returns the milliseconds until a probe may start; 0 if it may start now. Returns nil if no probe is needed,
     /// because the breaker is closed or another probe is in progress.
     package func probeDelayMilliseconds(at now: Int64) -> Int64? {
         state == .open ? max(probeAt - now, 0) : nil
     }
 
-    /// Starts a probe if one is due. Returns true when the caller must make the probe and record its result.
+    /// Starts a probe if one is due. Returns true if the caller must make the probe and record its result.
     package mutating func startProbe(at now: Int64) -> Bool {
         guard state == .open, now >= probeAt else { return false }
         state = .halfOpen

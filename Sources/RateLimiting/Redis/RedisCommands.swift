@@ -1,7 +1,7 @@
 // Commands as they are sent: each is an array of bulk strings (RESP2, redis.io/docs/reference/protocol-spec). This file
 // depends on no particular command.
 
-/// Encoded commands, in the order in which their replies will come.
+/// Encoded commands. Their replies will come in the same order.
 struct RedisCommands: Sendable {
     private(set) var bytes: [UInt8] = []
     private(set) var count = 0

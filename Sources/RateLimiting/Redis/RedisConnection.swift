@@ -1,5 +1,5 @@
-// Opens a connection to an endpoint and tests it: authenticates, selects the database, loads the script, and requires
-// one decision within the timeout. After that, `serve` moves bytes between the socket and a pipeline.
+// Opens a connection to an endpoint and tests it: authenticates, selects the database, loads the script, and checks
+// that Redis makes one decision within the timeout. After that, `serve` moves bytes between the socket and a pipeline.
 
 internal import Sockets
 
@@ -15,7 +15,7 @@ struct RedisConnection: Sendable {
     let timeoutMilliseconds: Int
 
     /// Connects, authenticates, and runs the script once so that it makes a decision and writes. If Redis is read-only,
-    /// full, or slower than the timeout of a call, the failure therefore occurs here and not in a request.
+    /// full, or slower than the timeout of a call, this test fails, so that no request has to.
     static func open(
         _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {
@@ -52,9 +52,9 @@ struct RedisConnection: Sendable {
         return commands
     }
 
-    /// Returns a command that makes one charge in the window of probes, which is one millisecond long. The idempotency
-    /// key is random, so that it is new for each probe. The charge is a write, and the window expires after that
-    /// millisecond.
+    /// Returns a command that makes one charge in the window of probes. This window is one millisecond long. The
+    /// idempotency key is random, so that it is new for each probe. The charge is a write, and the window expires after
+    /// that millisecond.
     private static func probe() -> RedisCommands {
         let key = String(UInt64.random(in: .min ... .max), radix: 36)
         return RedisCommands(
@@ -89,8 +89,8 @@ struct RedisConnection: Sendable {
     // MARK: - Serving
 
     /// Moves commands and replies until the connection is lost, a call's deadline passes, or the pipeline ends. Then
-    /// closes the connection and ends the pipeline. Returns the failure, or nil when another task ended the pipeline or
-    /// Redis closed a connection on which no call was waiting.
+    /// closes the connection and ends the pipeline. Returns the failure. Returns nil if another task ended the
+    /// pipeline, or if Redis closed a connection on which no call was waiting.
     ///
     /// - Parameter report: called with the error replies to commands for which no caller waits.
     func serve(
@@ -118,9 +118,9 @@ struct RedisConnection: Sendable {
         return nil
     }
 
-    /// Reads replies, and enforces the deadlines of calls. Replies come in order, so only the first call's deadline is
-    /// checked. While no call waits, each read ends after `timeoutMilliseconds`, so that a call added during the read
-    /// is checked in time.
+    /// Reads replies, and enforces the deadlines of calls. Replies come in the order of the calls, so only the first
+    /// call's deadline is checked. While no call waits, each read ends after `timeoutMilliseconds`. A call that is
+    /// added during such a read is therefore checked in time.
     private func read(
         into pipeline: RedisPipeline, _ report: (RedisFailure) -> Void
     ) async -> RedisFailure? {

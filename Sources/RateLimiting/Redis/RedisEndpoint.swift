@@ -102,7 +102,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(text) : nil
     }
 
-    /// Decodes percent-encoding. Returns nil when a "%" is not followed by two hexadecimal digits, or the bytes are
+    /// Decodes percent-encoding. Returns nil if a "%" is not followed by two hexadecimal digits, or if the bytes are
     /// not UTF-8.
     private static func percentDecoded(_ text: Substring) -> String? {
         var bytes: [UInt8] = []

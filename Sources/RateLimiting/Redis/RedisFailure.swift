@@ -1,4 +1,4 @@
-// The ways in which Redis fails. After each failure the limiter in this process decides, so that no request fails.
+// The ways in which Redis can fail. After each failure the limiter in this process decides, so no request fails.
 
 /// The reason why a call or a probe failed. Its description is for the log.
 enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {

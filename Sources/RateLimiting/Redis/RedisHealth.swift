@@ -1,12 +1,12 @@
-// The health of Redis as seen by all connections of a process: whether Redis may be called, and counts of its
-// responses and failures.
+// The health of Redis as seen by all connections of a process. It says whether Redis may be called, and counts the
+// responses and failures of Redis.
 
 internal import Logging
 internal import Synchronization
 
-/// The circuit breaker behind a lock, with counts. Logs one line when Redis becomes unavailable and one when it is
-/// available again. When the breaker opens, every active pipeline is ended. From then on no request waits for Redis.
-/// The breaker closes when the probe of a new connection succeeds.
+/// The circuit breaker behind a lock, with counts. Logs one line when Redis becomes unavailable and one line when it is
+/// available again. When the breaker opens, every active pipeline is ended, and from then on no request waits for
+/// Redis. The breaker closes when the probe of a new connection succeeds.
 final class RedisHealth: Sendable {
     private let breaker = Mutex(CircuitBreaker())
     private let pipelines = Mutex<[ObjectIdentifier: RedisPipeline]>([:])
@@ -28,8 +28,8 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// Records that a request got a valid reply. Does nothing unless the breaker is closed. Only a probe may close an
-    /// open breaker, and a late reply must not close it.
+    /// Records that a request got a valid reply. Does nothing unless the breaker is closed, because only a probe may
+    /// close an open breaker. A late reply must not close it.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
@@ -57,7 +57,7 @@ final class RedisHealth: Sendable {
     func recordProbeSuccess() {
         let closed = breaker.withLock { breaker in
             // While the breaker is closed, only successful requests reset the count of consecutive failures. Otherwise
-            // the breaker would stay closed when Redis answers probes but no requests.
+            // the breaker would stay closed even if Redis answered only probes and no requests.
             guard breaker.state != .closed else { return false }
             breaker.recordSuccess()
             return true
@@ -81,14 +81,14 @@ final class RedisHealth: Sendable {
         case wait(milliseconds: Int64)
     }
 
-    /// Returns whether a lost connection may reconnect now, or for how long to wait before asking again. While the
-    /// breaker is not closed, only one caller gets `.now`. That caller's connection is the probe, so the caller must
-    /// record the result of the probe.
+    /// Returns whether a lost connection may reconnect now. If not, returns how long to wait before the next call of
+    /// this method. While the breaker is not closed, only one caller gets `.now`. That caller's connection is the
+    /// probe, so the caller must record the result of the probe.
     func claimReconnect() -> Reconnect {
         let time = now()
         return breaker.withLock { breaker in
             if breaker.permitsRequests || breaker.startProbe(at: time) { return .now }
-            // The probe is not due, or another connection is the probe. The caller has to ask again later.
+            // The probe is not due, or another connection is the probe. The caller must ask again later.
             return .wait(milliseconds: max(breaker.probeDelayMilliseconds(at: time) ?? 0, 20))
         }
     }

@@ -9,7 +9,8 @@ enum RedisKeys {
         "dwell:{\(tag(claim.driver))}:\(claim.limitClass.rawValue)"
     }
 
-    /// Returns the key of the sorted set of one driver's idempotency keys whose events are known to be stored.
+    /// Returns the key of a sorted set. The set contains the idempotency keys of one driver's events that are known to
+    /// be stored.
     static func stored(_ claim: AdmissionClaim) -> String { stored(claim.driver) }
 
     private static func stored(_ driver: DriverID) -> String { "dwell:{\(tag(driver))}:stored" }
@@ -25,8 +26,8 @@ enum RedisKeys {
     /// tag `%probe`, because a percent sign in a driver's id is encoded.
     static let probe = "dwell:{%probe}"
 
-    /// Returns the driver's id with all bytes except letters, digits, ".", "_" and "-" percent-encoded. A brace in the
-    /// tag would put the driver's keys into different slots.
+    /// Returns the driver's id with all bytes percent-encoded except letters, digits, ".", "_" and "-". An unencoded
+    /// brace in the tag would put the driver's keys into different slots.
     private static func tag(_ driver: DriverID) -> String {
         if driver.rawValue.utf8.allSatisfy(isPlain) { return driver.rawValue }
         return driver.rawValue.utf8.reduce(into: "") { tag, byte in

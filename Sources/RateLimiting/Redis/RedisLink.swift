@@ -17,11 +17,11 @@ final class RedisLink: Sendable {
     private let health: RedisHealth
     private let current = Mutex<Serving?>(nil)
 
-    /// The delay between two attempts to connect while the breaker is closed. The breaker stays closed while another
-    /// loop's connection works. The delay is doubled with each failed attempt, up to `delayMillisecondsMax`.
+    /// The delay between two attempts to connect while the breaker is closed. (The breaker stays closed as long as
+    /// another loop's connection works.) The delay is doubled with each failed attempt, up to `delayMillisecondsMax`.
     private static let delayMilliseconds: Int64 = 50
     private static let delayMillisecondsMax: Int64 = 2000
-    /// If a connection lasted at least this long, the next attempt to connect is made immediately.
+    /// If a connection lasted at least this long before it was lost, the next attempt to connect is made immediately.
     private static let stableDuration = Duration.seconds(1)
 
     init(on loop: EventLoop, _ endpoint: RedisEndpoint, timeoutMilliseconds: Int, _ health: RedisHealth) {
@@ -76,7 +76,7 @@ final class RedisLink: Sendable {
         if let failure { health.recordFailure(failure) }
     }
 
-    /// Waits for that time. Returns early when the task is cancelled.
+    /// Waits for that time. Returns early if the task is cancelled.
     private static func sleep(_ milliseconds: Int64) async {
         try? await Task.sleep(for: .milliseconds(milliseconds))
     }

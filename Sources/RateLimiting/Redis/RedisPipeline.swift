@@ -1,9 +1,9 @@
 // The calls of one connection, in the order in which their commands are written and their replies arrive. Callers add
-// commands, a writer task takes their bytes, and a reader task adds the replies. The pipeline uses no socket and does
-// not interpret the bytes.
+// commands. A writer task takes the bytes of the commands, and a reader task adds the replies. The pipeline uses no
+// socket and does not interpret the bytes.
 //
-// Each connection has its own pipeline. The pipeline ends with its connection, so that a late reply of an old
-// connection reaches no caller.
+// Each connection has its own pipeline. The pipeline ends with its connection, so a late reply of an old connection
+// reaches no caller.
 
 internal import Sockets
 internal import Synchronization
@@ -15,11 +15,12 @@ final class RedisPipeline: Sendable {
         var deadline: Deadline
         var expected: Int
         var replies: [RedisReply] = []
-        /// The caller that waits for the replies; nil when there is none.
+        /// The caller that waits for the replies. Nil if no caller waits.
         var caller: Caller?
-        /// The number by which a cancellation finds the call; 0 if no caller waits.
+        /// The number by which a cancellation finds the call. 0 if no caller waits.
         var number: UInt64
-        /// Whether the caller was cancelled. The call keeps its deadline, to check whether Redis replies in time.
+        /// Whether the caller was cancelled. The call still keeps its deadline, because the deadline also shows whether
+        /// Redis replies in time.
         var isAbandoned = false
     }
 
@@ -35,8 +36,8 @@ final class RedisPipeline: Sendable {
 
     /// The result of delivering some replies.
     struct Delivery: Sendable {
-        /// The number of replies for which there is no call. If this number is above 0, replies and calls no longer
-        /// correspond.
+        /// The number of replies for which there is no call. If this number is above 0, replies can no longer be
+        /// matched to calls.
         var unasked = 0
         /// The first error reply to a call without a waiting caller.
         var error: String?
@@ -51,9 +52,10 @@ final class RedisPipeline: Sendable {
 
     // MARK: - Callers
 
-    /// Adds the commands and waits for their replies. Returns one reply per command, or only the first replies if the
-    /// connection ended during the wait. Returns nil when the commands were not added, because too many are waiting or
-    /// the connection has ended. Also returns nil as soon as the task is cancelled, even if commands were sent.
+    /// Adds the commands and waits for their replies. Returns one reply per command. If the connection ends during the
+    /// wait, returns only the replies that have arrived. Returns nil if the commands were not added, because too many
+    /// are waiting or the connection has ended. Also returns nil as soon as the task is cancelled, even if the commands
+    /// were sent.
     nonisolated(nonsending) func call(
         _ commands: RedisCommands, until deadline: Deadline
     ) async -> [RedisReply]? {
@@ -91,23 +93,23 @@ final class RedisPipeline: Sendable {
             guard !state.hasEnded, state.commandsWaiting + commands.count <= Self.commandsWaitingMax else {
                 return (false, nil)
             }
-            // Check for a cancellation under the lock. An earlier cancellation is seen here. A later cancellation finds
-            // the call in `calls`.
+            // The cancellation is checked under the lock. An earlier cancellation is seen here. A later cancellation
+            // finds the call in `calls`.
             if caller != nil && Task.isCancelled { return (false, nil) }
             state.calls.append(Call(deadline: deadline, expected: commands.count, caller: caller, number: number))
             state.commandsWaiting += commands.count
             if state.unsent.isEmpty { state.unsent = commands.bytes } else { state.unsent += commands.bytes }
             return (true, state.writer.take())
         }
-        // When the writer runs, it takes these bytes and all bytes added until then.
+        // When the writer runs, it takes these bytes, and all bytes that were added in the meantime.
         writer?.resume()
         return taken
     }
 
     // MARK: - The connection
 
-    /// Waits for bytes to write and returns all of them; nil after the pipeline has ended. Only one task at a time may
-    /// call this method.
+    /// Waits for bytes to write and returns all of them. Returns nil after the pipeline has ended. Only one task at a
+    /// time may call this method.
     func nextBytes() async -> [UInt8]? {
         while true {
             let (bytes, hasEnded) = state.withLock { state in
@@ -181,7 +183,8 @@ final class RedisPipeline: Sendable {
         return !calls.isEmpty
     }
 
-    /// Removes answered calls once they are half of the array, so that each call is moved at most once on average.
+    /// Removes answered calls when they are at least half of the array, so that each call is moved at most once on
+    /// average.
     private static func compact(_ state: inout State) {
         if state.first == state.calls.count {
             state.calls.removeAll(keepingCapacity: true)

@@ -1,11 +1,11 @@
-// The port `Admission` over Redis. All processes share the windows in Redis; one script decides in one round trip
+// The port `Admission` over Redis. All processes share the windows in Redis. One script decides in one round trip
 // (contract, section 4). For each window in Redis, a window in this process mirrors the charges. The window in this
 // process decides whenever Redis does not.
 //
-// If there is no connection, the breaker is open, or too many calls are waiting, this process decides at once. If the
-// connection is lost during a call, or the reply is late, an error or unexpected, this process decides when that
-// happens. If Redis has lost its data (it was restarted empty, flushed, or failed over), this process corrects the
-// decisions of Redis. No errors are thrown.
+// This process decides at once if there is no connection, the breaker is open, or too many calls are waiting. If a call
+// has begun, it may still fail: the connection is lost, or the reply is late, an error or unexpected. This process then
+// decides at that moment. If Redis has lost its data (it was restarted empty, flushed, or failed over), this process
+// corrects the decisions of Redis. No errors are thrown.
 
 package import JourneyModel
 package import Logging
@@ -22,13 +22,14 @@ package final class RedisRateLimiter: Admission {
     private let turn = Atomic<Int>(0)
     private let callsMade = Atomic<Int64>(0)
 
-    /// How long the idempotency keys of a driver's repeated events stay known in Redis after the driver's last repeat.
-    /// A phone's queue retries within minutes. The time is not longer, because the keys of a driver who is deleted
-    /// while Redis is unreachable stay in Redis until the time ends.
+    /// The time for which Redis keeps the idempotency keys of a driver's repeated events, counted from the driver's
+    /// last repeat. A phone's queue retries within minutes. The time is not longer for the following reason: if a
+    /// driver is deleted while Redis is unreachable, the driver's keys stay in Redis until the time ends.
     private static let storedSeconds = 3600
 
-    /// The maximum number of deleted drivers whose keys wait to be deleted until Redis replies. Keys of further drivers
-    /// expire after `storedSeconds`. If this process restarts, the keys of all waiting drivers expire in the same way.
+    /// If Redis does not reply, the keys of deleted drivers wait in this process to be deleted. This is the maximum
+    /// number of such drivers. Keys of further drivers expire after `storedSeconds`. If this process restarts, the keys
+    /// of all waiting drivers expire in the same way.
     private static let forgottenMax = 10_000
     private let forgotten = Mutex<Set<DriverID>>([])
 
@@ -79,17 +80,17 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Returns the quota of the window in this process, which mirrors the window in Redis. A request that is refused
-    /// because of this quota therefore does not wait for Redis.
+    /// Returns the quota of the window in this process, which mirrors the window in Redis. If a request is refused
+    /// because of this quota, it does not wait for Redis.
     package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         fallback.quota(of: driver, in: limitClass)
     }
 
-    /// Records the idempotency key in this process, and in Redis only if the event is a repeat. The key of a new event
-    /// is in Redis as part of its charge, for the length of the window. After that time a repeat is recognized by this
-    /// process or, if not, by the store. Recording every key in Redis would double the number of commands, although
-    /// repeats are rare. A key that was repeated once is likely to be repeated again, by the queue of a phone that does
-    /// not receive the responses.
+    /// Records the idempotency key in this process. Records it in Redis only if the event is a repeat. The key of a new
+    /// event is already in Redis as part of its charge, for the length of the window. After that time, this process or
+    /// the store recognises a repeat. Recording every key in Redis would double the number of commands, although
+    /// repeats are rare. But a key that was repeated once is likely to be repeated again, by the queue of a phone that
+    /// does not receive the responses.
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
@@ -109,7 +110,8 @@ package final class RedisRateLimiter: Admission {
         post(AdmissionScript.charge(claim, times: times, limits))
     }
 
-    /// Returns whether the window in this process, which mirrors every charge, has more charges than its limit.
+    /// Returns whether the window in this process has more charges than its limit. This window mirrors every charge in
+    /// Redis.
     package func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool {
         fallback.isOverdrawn(by: driver, in: limitClass)
     }
@@ -120,8 +122,8 @@ package final class RedisRateLimiter: Admission {
         post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey))
     }
 
-    /// Deletes every key in Redis that names the driver. Waits for Redis at most `timeoutMilliseconds`. If Redis does
-    /// not reply, `run()` retries once a second.
+    /// Deletes every key in Redis that contains the driver's id. Waits for Redis at most `timeoutMilliseconds`. If
+    /// Redis does not reply, `run()` retries once a second.
     package func forget(_ driver: DriverID) async {
         forgotten.withLock { if $0.count < Self.forgottenMax { _ = $0.insert(driver) } }
         await forgetNow(driver)
@@ -136,7 +138,7 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Deletes the driver's keys now. Returns false when Redis did not reply.
+    /// Deletes the driver's keys now. Returns false if Redis did not reply.
     @discardableResult
     private func forgetNow(_ driver: DriverID) async -> Bool {
         guard health.permitsRequests, let serving = serving() else { return false }
@@ -148,7 +150,7 @@ package final class RedisRateLimiter: Admission {
         return true
     }
 
-    /// Returns the driver's keys that are in Redis now. For a command that checks whether a deletion was complete.
+    /// Returns the driver's keys that are in Redis now. Used by a command that checks whether a deletion was complete.
     package static func keys(
         of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
     ) async throws -> [String] {
@@ -161,7 +163,7 @@ package final class RedisRateLimiter: Admission {
         return zip(keys, replies).filter { $0.1 != .integer(0) }.map(\.0)
     }
 
-    /// Deletes every key in Redis that names the driver. For a command that runs without the server.
+    /// Deletes every key in Redis that contains the driver's id. Used by a command that runs without the server.
     package static func removeKeys(
         of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
     ) async throws {
@@ -187,8 +189,8 @@ package final class RedisRateLimiter: Admission {
     // MARK: - Asking
 
     /// Returns the answers of Redis to the claims, in the order of the claims. An element is nil if Redis replied with
-    /// an error. If Redis gave no valid answers, the array is empty. If Redis gave only the first answers, the array is
-    /// shorter than `claims`.
+    /// an error. If the connection was lost after some answers, the array contains only these first answers. If Redis
+    /// gave no valid answers, the array is empty.
     private nonisolated(nonsending) func ask(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
         guard !claims.isEmpty, health.permitsRequests, let serving = serving() else { return [] }
         let deadline = Deadline.inMilliseconds(timeoutMilliseconds)
@@ -219,7 +221,7 @@ package final class RedisRateLimiter: Admission {
         return answers
     }
 
-    /// Claims that are decided together. Their calls of the script have consecutive numbers, from `first` on.
+    /// Claims that are decided together. Their calls of the script have consecutive numbers, beginning with `first`.
     private struct Calls {
         var claims: [AdmissionClaim]
         var first: Int64
@@ -227,8 +229,9 @@ package final class RedisRateLimiter: Admission {
         func number(_ index: Int) -> Int64 { first + Int64(index) }
     }
 
-    /// Repeats the calls that failed because Redis did not have the script, and sends the script with them. Redis lacks
-    /// the script after a flush of its scripts, or after a restart behind a proxy.
+    /// Repeats the calls that failed because Redis did not have the script, and sends the script with them. Redis loses
+    /// the script when its scripts are flushed. Behind a proxy, a restart of Redis can go unnoticed and has the same
+    /// effect.
     private nonisolated(nonsending) func repeatWithScript(
         _ calls: Calls, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {
@@ -268,7 +271,7 @@ package final class RedisRateLimiter: Admission {
     }
 
     /// Sends commands without waiting. Drops the commands if there is no connection or too many commands are waiting.
-    /// They may be dropped, because they are an optimisation, and Redis is not the source of truth.
+    /// Dropping them does no harm, because they are only an optimisation, and Redis is not the source of truth.
     private func post(_ commands: RedisCommands) {
         guard health.permitsRequests, let serving = serving() else { return }
         serving.pipeline.post(commands, until: .inMilliseconds(timeoutMilliseconds))
@@ -300,7 +303,7 @@ package struct RedisStatus: Hashable, Sendable {
     package var connections: Int
     package var breaker: CircuitBreaker.State
     package var decisionsByRedis: Int
-    /// Decisions by the limiter in this process, because Redis was not called or did not reply properly.
+    /// Decisions that the limiter in this process made, because Redis was not called or did not reply properly.
     package var decisionsInProcess: Int
     /// The decisions by Redis that this process corrected.
     package var decisionsCorrected: Int

@@ -1,9 +1,9 @@
-// hiredis's reply reader for Swift: parses bytes into replies. Only this file of the module calls C. It depends on
+// hiredis's reply reader for Swift: parses bytes into replies. In this module, only this file calls C. It depends on
 // neither sockets nor commands.
 //
-// hiredis builds a reply by calling back functions in this file, which create `Node`s. The root is retained for
-// hiredis; nested arrays are owned by their parents. When hiredis gives up on a reply, it passes the root to
-// `freeObject`. Otherwise `redisReaderGetReply` returns the root, and this file releases it.
+// hiredis builds a reply by calling functions in this file, which create `Node`s. The root is retained for hiredis. A
+// nested array is owned by its parent. When hiredis gives up on a reply, it passes the root to `freeObject`. Otherwise
+// `redisReaderGetReply` returns the root, and this file releases it.
 
 internal import CHiredis
 
@@ -54,7 +54,8 @@ final class RedisReplyReader {
     }
 }
 
-/// A reply that is being built. Only the root and arrays have a node; other elements are stored in their array.
+/// A reply that is being built. Only the root and arrays have a node. Other elements are stored directly in their
+/// array.
 private final class Node {
     private var reply: RedisReply
     /// The elements of an array. Its nested arrays are kept in `arrays` until the reply is complete, each with its
@@ -74,9 +75,9 @@ private final class Node {
         return .array(elements)
     }
 
-    /// Returns the pointer that hiredis holds. hiredis owns the root. A nested array is owned by its parent. Other
-    /// elements are stored in their array. For such an element, hiredis needs an address that is not null, but does not
-    /// use the address.
+    /// Returns the pointer that hiredis holds. The root is owned by hiredis, and a nested array is owned by its parent.
+    /// Any other element is stored in its array and has no node. For such an element, hiredis needs an address that is
+    /// not null, but does not use the address.
     static func make(
         _ reply: RedisReply, elementCount: Int = 0, _ task: UnsafePointer<redisReadTask>?
     ) -> UnsafeMutableRawPointer? {
@@ -94,7 +95,7 @@ private final class Node {
 }
 
 private enum ReplyFunctions {
-    /// The callbacks. Safe to share between threads, because the memory is written once, before it is shared, and only
+    /// The callbacks. Threads can share them safely, because the memory is written once, before it is shared, and only
     /// read from then on.
     nonisolated(unsafe) static let pointer: UnsafeMutablePointer<redisReplyObjectFunctions> = {
         let pointer = UnsafeMutablePointer<redisReplyObjectFunctions>.allocate(capacity: 1)
@@ -108,8 +109,8 @@ private enum ReplyFunctions {
                     default: Node.make(.string(text), task)
                     }
                 },
-                // hiredis treats a null result as a lack of memory and ends the stream. An array with too many
-                // elements, such as a billion, is therefore never allocated.
+                // If the result is null, hiredis assumes a lack of memory and ends the stream. In this way, an array
+                // with too many elements, such as a billion, is never allocated.
                 createArray: { task, count in
                     (0...RedisReplyReader.elementsMax).contains(Int(count))
                         ? Node.make(.array([]), elementCount: Int(count), task) : nil

@@ -1,22 +1,22 @@
-// All data held about a driver as one JSON document, for GET /auth/me/export. Tokens and digests are left out. They
-// are not data about a person, but only give access to such data.
+// All data held about a driver as one JSON document, for GET /auth/me/export. Tokens and digests are left out, because
+// they contain nothing about a person. They only give access to such data.
 //
-// A driver may have a gigabyte of events, so the document is made in pieces. Between two pieces, only the position in
-// the document is kept in memory.
+// A driver may have a gigabyte of events. The document is therefore made in pieces, and between two pieces only the
+// position in the document is kept in memory.
 
 import Engine
 import GRDB
 import Identity
 import JourneyModel
 
-/// A document in progress. Each piece may be read in a separate snapshot. So the document may include rows that were
-/// stored after the first piece was read, and may lack rows that retention has deleted since then.
+/// A document in progress. Each piece may be read in a separate snapshot. Rows that were stored after the first piece
+/// was read may therefore be in the document. Rows that retention has deleted since then may be missing.
 struct AccountExport: Sendable {
-    /// Minimum number of bytes of every piece except the last. A piece ends after the row with which it reaches this
-    /// length.
+    /// Minimum number of bytes of every piece except the last. A piece ends after the row with which its length reaches
+    /// this minimum.
     static let pieceBytesMin = 256 << 10
-    /// Maximum number of row numbers read ahead, which take 128 KiB. Each read of the row numbers of events first
-    /// sorts all of the driver's events. A large maximum therefore keeps the number of reads small.
+    /// Maximum number of row numbers read ahead. They take 128 KiB. Each query for row numbers of events first sorts
+    /// all of the driver's events, so a large maximum keeps the number of these queries small.
     private static let rowsAheadMax = 16 << 10
 
     private(set) var isWhole = false
@@ -24,7 +24,7 @@ struct AccountExport: Sendable {
     private let caller: Caller
     /// The time of the export. Deadlines before this time have passed.
     private let now: Moment
-    /// Row number in `driver`. Nil when nothing is stored about the driver; all lists are empty then.
+    /// Row number in `driver`. Nil if nothing is stored about the driver. All lists are then empty.
     private let driver: Int64?
     private var json = JSONWriter()
     /// The current list as an index of `lists`, its next row numbers, and the last row number that was taken from it.
@@ -74,8 +74,8 @@ struct AccountExport: Sendable {
         json.endObject()
     }
 
-    /// Returns the next bytes of the document. Returns nil if the driver was deleted since the last piece, because the
-    /// document cannot be completed then, and another driver may have the row number by now.
+    /// Returns the next bytes of the document. Returns nil if the driver was deleted since the last piece. The document
+    /// cannot be completed then, and another driver may have the row number by now.
     mutating func piece(_ db: Database) throws -> [UInt8]? {
         if let driver, try DriverRows.row(of: caller.driver, db) != driver { return nil }
         while json.bytes.count < Self.pieceBytesMin {
@@ -96,7 +96,7 @@ struct AccountExport: Sendable {
         return json.takeBytes()
     }
 
-    /// Returns the next row number of the current list; row numbers begin at 1.
+    /// Returns the next row number of the current list. Row numbers begin at 1.
     private mutating func nextRow(of driver: Int64, _ db: Database) throws -> Int64? {
         if ahead.isEmpty {
             ahead = try Self.lists[list].rows(of: driver, after: lastRow, limit: Self.rowsAheadMax, db)[...]
@@ -109,15 +109,15 @@ struct AccountExport: Sendable {
 
 // MARK: Contents
 
-/// One list of the document: the rows of a table that belong to one driver. `sql` selects a row by its row number and
-/// driver. The columns have the names of the members, with these exceptions. A column whose name ends in `_ms` is a
-/// time, unless it is a difference of two times; the member's name lacks that suffix. A column whose name begins with
-/// `is_`, `has_` or `forwards_` is a Boolean. A code is written as the contract's word for it.
+/// One list of the document: the rows of a table that belong to one driver. `sql` selects the row with a given row
+/// number and driver. A column has the name of the JSON member that is written for it, with these exceptions. The
+/// suffix `_ms` marks a time and is left out of the member's name; only columns for a difference of two times keep it.
+/// The prefixes `is_`, `has_` and `forwards_` mark a Boolean. A code is written as the contract's word for it.
 private struct List: Sendable {
     var name: String
     var table: String
     var sql: String
-    /// Writes members that the query does not return, for the row with the given row number.
+    /// Writes members that `sql` does not select, for the row with the given row number.
     var more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)?
 
     /// Returns row numbers in ascending order.
@@ -130,8 +130,8 @@ private struct List: Sendable {
             arguments: [driver, row, limit])
     }
 
-    /// Writes a row. Writes nothing if the row was deleted meanwhile, even if its number now belongs to a row of
-    /// another driver.
+    /// Writes a row. Writes nothing if the row was deleted since its number was read, even if another driver's row has
+    /// the number now.
     func write(
         _ number: Int64, of driver: Int64, at now: Moment, to json: inout JSONWriter, _ db: Database
     ) throws {
@@ -144,7 +144,8 @@ private struct List: Sendable {
 }
 
 extension AccountExport {
-    /// Returns a subquery for a table whose rows belong to the driver of their purchase.
+    /// Returns a subquery for a table whose rows belong to a purchase. A row belongs to the driver who owns that
+    /// purchase.
     private static func owned(_ table: String) -> String {
         "(SELECT \(table).rowid AS rowid, driver FROM \(table) JOIN purchase ON purchase.id = purchase)"
     }
@@ -255,7 +256,7 @@ extension JSONWriter {
         case .string(let text) where column == "details": members(ofObject: text)
         case .null where column == "details": break
         case .string(let text) where ["metadata", "implied", "payload"].contains(column):
-            // Already JSON, as stored or as selected.
+            // The column is already JSON, either as stored or as the query selects it.
             name(column)
             raw(text)
         case .string(let text): member(column, text)

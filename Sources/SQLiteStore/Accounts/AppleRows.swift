@@ -1,4 +1,4 @@
-// Rows of the exchange with Apple's server: encrypted refresh tokens, the queue of their revocations, and
+// Rows about the exchange with Apple's server: encrypted refresh tokens, the queue of tokens to be revoked, and Apple's
 // notifications.
 
 import GRDB
@@ -42,7 +42,7 @@ enum AppleRows {
             arguments: [driver, clientID, token.data])
     }
 
-    /// Moves the driver's refresh tokens of all apps, if any, into the queue of revocations.
+    /// Moves the driver's refresh tokens of all apps, if any, into the queue of tokens to be revoked.
     static func revokeTokens(of driver: Int64, at now: Moment, _ db: Database) throws {
         let rows = try Row.fetchAll(
             db,
@@ -92,7 +92,7 @@ enum AppleRows {
 
     // MARK: Notices
 
-    /// Applies a notification once. Returns the driver whom it deleted, if any.
+    /// Applies a notification, unless it was applied before. Returns the driver whom it deleted, if any.
     static func take(
         _ notice: AppleServerNotification, _ erasing: Erasing, rowsMax: Int, from origin: RequestOrigin, _ db: Database
     ) throws -> (driver: DriverID, piece: ErasurePiece)? {
@@ -125,8 +125,8 @@ enum AppleRows {
         return nil
     }
 
-    /// Ends the driver's sessions that were created by signing in with Apple. Deletes Apple's refresh tokens, which
-    /// Apple has already revoked.
+    /// Ends the driver's sessions that were created by signing in with Apple. Deletes Apple's refresh tokens without
+    /// queueing them, because Apple has already revoked them.
     private static func forgetConsent(of driver: Int64, at now: Moment, _ db: Database) throws {
         let sids = try Set(
             String.fetchAll(

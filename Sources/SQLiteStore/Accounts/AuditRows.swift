@@ -5,20 +5,20 @@ import Identity
 import JourneyModel
 
 enum AuditRows {
-    /// SQL conditions that select high-volume entries, each with the number of days for which the entries are kept.
-    /// The first condition selects entries without a known driver, mostly refusals. The second selects the hourly
-    /// renewals of phones. Receipts of deletions match neither condition, so they are kept.
+    /// SQL conditions that select high-volume entries, each with the number of days for which these entries are kept.
+    /// The first condition selects entries without a known driver, which are mostly refusals. The second condition
+    /// selects the hourly renewals of phones. Neither condition selects receipts of deletions, so receipts are kept.
     private static let passing: [(condition: String, keptDays: Int64)] = [
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
 
-    /// Number of later entries in the audit after which an entry of `passing` is deleted, whatever its age. Wrong
+    /// An entry of `passing` is deleted, whatever its age, when this number of later entries is in the audit. Wrong
     /// guesses from many addresses therefore leave at most this many entries, of about 150 bytes each.
     static let passingMax: Int64 = 500_000
 
-    /// SQL condition that selects entries whose number is limited only by the rate limits. A driver causes such
-    /// entries by requests, or somebody else does by requesting codes for the driver's number. For each driver, only
-    /// the newest `requestsPerDriverMax` of these entries are kept. The condition must equal that of the index
+    /// SQL condition that selects entries whose number is limited only by the rate limits. A driver's own requests
+    /// cause such entries. So does anybody who requests codes for the driver's number. For each driver, only the newest
+    /// `requestsPerDriverMax` of these entries are kept. The condition must equal that of the index
     /// `audit_of_requests`, word for word, so that SQLite can use the index.
     private static let requests = """
         driver IS NOT NULL AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
@@ -46,7 +46,7 @@ enum AuditRows {
             db)
     }
 
-    /// Adds an entry for the effect of another driver's request on `driver`. Leaves out the origin of that request,
+    /// Adds an entry for the effect of another driver's request on `driver`. The origin of that request is left out,
     /// because `driver` can read the entry and must not learn the origin.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String, ofAnother driver: Int64, at now: Moment,
@@ -72,7 +72,8 @@ enum AuditRows {
         if let driver { try forgetRequests(of: driver, db) }
     }
 
-    /// Deletes up to two old entries of each kind in `passing` with each new entry, so that they cannot pile up.
+    /// Deletes up to two old entries of each kind in `passing`. Called with each new entry, so that old entries cannot
+    /// pile up.
     private static func forgetPassing(before line: Int64, at now: Moment, _ db: Database) throws {
         for (condition, days) in passing {
             try db.execute(

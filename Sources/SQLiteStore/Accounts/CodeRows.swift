@@ -9,7 +9,7 @@ enum CodeRows {
     /// Maximum number of expired rows deleted with each call.
     static let prunedMax = 16
 
-    /// The values by which a sent code is counted toward the limits.
+    /// The values that decide toward which limits a sent code counts.
     private struct Send {
         var phone: [UInt8]
         var address: [UInt8]
@@ -67,7 +67,7 @@ enum CodeRows {
         return isHeldBack ? .heldBack(uses) : .issued(uses)
     }
 
-    /// Returns the used part of each limit. For the limit per prefix, it is the count of the most used prefix.
+    /// Returns how much of each limit is used. For the limit per prefix, this is the count of the most used prefix.
     static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: Database) throws -> [CodeSendUse] {
         let begin = now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds).millisecondsSinceEpoch
         func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: [begin]) ?? 0 }
@@ -102,8 +102,9 @@ enum CodeRows {
         ]
     }
 
-    /// Returns the time of the `limit`-th last send that meets the condition, within the time window of the limits. Nil
-    /// if there were fewer sends, or if `limit` is 0, which means no limit.
+    /// Returns the time of the `limit`-th last send that meets the condition. Only sends within the time window of the
+    /// limits are considered. Returns nil if there were fewer sends. Also returns nil if `limit` is 0, which means that
+    /// there is no limit.
     private static func timeOfSend(
         _ limit: Int, where condition: String, _ arguments: StatementArguments, _ send: Send, _ db: Database
     ) throws -> Moment? {

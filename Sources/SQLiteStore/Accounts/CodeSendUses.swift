@@ -1,4 +1,4 @@
-// The used part of the limits on one-time codes, for metrics.
+// How much of each limit on one-time codes is used, for metrics.
 
 package import Engine
 import GRDB
@@ -13,7 +13,7 @@ extension MetricFamily {
 }
 
 extension SQLiteEventStore {
-    /// Returns the uses within the hour before `now`.
+    /// Returns the used part of each limit, counted over the hour before `now`.
     package func codeSendUses(_ limits: CodeSendLimits, at now: Moment) async throws(StoreFailure) -> [CodeSendUse] {
         try await read { db in try CodeRows.uses(limits, at: now, db) }
     }

@@ -48,15 +48,15 @@ package struct DriverRecords: RecordsReader {
         }
     }
 
-    /// Returns the time when the driver was last deleted. Nil when no deletion is recorded under the keyed hash that
-    /// `digests` computes for the driver.
+    /// Returns the time when the driver was last deleted. `digests` computes the keyed hash by which deletions are
+    /// recorded. Returns nil if no deletion is recorded under the driver's keyed hash.
     package func erasedAt(
         _ driver: DriverID, _ digests: KeyedHashes
     ) throws(RecordsUnreadable) -> Moment? {
         try RecordsFile.read(queue) { db in try DriverRows.erasedAt(driver, digests, db) }
     }
 
-    /// Returns whether a deletion of this driver has begun and some of the driver's rows are not rewritten yet.
+    /// Returns whether a deletion of this driver has begun but has not rewritten all of the driver's rows yet.
     package func isErasureUnderWay(
         _ driver: DriverID, _ digests: KeyedHashes
     ) throws(RecordsUnreadable) -> Bool {

@@ -1,4 +1,4 @@
-// The tombstones of deleted drivers, as read by the writer before it creates a driver.
+// Reads the tombstones of deleted drivers. The writer uses it before it creates a driver.
 
 import Identity
 import JourneyModel

@@ -1,7 +1,7 @@
-// Begins the deletion of a driver. One transaction removes the account and everything that identifies the driver or
-// can be used to reach the driver, renames the driver, and records the deletion. From then on, no request finds the
-// driver. Events remain, without a link to a person. Later transactions rewrite the events and other tables that may
-// have many rows (ErasureProgress.swift).
+// Begins the deletion of a driver. One transaction does three things. It removes the account and everything that
+// identifies the driver or can be used to reach the driver. It renames the driver. And it records the deletion. From
+// then on, no request finds the driver. Events remain, without a link to a person. Later transactions rewrite the
+// events and other tables that may have many rows (ErasureProgress.swift).
 
 import GRDB
 import Identity
@@ -9,16 +9,16 @@ import JourneyModel
 
 struct Erasing: Sendable {
     var receipt: ErasureReceipt
-    /// The name that replaces the driver's id. The new ids of the driver's sessions and events begin with this name
-    /// too. The name is random, so no other erasure has the same one, and no client has used it.
+    /// The name that replaces the driver's id. The new ids of the driver's sessions and events also begin with this
+    /// name. The name is random, so no other erasure has the same one, and no client has ever used it.
     var pseudonym: String
     var digests: KeyedHashes
     /// Whether the deletion was requested by the command `dwell driver erase`. Such a deletion gets an additional
     /// audit entry.
     var isByOperator = false
 
-    /// Begins the deletion, and completes it if that takes at most `rowsMax` rows. The deletion is also recorded for a
-    /// driver without stored data, so that the driver's tokens are rejected.
+    /// Begins the deletion, and also completes it if no more than `rowsMax` rows must be rewritten. A deletion is
+    /// recorded even for a driver without stored data, so that the driver's tokens are rejected.
     func erase(_ driver: DriverID, rowsMax: Int, _ db: Database) throws -> ErasurePiece {
         let digest = digests.driver(driver)
         let row = try DriverRows.row(of: driver, db)
@@ -41,7 +41,7 @@ struct Erasing: Sendable {
     }
 
     private func endSignIns(_ driver: Int64, _ db: Database) throws {
-        // The feed of revocations gets one row for the deleted driver, and no rows for the ended sessions, because
+        // The feed of revocations gets one row for the deleted driver. It gets no rows for the ended sessions, because
         // such rows would keep the sessions' ids in the feed for a while.
         for session in try SignInSessionRows.all(of: driver, db) { try SignInSessionRows.remove(session, db) }
         try db.execute(sql: "DELETE FROM device WHERE driver = ?", arguments: [driver])
@@ -94,7 +94,7 @@ struct Erasing: Sendable {
     }
 
     /// Adds the receipt to the audit, without the origin of the request. The receipt refers to the driver's remaining
-    /// rows, which identify no one.
+    /// rows. These rows identify no one.
     private func recordErasure(of driver: Int64?, _ db: Database) throws {
         for action in isByOperator ? [AuditAction.operatorErasure, .erased] : [.erased] {
             try db.execute(

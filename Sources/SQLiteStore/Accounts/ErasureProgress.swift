@@ -7,24 +7,25 @@ import GRDB
 import Identity
 import JourneyModel
 
-/// The steps of a deletion, in their order. Sessions come before events, because an expiry may be stored between two
-/// steps. The idempotency key of an expiry contains the id of the expiry's session. By then, the session must have its
-/// new id.
+/// The steps of a deletion, in their order. Sessions come before events for the following reason. The idempotency key
+/// of an expiry contains the id of the expiry's session. An expiry may be stored between two steps, and by then the
+/// session must have its new id.
 enum ErasureStep: String, CaseIterable {
     case audit
     case sessions
     case events
     case places
     case eventKinds = "event_kinds"
-    /// All tables are rewritten, but the WAL may still contain the bytes of all earlier pieces. After this last piece,
-    /// the writer truncates the WAL.
+    /// In this step, all tables are rewritten, but the WAL may still contain the bytes of earlier pieces. After this
+    /// last piece, the writer truncates the WAL.
     case wal
 
     fileprivate var next: ErasureStep? {
         Self.allCases.firstIndex(of: self).flatMap { index in Self.allCases.dropFirst(index + 1).first }
     }
 
-    /// Whether the writer's caches of drivers, texts and records of text uses remain valid after this step.
+    /// Whether the writer's caches remain valid after this step: the caches of drivers, of texts, and of records of
+    /// text uses.
     fileprivate var keepsDriverCache: Bool { self == .audit || self == .events || self == .wal }
 }
 
@@ -82,9 +83,8 @@ struct ErasureProgress {
     }
 
     /// Rewrites at most `rowsMax` rows. If the last of them is an event, the other events of the same millisecond are
-    /// rewritten too, even beyond `rowsMax`, because the order of these events would change if two pieces rewrote
-    /// them. Completes the deletion, so that the WAL is truncated, only if this call has rewritten no rows or if
-    /// `mayComplete` is true.
+    /// rewritten too, even beyond `rowsMax`. If two pieces rewrote these events, their order would change. Completes
+    /// the deletion, so that the WAL is truncated, only if this call has rewritten no rows or if `mayComplete` is true.
     mutating func advance(rowsMax: Int, mayComplete: Bool, _ db: Database) throws -> ErasurePiece {
         var piece = ErasurePiece(step: step)
         while let step = piece.step, piece.rowCount < rowsMax {
@@ -119,8 +119,8 @@ struct ErasureProgress {
         }
     }
 
-    /// Returns the value of `column` in the last row of the next piece: in the `rowsMax`-th row after the value `last`.
-    /// Returns nil if fewer than `rowsMax` rows are left.
+    /// Returns the value of `column` in the last row of the next piece, which is the `rowsMax`-th row after the value
+    /// `last`. Returns nil if fewer than `rowsMax` rows are left.
     private func end(_ table: String, _ column: String, _ rowsMax: Int, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(
@@ -157,12 +157,12 @@ struct ErasureProgress {
     }
 
     /// Replaces the ids, idempotency keys, sequences and times that the client sent, and preserves the order of the
-    /// events. Within a millisecond, the order compares the sequence, then members that are kept, and finally event_id
-    /// and the idempotency key as bytes. So a new key contains the event's rank in that order, as a number of fixed
-    /// length. event_id becomes NULL, which means that it equals the key. A client can write any information into a
-    /// sequence, as into a text, so only the sequence's rank is kept. A client can also write any information into the
-    /// digits and the offset of a time. Of a time, only the moment is therefore kept, and whether the time had a
-    /// fraction of a second.
+    /// events. Events of the same millisecond are ordered by their sequence, then by members that are kept, and finally
+    /// by the bytes of event_id and the idempotency key. A new key therefore contains the event's rank in that order,
+    /// as a number of fixed length. event_id becomes NULL, which means that it equals the key. A client can write any
+    /// information into a sequence, as into a text, so only the sequence's rank is kept. A client can also write any
+    /// information into the digits and the offset of a time. Of a time, therefore, only two facts are kept: the moment,
+    /// and whether the time had a fraction of a second.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: Database) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", rowsMax, db)
         try db.execute(
@@ -188,9 +188,9 @@ struct ErasureProgress {
 
     // MARK: Shared texts
 
-    /// Overwrites the texts that only this driver uses. Texts that other drivers use too identify no one. The rows
-    /// that record the driver's uses of texts are deleted as well. A shared text is therefore overwritten when the
-    /// last driver who uses it is deleted.
+    /// Overwrites the texts that only this driver uses. Texts that other drivers use too identify no one. The rows that
+    /// record which texts the driver uses are deleted as well. A shared text is therefore overwritten when the last
+    /// driver who uses it is deleted.
     private func rewriteTexts(
         _ table: String, _ column: String, _ rowsMax: Int, _ db: Database,
         _ overwrite: (String, StatementArguments, Database) throws -> Void
@@ -212,7 +212,7 @@ struct ErasureProgress {
     }
 
     private func rewriteEventKinds(_ condition: String, _ arguments: StatementArguments, _ db: Database) throws {
-        // Each kind gets a different source, so that no two kinds become equal.
+        // Each row of `event_kind` gets a different source, so that no two rows become equal.
         try db.execute(
             sql: """
                 UPDATE event_kind SET source = ?3 || '-' || id, schema_version = '1.0',

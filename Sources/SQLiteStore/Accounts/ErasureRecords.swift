@@ -8,7 +8,8 @@ package import Identity
 import JourneyModel
 
 package enum ErasureRecords {
-    /// Maximum size of a list in bytes. Real lists are far smaller, and a list of this size can still be read at once.
+    /// Maximum size of a list in bytes. Real lists are far smaller. A list of this size can still be read into memory
+    /// in one go.
     private static let listBytesMax = 256 * 1024 * 1024
 
     /// Returns the deletions in the file at `path`, oldest first. The file is a database of Dwell or a printed list.
@@ -46,7 +47,7 @@ package enum ErasureRecords {
         guard data.count <= listBytesMax, let text = String(bytes: data, encoding: .utf8) else {
             throw RecordsUnreadable("neither a database nor a list of deletions")
         }
-        // A list without deletions still has its heading, so an empty file is incomplete.
+        // Even a list without deletions has a first line, so an empty file is incomplete.
         guard !text.isEmpty else { throw RecordsUnreadable("the file is empty, without even the first line of a list") }
         var announced = 0
         var erasures: [RecordedErasure] = []
@@ -59,8 +60,8 @@ package enum ErasureRecords {
                 throw RecordsUnreadable("line \(index + 1) is not from a list printed by dwell driver erasures")
             }
         }
-        // A list may have more entries than announced, because lists of older versions, which have no heading, may be
-        // joined with newer ones.
+        // A list may have more entries than its heading announces, because an operator may append a list of an older
+        // version, which has no heading.
         guard erasures.count >= announced else {
             throw RecordsUnreadable("the list is truncated: it has \(erasures.count) of \(announced) deletions")
         }
@@ -76,8 +77,8 @@ package enum ErasureRecords {
     }
 
     static func all(_ db: Database) throws -> [RecordedErasure] {
-        // A tombstone and its receipt are written in one transaction with the same time. Only this time connects them,
-        // so a receipt is left out if several have the same time.
+        // A tombstone and its receipt are written in one transaction with the same time. Nothing but this time connects
+        // them. If several receipts have the same time, the entry therefore names no receipt.
         try Row.fetchAll(
             db,
             sql: """

@@ -1,13 +1,14 @@
-// Searches for remains of a deleted driver, for `dwell verify-erased`. The search covers every column of every table,
-// and the bytes of the database file and its WAL, which may contain rows that no query finds. The search is read-only,
-// and independent of the code that erases.
+// Searches for remains of a deleted driver, for `dwell verify-erased`. The search covers every column of every table.
+// It also covers the bytes of the database file and its WAL, which may contain rows that no query finds. The search is
+// read-only. It is independent of the code that deletes, so that it also finds what an error in that code leaves
+// behind.
 
 import Foundation
 import GRDB
 
 package struct ErasureScan {
     package struct Finding: Hashable, Sendable {
-        /// Index of the identifier in the searched list; the identifier itself is not repeated here.
+        /// Index of the identifier in the list of searched identifiers. The identifier itself is not repeated here.
         package var identifier: Int
         /// The place where the identifier was found, for example `account.email` or `dwell.sqlite3-wal, byte 4711`.
         package var location: String
@@ -26,8 +27,8 @@ package struct ErasureScan {
         self.path = path
     }
 
-    /// Returns every column that contains an identifier, and the first position of each identifier in each file.
-    /// Throws when a file or the database cannot be read.
+    /// Returns every column that contains an identifier, and the first position of each identifier in each file. Throws
+    /// if a file or the database cannot be read.
     package func find(_ identifiers: [String]) throws -> [Finding] {
         let columns = try read { db in
             try Self.columns(db).flatMap { table, column in
@@ -43,13 +44,14 @@ package struct ErasureScan {
         return columns + files
     }
 
-    /// Returns the tables and columns that still refer to the driver named by a receipt; nil for an unknown receipt.
+    /// Returns the tables and columns that still refer to the driver of this receipt. Returns nil for an unknown
+    /// receipt.
     package func leftovers(ofReceipt receipt: String) throws -> [String]? {
         try read { db in
             let driver = try Row.fetchOne(
                 db, sql: "SELECT driver FROM audit WHERE action = 'erased' AND reason = ?", arguments: [receipt])
             guard let driver else { return nil }
-            // Nothing was stored about a driver without a row.
+            // Nothing was stored about a deleted driver who has no row.
             guard let row = driver[0] as Int64? else { return [] }
             // A backup of an older version does not record which drivers use a text.
             let texts = try db.tableExists("place_use") ? Self.remainingTextQueries : []
@@ -73,8 +75,8 @@ package struct ErasureScan {
         } + [
             ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ? AND driver_id NOT LIKE 'erased-%'"),
             ("session.session_id", "SELECT 1 FROM session WHERE driver = ? AND session_id NOT LIKE 'erased-%'"),
-            // The idempotency key of an expiry contains the id of its session. In an expiry stored after the deletion,
-            // this id is the session's new one.
+            // The idempotency key of an expiry contains the id of its session. If the expiry was stored after the
+            // deletion, this id is the session's new one.
             (
                 "event.idempotency_key",
                 """
@@ -88,7 +90,8 @@ package struct ErasureScan {
             ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),
             ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ? AND request_id IS NOT NULL"),
             ("audit.sid", "SELECT 1 FROM audit WHERE driver = ? AND sid IS NOT NULL"),
-            // A time as the client wrote it can have arbitrary digits; a rewritten time has one of these two forms.
+            // The text of a time that a client wrote can have arbitrary digits. A rewritten time has one of these two
+            // forms.
             (
                 "event.occurred_at",
                 """
@@ -97,13 +100,13 @@ package struct ErasureScan {
                     strftime('%Y-%m-%dT%H:%M:%SZ', occurred_at_ms / 1000.0, 'unixepoch'))
                 """
             ),
-            // A deletion replaces each sequence by its rank in the order. A number of ten million or more is not such
-            // a rank, and may be a phone number.
+            // A deletion replaces each sequence by its rank in the order. A number of ten million or more cannot be
+            // such a rank, and may be a phone number.
             ("event.sequence", "SELECT 1 FROM event WHERE driver = ? AND sequence >= 10000000"),
         ]
 
-    /// Queries for texts that are used only by this driver's rows, and for the rows that record the driver's uses of
-    /// texts. Texts that other drivers use too may remain.
+    /// Queries for texts that only this driver's rows use, and for the rows that record which texts the driver uses.
+    /// Texts that other drivers use too may remain.
     private static let remainingTextQueries: [(name: String, sql: String)] = [
         (
             "place.place_id",

@@ -1,5 +1,6 @@
-// Guesses of one-time codes. GuessRule compares the number of earlier guesses with the limits, then CodeRule compares
-// the guess with the code. Guesses from the address that requested the code are counted separately from all others.
+// Guesses of one-time codes. First, GuessRule compares the number of earlier guesses with the limits. Then CodeRule
+// compares the guess with the code. Guesses from the address that requested the code are counted separately from all
+// other guesses.
 
 import GRDB
 import Identity
@@ -10,7 +11,8 @@ import struct Foundation.Data
 struct GuessRows {
     let phone: [UInt8]
     let address: [UInt8]
-    /// Keyed digest of the address's network: the /48 of IPv6, the /24 of IPv4, otherwise the address.
+    /// Keyed digest of the address's network. The network is the /48 of an IPv6 address, the /24 of an IPv4 address,
+    /// and otherwise the address itself.
     let site: [UInt8]
     let now: Moment
 
@@ -22,7 +24,7 @@ struct GuessRows {
         now = origin.at
     }
 
-    /// Judges a guess. Counts a wrong guess, and a guess of an expired code. After a right guess, deletes the number's
+    /// Judges a guess. Counts wrong guesses and guesses of an expired code. After a right guess, deletes the number's
     /// codes. A guess beyond the limits is neither checked nor counted, because counting it would keep the number
     /// locked forever.
     func judge(_ guess: [UInt8], _ db: Database) throws -> CodeRule {
@@ -70,8 +72,8 @@ struct GuessRows {
             arguments: [phone.data, now.millisecondsSinceEpoch, isOwn, site.data])
     }
 
-    /// Returns the newest code of the number that meets the condition, as an array of at most one element. Codes older
-    /// than twice the lifetime of a code are left out.
+    /// Returns an array with the newest code of the number that meets the condition. The array is empty if there is
+    /// none. Codes older than twice the lifetime of a code are left out.
     private func codes(
         _ condition: String, _ arguments: StatementArguments, _ db: Database
     ) throws -> [(code: StoredCode, wrongCount: Int)] {

@@ -1,5 +1,5 @@
-// Renewal of refresh tokens and of single tokens. RefreshRule judges the presented token in the transaction that spends
-// it, so that two concurrent requests are judged one after the other.
+// Renewal of refresh tokens and of single tokens. RefreshRule judges the presented token in the same transaction that
+// spends the token. Two concurrent requests are therefore judged one after the other.
 
 import GRDB
 import Identity
@@ -42,7 +42,7 @@ enum RenewalRows {
             try forgetOld(of: session.id, at: origin.at, db)
             return try renewed(session, until: new.expiresAt, reason: nil, from: origin, db)
         case .repeat:
-            // A repeated request gets the result of the first one; the session's expiry does not change.
+            // A repeated request gets the result of the first request. The session's expiry does not change.
             return try renewed(session, until: origin.at, reason: "repeat", from: origin, db)
         }
     }
@@ -50,8 +50,8 @@ enum RenewalRows {
     static func renew(
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin, _ db: Database
     ) throws -> RenewalOutcome {
-        // The access token of a token pair is valid for an hour. It must not be exchanged for a single token, which is
-        // valid for a month.
+        // The access token of a token pair is valid for an hour. It must not be exchanged for a single token, because a
+        // single token is valid for a month.
         let session = try SignInSessionRows.row(of: sid, driver: driver, db)
         guard let session, session.kind == .legacy else {
             try AuditRows.add(
@@ -109,8 +109,8 @@ enum RenewalRows {
         return .renewed(user, sid: session.sid)
     }
 
-    /// Deletes the session's expired tokens, which are rejected whether or not they are stored. If the session has too
-    /// many other tokens, deletes the oldest of these.
+    /// Deletes the session's expired tokens, which would be rejected anyway. If the session still has too many tokens,
+    /// deletes the oldest of these.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: Database) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",

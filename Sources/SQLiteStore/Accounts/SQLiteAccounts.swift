@@ -1,5 +1,5 @@
-// Implements the ports of accounts on SQLite. Every change is one piece of work for the writer, and every read uses a
-// snapshot of its own. The content of the transactions is in the other files of this folder.
+// Implements the ports of accounts on SQLite. Every change is one piece of work for the writer, and every read uses its
+// own snapshot. The other files of this folder contain the statements that these transactions run.
 
 import Engine
 import GRDB
@@ -16,7 +16,7 @@ package struct SQLiteAccounts: Sendable {
         self.digests = digests
     }
 
-    /// Runs one transaction. `keepsDriverCache` has the meaning that it has in `SQLiteEventStore.change`.
+    /// Runs one transaction. `keepsDriverCache` has the same meaning as in `SQLiteEventStore.change`.
     func change<Outcome: Sendable>(
         keepsDriverCache: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome
     ) async throws(AccountFailure) -> Outcome {
@@ -27,8 +27,9 @@ package struct SQLiteAccounts: Sendable {
         }
     }
 
-    /// Runs one transaction that may begin a deletion. Copies the WAL into the database file first. If the transaction
-    /// also completes the deletion, the writer truncates the WAL, and then has little left to copy.
+    /// Runs one transaction that may begin a deletion. Before the transaction, the WAL is copied into the database
+    /// file. If the transaction also completes the deletion, the writer truncates the WAL, and then little is left to
+    /// copy.
     func beginErasure<Outcome: Sendable>(
         _ begin: @escaping @Sendable (Database) throws -> Outcome, piece: @escaping @Sendable (Outcome) -> ErasurePiece?
     ) async throws(AccountFailure) -> Outcome {

@@ -1,5 +1,5 @@
 // Creates, finds, lists and ends sign-in sessions. Ending a session deletes everything that depends on it, and adds a
-// row to the feed of revocations, which every process's status cache reads.
+// row to the feed of revocations. The status cache of every process reads this feed.
 
 import GRDB
 import Identity
@@ -45,7 +45,7 @@ enum SignInSessionRows {
         try end(tooMany.filter { $0.id != session }, at: now, db)
     }
 
-    /// Returns the driver's sessions that have not expired, the last used first.
+    /// Returns the driver's unexpired sessions. The session used last comes first.
     static func live(of driver: DriverID, at now: Moment, _ db: Database) throws -> [SignInSession] {
         let rows = try Row.fetchAll(
             db,
@@ -77,7 +77,8 @@ enum SignInSessionRows {
         try db.execute(sql: "DELETE FROM sign_in_session WHERE id = ?", arguments: [session.id])
     }
 
-    /// Ends a few expired sessions with each sign-in; nothing that belongs to an expired session can be used any more.
+    /// Ends a few expired sessions. Called with each sign-in. Nothing that belongs to an expired session can be used
+    /// any more.
     private static func endExpired(at now: Moment, _ db: Database) throws {
         let expired = try Row.fetchAll(
             db, sql: "\(select) WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT 4",
@@ -115,7 +116,8 @@ enum RevocationRows {
         guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }
         let sids = try Optional<String>.fetchAll(
             db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, revocationsMax])
-        // Ids have gaps only where rows were deleted, so fewer rows than ids mean that revocations are missing.
+        // Ids have gaps only where rows were deleted. If there are fewer rows than ids, revocations are therefore
+        // missing.
         let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)
         return RecentRevocations(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)
     }

@@ -3,13 +3,13 @@
 
 import JourneyModel
 
-/// The format: one byte, which is 1 if a right clock was seen, else 0. Then 17 bytes for each lone skew: the skew and
-/// the receive time in milliseconds, 8 bytes each, lowest byte first, and the count, one byte.
+/// The format. The first byte is 1 if a right clock was seen, else 0. Then each lone skew takes 17 bytes: the skew and
+/// the receive time in milliseconds (8 bytes each, lowest byte first), and the count (one byte).
 extension ClockMemory {
     private static let loneSkewBytes = 17
 
     /// Decodes the column. Bytes that are not in this format become an empty memory. The time of an event may then
-    /// remain uncorrected, but no event is refused.
+    /// remain uncorrected, but no event is refused for that reason.
     init(lastCorrectionMilliseconds: Int64?, bytes: [UInt8]) {
         self.init(lastCorrectionMilliseconds: lastCorrectionMilliseconds)
         let (count, rest) = (bytes.count - 1).quotientAndRemainder(dividingBy: Self.loneSkewBytes)

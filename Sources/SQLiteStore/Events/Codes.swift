@@ -1,5 +1,5 @@
-// The small integers for states, transitions, reasons and the like in the database. They are part of the schema, so a
-// number is never reused. The view event_timeline shows them as words.
+// The small integers that stand for states, transitions, reasons and similar values in the database. They are part of
+// the schema, so a number is never reused. The view event_timeline shows the words for them.
 
 import JourneyModel
 
@@ -101,8 +101,8 @@ extension Journey.Ending {
 }
 
 extension ImpliedSteps {
-    /// SQL expression for the names of the steps in the column `implied`, as a JSON array. The bits are in the order of
-    /// the steps.
+    /// SQL expression that turns the column `implied` into a JSON array of the names of the steps. The bits are in the
+    /// order of the steps.
     static let jsonSQL: String = {
         let names = (0..<8).compactMap { bit in
             ImpliedSteps(rawValue: 1 << bit).names.first.map { "iif(implied & \(1 << bit), ',\"\($0)\"', '')" }

@@ -1,11 +1,12 @@
-// A driver's row: the head of the fold, and the memory of the phone's clock. The row is read once while it is cached.
-// It is written once for each transaction that changes it, even if the transaction stores many events of the driver.
+// A driver's row: the head of the fold, and the memory of the phone's clock. While the row is cached, it is not read
+// again. It is written once for each transaction that changes it, even if the transaction stores many events of the
+// driver.
 
 import Engine
 import JourneyModel
 
-/// The row of one driver. It is a class, so that each event looks the row up once and changes it in place. A caller
-/// that throws after a change must clear the whole cache.
+/// The row of one driver. It is a class, so that each event looks the row up once and changes it in place. If a caller
+/// throws after a change, the whole cache must be emptied.
 final class DriverRow {
     /// The last event in the contract's order.
     struct Head {
@@ -23,9 +24,9 @@ final class DriverRow {
     /// The time at which the fold begins, if retention has deleted earlier events. Nil if the fold begins at the first
     /// event.
     let floor: Moment?
-    /// `Fold.rulesVersion` of the release that folded the driver's events; 0 while a refold is not complete.
+    /// `Fold.rulesVersion` of the release that folded the driver's events. 0 while a refold is not complete.
     private(set) var rules: Int64
-    /// The journey after the head.
+    /// The journey after the head event.
     private(set) var journey: StoredJourney
     /// The column `recent_changes`, in the format of RecentChanges.swift.
     private(set) var recentChanges: [UInt8]
@@ -52,15 +53,15 @@ final class DriverRow {
         self.recentChanges = recentChanges
     }
 
-    /// Sets the clock memory. Few events change it, because a correct clock has usually been seen before.
+    /// Sets the clock memory. Few events call this, because a correct clock has usually been seen before.
     func remember(_ memory: ClockMemory) {
         if memory == clockMemory { return }
         clockMemory = memory
         hasNewClockMemory = true
     }
 
-    /// Returns the row number of the journey's session if that session has the id `sessionID`; otherwise nil. A
-    /// driver's journey is never in another driver's session.
+    /// Returns the row number of the journey's session if that session has the id `sessionID`; otherwise nil. No check
+    /// of the owner is needed, because a driver's journey is never in another driver's session.
     func sessionRow(named sessionID: String) -> Int64? {
         guard let session = journey.session, let current = journey.journey.sessionID,
             haveSameBytes(current, sessionID)
@@ -68,8 +69,8 @@ final class DriverRow {
         return session
     }
 
-    /// Sets the journey after the head, as changed by `event`. Records a change if a reader of the journey's stream
-    /// would see the difference.
+    /// Sets the journey after the head, as changed by `event`. Records a change if readers of the journey's stream
+    /// would see a difference.
     func move(to journey: StoredJourney, by event: Int64) {
         let isSeen =
             self.journey.journey.state != journey.journey.state
@@ -87,8 +88,9 @@ final class DriverRow {
         hasNewChanges = true
     }
 
-    /// Sets the result of refolding all events by the rules of this release. No event caused the difference to the
-    /// former journey, so the recent changes are deleted. A reader that reconnects to the stream then gets a snapshot.
+    /// Sets the result of refolding all events by the rules of this release. If the journey differs from the former
+    /// one, no event caused the difference, so the recent changes are deleted. A reader that reconnects to the stream
+    /// then gets a snapshot.
     func replaceFold(head: Head?, journey: StoredJourney) {
         rules = Fold.rulesVersion
         self.head = head
@@ -110,10 +112,10 @@ final class DriverRow {
     var needsRefold: Bool { rules != Fold.rulesVersion }
 }
 
-/// A cache of recently seen drivers, in their state within the current transaction. `forget` must be called after
-/// every rollback, after other code has changed the table, and when another connection has written. Changes are in the
-/// database only after `writeChanged`. `writeChanged` must be called before other code reads or changes the table,
-/// before a savepoint is created or released, and before COMMIT.
+/// A cache of recently seen drivers, in their state within the current transaction. `forget` must be called after every
+/// rollback, after other code has changed the table, and when another connection has written. Changes reach the
+/// database only with `writeChanged`. Therefore `writeChanged` must be called before other code reads or changes the
+/// table, before a savepoint is created or released, and before COMMIT.
 final class DriverCache {
     /// The maximum number of cached drivers, each less than a kilobyte.
     private static let rememberedMax = 8192
@@ -140,7 +142,7 @@ final class DriverCache {
             """, on: connection)
     }
 
-    /// SQLite looks up the text of a session or a place only if its row number is set.
+    /// The text of a session or a place costs SQLite a lookup only if its row number is not NULL.
     private static let findSQL = """
         SELECT driver.id, last_correction_ms, head_event, head_corrected_at_ms,
             state, session, (SELECT session_id FROM session WHERE session.id = driver.session),
@@ -207,7 +209,7 @@ final class DriverCache {
         return row
     }
 
-    /// Writes a changed row. A row in the cache is written at the next `writeChanged`, any other row at once.
+    /// Writes a changed row. A cached row is written at the next `writeChanged`. Any other row is written at once.
     func write(_ row: DriverRow) throws(SQLiteError) {
         // A row that is not cached is written now, because the next lookup reads it from the database.
         guard row.isRemembered else { return try writeNow(row) }

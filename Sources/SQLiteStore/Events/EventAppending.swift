@@ -1,7 +1,7 @@
-// Appends one event inside the writer's transaction: returns the stored outcome of a repeated event, or refuses the
-// event, or stores and folds it. Also registers sessions. Does not handle transactions or queues.
+// Appends one event inside the writer's transaction. Returns the stored outcome if the event is a repeat; otherwise
+// refuses the event, or stores and folds it. Also registers sessions. Does not handle transactions or queues.
 //
-// Every possible refusal comes before the first write, so that a refusal leaves nothing behind even without a
+// Every possible refusal comes before the first write. A refused event therefore leaves nothing behind, even without a
 // savepoint.
 
 import Engine
@@ -40,7 +40,7 @@ final class EventAppending {
         refolding = try Refolding(folding, events: events, table: refolds, on: connection)
     }
 
-    /// Empties the caches. Must be called after every rollback, also of a savepoint.
+    /// Empties the caches. Must be called after every rollback, including the rollback of a savepoint.
     func dropRolledBackCaches() {
         internTables.forget()
         uses.forget()
@@ -61,8 +61,8 @@ final class EventAppending {
 
     enum Appended {
         case outcome(EventOutcome)
-        /// A refold of the driver is not complete, so the event must be appended again when the refold continues. If
-        /// `isStored` of the associated value is true, this event is stored and began the refold.
+        /// A refold of the driver is not complete, so the event must be appended again when the refold continues. The
+        /// associated value is the event. If its `isStored` is true, the event is already stored and began the refold.
         case waits(PreparedAppend)
     }
 
@@ -70,7 +70,7 @@ final class EventAppending {
         let driver = try drivers.row(of: append.request.driver)
         if let driver, driver.needsRefold, try !refold(driver).isComplete { return .waits(append) }
         if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
-        // The event began a refold, and its driver was erased before the refold was complete.
+        // This event began a refold earlier. Its driver was erased before the refold was complete.
         if append.isStored { return .outcome(.failed(.driverErased)) }
         guard let session = try sessionUse(append, driver: driver) else { return .outcome(.sessionNotFound) }
         return try store(append, driver: driver, session: session)
@@ -105,7 +105,7 @@ final class EventAppending {
     private func store(
         _ append: PreparedAppend, driver: DriverRow?, session: SessionUse
     ) throws(SQLiteError) -> Appended {
-        // Members are read in place, because a copy of a request costs a dozen retains and releases.
+        // Members are read in place, because a copy of the request would cost a dozen retains and releases.
         let receivedAt = append.request.receivedAt
         let driver = if let driver { driver } else { try newDriver(append.request.driver, at: receivedAt) }
         let clock = ClockCorrection(
@@ -140,10 +140,10 @@ final class EventAppending {
                     journey: driver.journey.journey, chargesRefold: charged >= RefoldCharges.rowsPerCharge)))
     }
 
-    /// Adds an event to the driver's fold. If the result has a mark, a refold of the driver has begun.
+    /// Adds an event to the driver's fold. If the result has a mark, the event began a refold that is not complete.
     ///
-    /// - Parameter sharingTime: the number of stored events with the same corrected time, which SQLite sorted to find
-    ///   the event's place in the order.
+    /// - Parameter sharingTime: the number of stored events with the same corrected time. SQLite sorted these events to
+    ///   find the event's place in the order.
     func fold(
         _ new: consuming NewEventRow, into driver: DriverRow, sharingTime: Int = 0
     ) throws(SQLiteError) -> EventFolding.Folded {
@@ -158,8 +158,8 @@ final class EventAppending {
     }
 
     /// Adds a driver. Throws `.driverWasErased` if the driver was erased a moment ago, because an event that was in
-    /// progress during the erasure must not create the driver again. Adding a driver is the first write of a request,
-    /// so no refusal may come after it.
+    /// progress during the erasure must not create the driver again. Adding a driver is the first write of a request.
+    /// No refusal may therefore come after this call.
     private func newDriver(_ id: DriverID, at now: Moment) throws(SQLiteError) -> DriverRow {
         if let erased, try erased.isSettling(id, at: now) { throw .driverWasErased }
         return try drivers.add(id, at: now)
@@ -174,8 +174,8 @@ final class EventAppending {
     }
 
     /// Refolds as many of the driver's events as the transaction's budget still allows. `isComplete` of the result is
-    /// true when no event is left to refold. Must be called before anything else is done with the events, so that no
-    /// fold mixes the rules of two releases or uses a half-finished refold.
+    /// true when no event is left to refold. Must be called before anything else is done with the events. Otherwise a
+    /// fold could mix the rules of two releases, or use a half-finished refold.
     func refold(_ driver: DriverRow) throws(SQLiteError) -> Refolding.Piece {
         guard budget.rowsLeft > 0 else { return Refolding.Piece() }
         let start = ContinuousClock.now

@@ -3,7 +3,7 @@
 // of the event. Reads no clock.
 //
 // Invariant after every transaction: if a deadline passes between two consecutive stored events, its expiry is stored
-// between them. So when a new event makes a deadline pass, the expiry of that deadline is not stored yet.
+// between them. Therefore, when a new event makes a deadline pass, the expiry of that deadline is not stored yet.
 
 import Engine
 import JourneyModel
@@ -21,14 +21,14 @@ final class EventFolding {
         var verdict: Verdict
         /// The number of stored events that were refolded because the new event is late.
         var rowCount = 0
-        /// The progress of the refold while it is not complete, otherwise nil. While it is set, later verdicts and the
-        /// driver's journey are not up to date.
+        /// The progress of the refold while the refold is not complete, otherwise nil. While it is set, later verdicts
+        /// and the driver's journey are out of date.
         var mark: RefoldMark?
     }
 
-    /// Adds the event at its place and updates the driver's head. The cost of an event after the head does not depend
-    /// on the length of the journey. Refolding after a late event stops after `rowsMax` events, or at the end of the
-    /// millisecond of the last one.
+    /// Adds the event at its place and updates the driver's head. If the event comes after the head, the cost does not
+    /// depend on the length of the journey. If the event is late, refolding stops after `rowsMax` events, or at the end
+    /// of the millisecond of the last one.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor { return Folded(verdict: try addBelowFloor(new)) }
         guard let secondPlace = try placeAfterHead(new.placed, of: driver) else {
@@ -41,15 +41,15 @@ final class EventFolding {
         return Folded(verdict: try addAfterHead(new, to: driver))
     }
 
-    /// Adds an event below the floor. The events before it are deleted, so the effect of the new event cannot be
-    /// determined. The new event is stored without effect, until retention deletes it too.
+    /// Adds an event below the floor. Retention has deleted the events before it, so the effect of the new event cannot
+    /// be determined. The new event is stored without effect, until retention deletes it too.
     private func addBelowFloor(_ new: NewEventRow) throws(SQLiteError) -> Verdict {
         _ = try events.add(new)
         return new.verdict
     }
 
-    /// Returns the event's index within its second if the event certainly comes after the head. Returns nil if the
-    /// event does not, or if it must be ordered together with other events of its second.
+    /// Returns the event's index within its second if the event certainly comes after the head. Returns nil if it comes
+    /// earlier, or if it must be ordered together with other events of its second.
     private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
@@ -67,8 +67,8 @@ final class EventFolding {
         return new.verdict
     }
 
-    /// Adds a late event. First folds the new event together with the events that share its second, from the journey
-    /// before all of them. Then folds later events until the journey equals the stored one.
+    /// Adds a late event. First folds the new event together with the events that share its second, starting from the
+    /// journey before all of them. Then folds later events until the journey equals the stored one.
     private func foldLate(
         _ new: NewEventRow, into driver: DriverRow, rowsMax: Int
     ) throws(SQLiteError) -> Folded {
@@ -76,7 +76,7 @@ final class EventFolding {
         let position = try events.position(of: new.placed, of: driver.id, notBefore: driver.floor)
         let newRow = FoldedEventRow(new, secondPlace: position.secondPlace)
         var walk = FoldWalk(from: try journey(after: position, of: driver))
-        // Expiries to be added after the loop, because a table must not grow while a statement reads it.
+        // Expiries are added after the loop, because a table must not grow while a statement reads it.
         var expiries: [NewEventRow] = []
         var last = newRow
         var containsHead = false
@@ -136,8 +136,8 @@ final class EventFolding {
 
     // MARK: Expiries
 
-    /// Returns the expiry of the journey's deadline that lies before `event`; nil if no deadline does. The result has
-    /// the verdict on the expiry and the journey after it. The expiry gets the receive time and the settings of
+    /// Returns the expiry of the journey's deadline, if that deadline lies before `event`; otherwise nil. The result
+    /// has the verdict on the expiry and the journey after it. The expiry gets the receive time and the settings of
     /// `cause`.
     private func expiry(
         before event: OrderedEvent, from running: StoredJourney, cause: NewEventRow
@@ -234,8 +234,9 @@ extension FoldedEventRow {
 }
 
 extension StoredJourney {
-    /// Sets the row numbers of the sessions and places that the journey names. Must be called after `event` was
-    /// applied to `before`, because everything that the journey names was named by `before` or by `event`.
+    /// Sets the row numbers of the sessions and places that the journey names. Must be called after `event` was applied
+    /// to `before`. Everything that the journey names was named by `before` or by `event`, so their row numbers
+    /// suffice.
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

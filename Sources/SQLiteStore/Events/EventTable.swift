@@ -15,7 +15,7 @@ struct NewEventRow {
     var merchant: Int64?
     var settingsVersion: Int64
     var clock: ClockCorrection
-    /// The fold sets this member and the following ones.
+    /// The fold sets this property and the following ones.
     var verdict = Verdict.none
     var after = StoredJourney()
     var secondPlace: Int64?
@@ -31,7 +31,7 @@ struct FoldedEventRow {
     var charger: Int64?
     var verdict: Verdict
     var after: StoredJourney
-    /// The event's index among the events that share its second (`sharesSecond`); nil for an event with a fraction of a
+    /// The event's index among the events that share its second (`sharesSecond`). Nil for an event with a fraction of a
     /// second.
     var secondPlace: Int64?
     var closedSession: Int64?
@@ -111,8 +111,8 @@ final class EventTable {
             ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)
         """
 
-    /// SQLite sorts as OrderedEvent does: NULL before integers, and texts by memcmp. CROSS JOIN makes `event` the
-    /// outermost table of the join, so that SQLite reads the rows of `event` through the index of that table, one
+    /// SQLite sorts like OrderedEvent: NULL before integers, and texts by memcmp. CROSS JOIN makes `event` the
+    /// outermost table of the join. SQLite therefore reads the rows of `event` through the index of that table, one
     /// millisecond at a time.
     private static let foldedSQL = """
         SELECT event.id, event.session, (SELECT session_id FROM session WHERE session.id = event.session),
@@ -130,7 +130,7 @@ final class EventTable {
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
         """
 
-    /// Returns the stored event with the idempotency key of `append`; nil if there is none.
+    /// Returns the stored event with the same idempotency key as `append`. Returns nil if there is none.
     func stored(underKeyOf append: PreparedAppend, of driver: Int64) throws(SQLiteError) -> StoredKeyRow? {
         try findKey.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)
@@ -201,13 +201,14 @@ final class EventTable {
         }
     }
 
-    /// The place of a new event that does not come last in the order.
+    /// The place of a new event that is not the last one in the order.
     struct Position {
-        /// The last event that comes before the new one and before all events that share its second. Nil if no such
-        /// event is at or above the floor.
+        /// The last event before both the new event and all events that share its second. Nil if no such event is at or
+        /// above the floor.
         var predecessor: FoldedEventRow?
-        /// The new event's index within its second, if at least `OrderWithinSecond.searchedMax` events of that second
-        /// come before it. The new event is then not ordered together with them, and `predecessor` is the last of them.
+        /// The new event's index within its second. Set if at least `OrderWithinSecond.searchedMax` events of that
+        /// second come before the new event. The new event is then not ordered together with them, and `predecessor` is
+        /// the last of them.
         var secondPlace: Int64?
     }
 
@@ -295,8 +296,8 @@ extension FoldedEventRow {
 }
 
 extension EventSubmission {
-    /// The value of the column `sent_at_ms`. The column `timestamp_ms` holds a `timestamp` that was sent in addition to
-    /// `X-Sent-At`.
+    /// The value of the column `sent_at_ms`. The column `timestamp_ms` is only for a `timestamp` that was sent together
+    /// with `X-Sent-At`.
     fileprivate var sendTime: Moment? { sentAt ?? timestamp }
 
     fileprivate var eventIDUnlessKey: String? {

@@ -1,10 +1,10 @@
 // Stores expiries inside the writer's transaction. Finds the drivers whose deadline lies before a given time, and
 // stores the expiry of one driver's deadline. ExpiryScheduler (Engine) decides when to do this.
 //
-// An expiry is stored exactly once, even with several server instances. The transaction that stores the expiry reads
-// the driver's row after BEGIN IMMEDIATE, and leaves no running deadline in that row. In addition, the unique index on
-// the driver's idempotency keys refuses a second row for the same expiry. The key of an expiry is a function of its
-// session, kind and deadline, so both rows would have the same key.
+// An expiry is stored exactly once, even with several server instances. The transaction that stores the expiry first
+// executes BEGIN IMMEDIATE and then reads the driver's row. At its end, no running deadline is left in that row. In
+// addition, the unique index on the driver's idempotency keys refuses a second row for the same expiry. Both rows would
+// have the same key, because the key of an expiry is a function of its session, kind and deadline.
 
 import Engine
 import JourneyModel
@@ -48,8 +48,8 @@ final class ExpiryStoring {
         return due
     }
 
-    /// Stores the expiry of the driver's due deadline. Returns false when none is due, or a refold of the driver is not
-    /// complete.
+    /// Stores the expiry of the driver's due deadline. Returns false if no deadline is due, or if a refold of the
+    /// driver is not complete.
     func expire(_ due: DueDriver, _ request: ExpiryRequest) throws(SQLiteError) -> Bool {
         guard let driver = try appending.drivers.row(of: due.id) else { return false }
         if driver.needsRefold, try !appending.refold(driver).isComplete { return false }

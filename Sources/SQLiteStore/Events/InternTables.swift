@@ -1,8 +1,8 @@
 // The tables of values that repeat from event to event (kinds, places, settings), with a cache of their row numbers.
-// Finds the row number of a value; a new value gets a row.
+// Finds the row number of a value, and adds a row for a new value.
 //
 // The cache may hold rows of the current transaction, so `forget()` must be called after a rollback. Only ASCII values
-// are stored in the cache and looked up in it (Texts.swift says why).
+// are cached (Texts.swift says why).
 
 import Engine
 import JourneyModel
@@ -51,13 +51,13 @@ final class InternTables {
     /// A row of `event_kind`.
     struct KindRow {
         var id: Int64
-        /// Whether the row holds a text that a client made up.
+        /// Whether the row holds a text that a client chose freely.
         var hasFreeText: Bool
     }
 
     private var kinds: [Kind: KindRow] = [:]
-    /// The last kind of each event name, by lifecycle rank. Comparing an event with this kind is faster than hashing
-    /// the event's kind, and nearly all events of a name are of one kind.
+    /// The kind that was used last for each event name, indexed by lifecycle rank. Comparing an event with this kind is
+    /// faster than hashing the event's kind, and nearly all events of a name are of one kind.
     private var lastKinds: [(kind: Kind, row: KindRow)?] = []
     private var places: [String: Int64] = [:]
     private var settings: [String: Int64] = [:]

@@ -1,5 +1,5 @@
-// An append with everything that can be computed before the writer gets it. All requests wait for the writer, so the
-// writer computes as little as possible.
+// An append, with everything that can be computed before the writer takes it. All requests wait for the one writer, so
+// the writer should compute as little as possible.
 
 import Crypto
 import Engine
@@ -44,8 +44,8 @@ final class PreparedAppend: Sendable {
 }
 
 extension EventSubmission {
-    /// Returns whether this event repeats the stored one although their digests differ. They may differ because a
-    /// client that rebuilds the body may report another `app_state` or `schema_version` (contract, section 3).
+    /// Returns whether this event repeats the stored one although their digests differ. A client that rebuilds the body
+    /// may report another `app_state` or `schema_version` (contract, section 3), which changes the digest.
     ///
     /// - Parameters:
     ///   - appState, schemaVersion, hasDetails: values of the stored event.

@@ -1,7 +1,7 @@
-// The last changes of a driver's journey. The stream of the journey replays these changes to a reader that reconnects.
-// The changes are stored in the driver's row, because every event reads and writes that row anyway. A separate table
-// of changes would cost each event one more page. A change is the driver's state after a commit. Late events do not
-// alter changes that are already recorded.
+// The last changes of a driver's journey. When a reader reconnects to the stream of the journey, the stream replays
+// these changes. The changes are stored in the driver's row, because every event reads and writes that row anyway. A
+// separate table of changes would cost each event one more page. A change is the driver's state after a commit. Late
+// events do not alter changes that are already recorded.
 
 import JourneyModel
 
@@ -25,14 +25,14 @@ struct RecentChanges {
         var endedBy: Journey.Ending?
     }
 
-    /// The maximum number of changes, which is enough for two journeys from IDLE to SESSION_ENDED. A reader that
-    /// missed more changes gets the current state.
+    /// The maximum number of changes. It is enough for two journeys from IDLE to SESSION_ENDED. If a reader missed more
+    /// changes, it gets the current state.
     static let countMax = 16
 
     private(set) var changes: [Change]
 
-    /// Decodes the column. Bytes that are not in this format become an empty list. A reader then gets the current
-    /// state, and no event is refused.
+    /// Decodes the column. Bytes that are not in this format become an empty list. A reader of the stream then gets the
+    /// current state, and no event is refused.
     init(bytes: [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         changes = []
@@ -43,8 +43,8 @@ struct RecentChanges {
     /// Whether older changes may have been dropped.
     var isFull: Bool { changes.count >= Self.countMax }
 
-    /// Appends a change to the column, and drops the oldest changes beyond `countMax`. Does not encode the other
-    /// changes again, because nearly every event runs this.
+    /// Appends a change to the column, and drops the oldest changes beyond `countMax`. The other changes are not
+    /// encoded again, because nearly every event runs this function.
     static func append(_ change: Change, to bytes: inout [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         var count = 0
@@ -130,7 +130,7 @@ private struct ChangeReader {
         guard position < bytes.count else { return false }
         let head = bytes[position]
         position += 1
-        // A change has one number for the event, and one for each bit above the state.
+        // A change has one number for the event, and one number for each bit that is set above the state.
         let isKnown = head < 128 && JourneyState(code: Int64(head & ChangeForm.stateMask)) != nil
         guard isKnown, (0...(head & ~ChangeForm.stateMask).nonzeroBitCount).allSatisfy({ _ in number() != nil }) else {
             position = start

@@ -7,8 +7,8 @@ enum SentMemberColumns {
     /// Returns the SQL for the columns of `SentMembers`, in a query on `event CROSS JOIN event_kind`. Each column has
     /// the name of its member.
     ///
-    /// - Parameter details: the SQL expression for the column `details`. A file lacks this column if no server of this
-    ///   version has opened the file.
+    /// - Parameter details: the SQL expression for the column `details`. If no server of this version has opened the
+    ///   file, the file lacks this column, and the caller passes another expression.
     static func sql(details: String = "details") -> String {
         """
         source, app_state, (SELECT place_id FROM place WHERE place.id = event.charger) AS charger_id,
@@ -21,7 +21,7 @@ enum SentMemberColumns {
 }
 
 extension SentMembers {
-    /// Reads the columns of `SentMemberColumns`, the first of which has the index `first`.
+    /// Reads the columns of `SentMemberColumns`. `first` is the index of the first one.
     init(_ row: Row, at first: Int) {
         self.init(
             source: row[first], appState: row[first + 1], chargerID: row[first + 2], merchantID: row[first + 3],

@@ -16,7 +16,7 @@ final class SessionTable {
     private let register: PreparedStatement
     private let forgetUnused: PreparedStatement
 
-    /// Maximum number of registered sessions without an event, among the last `recentMax` sessions of a driver.
+    /// Among the last `recentMax` sessions of a driver, the maximum number of registered sessions without an event.
     static let unusedMax = 100
     private static let recentMax = 200
 
@@ -29,9 +29,9 @@ final class SessionTable {
             """
             UPDATE session SET registered_at_ms = ?2, registered_charger = ?3, registered_merchant = ?4 WHERE id = ?1
             """, on: connection)
-        // Never deletes a session that the driver's journey names, or that the journey names with which the driver's
-        // fold begins: retention may have deleted all events of such a session. Never deletes the newest session,
-        // because its row number would be used again.
+        // Three kinds of sessions are never deleted. First, a session that the driver's journey names. Second, a
+        // session that is named by the journey with which the driver's fold begins: retention may have deleted all of
+        // its events. Third, the newest session, because SQLite would use its row number again.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (
@@ -72,9 +72,9 @@ final class SessionTable {
         }
     }
 
-    /// Deletes unused sessions among the driver's last `recentMax` sessions, except the newest `unusedMax` unused
-    /// ones. So a driver who registers sessions without end keeps only `unusedMax` unused ones. Reads at most
-    /// `recentMax` rows.
+    /// Examines the driver's last `recentMax` sessions. Deletes the unused ones among them, except the newest
+    /// `unusedMax`. A driver who registers sessions without end therefore keeps only `unusedMax` unused ones. Reads at
+    /// most `recentMax` rows.
     func forgetUnusedBeyondMax(of driver: Int64) throws(SQLiteError) {
         try forgetUnused.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)

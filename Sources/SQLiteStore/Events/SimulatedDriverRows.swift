@@ -11,29 +11,30 @@ package struct SimulatedDriversRemoved: Hashable, Sendable {
 }
 
 enum SimulatedDriverRows {
-    /// Selects the row numbers of simulated drivers, by the index on driver_id. The prefix ends with `-`. The upper
-    /// bound is the prefix with that character replaced by `.`, which follows `-` in ASCII.
+    /// Selects the row numbers of simulated drivers, by the index on driver_id. The prefix of their ids ends with `-`.
+    /// The upper bound is the prefix with `.` in place of this `-`, because `.` follows `-` in ASCII.
     static let select = """
         SELECT id FROM driver
         WHERE driver_id >= '\(DriverID.simulatedPrefix)' AND driver_id < '\(DriverID.simulatedPrefix.dropLast()).'
         """
 
-    /// Tables whose column `driver` refers to a driver, ordered so that referenced tables come last.
+    /// Tables whose column `driver` refers to a driver. The order is that of deletion: a table comes before the tables
+    /// to which it refers.
     static let tables = [
         "refold", "erasure", "event", "session", "journey_base", "place_use", "event_kind_use", "device",
         "sign_in_session", "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit",
         "app_account_token", "consumption_consent",
     ]
-    /// Tables whose rows are kept, with `driver` set to NULL. These rows hold facts signed by Apple, which are kept
-    /// longer than the driver who sent them.
+    /// Tables whose rows are kept, with `driver` set to NULL. These rows hold facts signed by Apple. Such facts are
+    /// kept longer than the driver who sent them.
     static let tablesWithoutDriver = ["purchase"]
 
     static func remove(driversMax: Int, _ db: Database) throws -> SimulatedDriversRemoved {
         let drivers = try Int64.fetchAll(db, sql: "\(select) ORDER BY id LIMIT ?", arguments: [driversMax])
         var removed = SimulatedDriversRemoved(drivers: drivers.count, events: 0)
         for driver in drivers {
-            // A consumer of the feed counts a gap in the row numbers of events as lost events. The consumer would
-            // never have forwarded the events deleted here, so they are subtracted from its count of lost events.
+            // A consumer of the feed counts a gap in the row numbers of events as lost events. The events deleted here
+            // would never have been forwarded, so they are subtracted from the consumer's count of lost events.
             try db.execute(
                 sql: """
                     UPDATE feed_consumer SET lost_count = lost_count - (
@@ -57,7 +58,7 @@ enum SimulatedDriverRows {
 
 extension SQLiteEventStore {
     /// Removes at most `driversMax` drivers of `dwell simulate` with all their data, in one transaction. Must be called
-    /// until none are left.
+    /// again until no such driver is left.
     package func removeSimulatedDrivers(driversMax: Int = 16) async throws(StoreFailure) -> SimulatedDriversRemoved {
         try await change { db in try SimulatedDriverRows.remove(driversMax: driversMax, db) }
     }

@@ -1,4 +1,5 @@
-// Reads a driver's current journey and its recent changes from the driver's row. Plain SQL, through GRDB.
+// Reads a driver's current journey and its recent changes from the driver's row. The queries are plain SQL, through
+// GRDB.
 
 import Engine
 import GRDB
@@ -51,13 +52,13 @@ enum StoredChanges {
             JourneyChange(id: newest, journey: head, cause: try cause(newest, of: storedHead?.driver, db)))
     }
 
-    /// Returns the changes after event `id`; nil when they are not all known.
+    /// Returns the changes after event `id`. Returns nil if some of them are not known any more.
     private static func missed(after id: Int64, newest: Int64, _ storedHead: StoredHead?) -> [RecentChanges.Change]? {
         guard id >= 0, id <= newest else { return nil }
         guard let storedHead else { return [] }
         guard let oldest = storedHead.recent.changes.first else {
-            // A refold by new rules deletes the recent changes. So if the journey is not idle and has no recent
-            // changes, the reader may have seen it in a state from before the refold.
+            // A refold by new rules deletes the recent changes. If the journey has no recent changes and is not idle,
+            // the reader may therefore have seen a state from before the refold.
             return storedHead.journey.state == .idle ? [] : nil
         }
         guard !storedHead.recent.isFull || oldest.event <= id else { return nil }
@@ -89,7 +90,7 @@ enum StoredChanges {
             source: row[4])
     }
 
-    /// The maximum number of new events whose drivers `committedChanges` lists: the events of one second, at ten
+    /// The maximum number of new events whose drivers `committedChanges` lists. This is enough for one second at ten
     /// thousand events a second. If there are more new events, the result is `.any`.
     private static let eventsMax: Int64 = 10_000
 

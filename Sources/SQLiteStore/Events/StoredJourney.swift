@@ -1,6 +1,6 @@
 // A journey as stored: the value of the fold, with the row numbers of the sessions and places that it names. The fold
-// works on ids, which are texts. The tables reference sessions and places by row number. Ids and row numbers are kept
-// together here, so that neither has to be looked up.
+// works on ids, which are texts. The tables refer to sessions and places by row number. A stored journey holds both ids
+// and row numbers, so that none of them has to be looked up.
 
 import JourneyModel
 
@@ -14,8 +14,8 @@ struct StoredJourney {
 
     init() {}
 
-    /// Reads twelve columns from `first` on: state; session, target and next target, each as row number and text; grace
-    /// deadline and hard deadline; why the session ended; the previous session as row number and text.
+    /// Reads twelve columns from `first` on, in this order: state; session, target and next target, each as row number
+    /// and text; grace deadline and hard deadline; why the session ended; the previous session as row number and text.
     init(_ columns: borrowing Columns, at first: Int32) throws(SQLiteError) {
         guard let state = JourneyState(code: columns.integer(first)) else {
             throw SQLiteError.unreadable("state")

@@ -1,5 +1,5 @@
-// Reads a driver's sessions and their events. Plain SQL, through GRDB. Every lookup of a session names the driver, so
-// that another driver's session is never found.
+// Reads a driver's sessions and their events. The queries are plain SQL, through GRDB. Every query for a session also
+// compares the driver, so that another driver's session is never found.
 
 import Engine
 import GRDB
@@ -13,8 +13,8 @@ enum StoredSessions {
         FROM driver JOIN session ON session.driver = driver.id
         """
 
-    /// SQL condition that excludes a session whose events retention has deleted, and whose row is kept only because the
-    /// driver's fold begins in that session.
+    /// SQL condition that excludes a session without events whose row is kept for one reason only: the driver's fold
+    /// begins in that session. Retention has deleted the events of such a session.
     static let isThere = """
         (registered_at_ms IS NOT NULL OR session.id = driver.session
         OR EXISTS (SELECT 1 FROM event WHERE event.session = session.id))
@@ -56,9 +56,9 @@ enum StoredSessions {
             })
     }
 
-    /// Returns the journey as it was after one of the session's events, namely the last event after which the journey
-    /// was still in the session. The result changes only by events of the session, by its deadlines, and by an event
-    /// of another journey that closes the session.
+    /// Returns the journey as it was after one of the session's events: the last event after which the journey was
+    /// still in the session. Three things can change the result: events of the session, its deadlines, and an event of
+    /// another journey that closes the session.
     ///
     /// - Returns: a journey without the session's id.
     static func journey(in session: Int64, _ db: Database) throws -> Journey? {
@@ -80,7 +80,8 @@ enum StoredSessions {
             endedBy: StoredEvents.ending(row[3]))
     }
 
-    /// Returns why the session ended, if an event of another journey closed it while it was in progress; nil otherwise.
+    /// Returns why the session ended, if an event of another journey closed it while it was in progress. Returns nil
+    /// otherwise.
     private static func closing(of session: Int64, after milliseconds: Int64, _ db: Database) throws -> Journey.Ending?
     {
         let row = try Row.fetchOne(
@@ -111,8 +112,8 @@ enum StoredSessions {
                 session: try summary(row, db), events: Array(events.prefix(limit)), hasMore: events.count > limit))
     }
 
-    /// Returns the events after the cursor's event. `from` is the corrected time of the cursor's event. That event is
-    /// therefore among the first rows of the query, which all have this time.
+    /// Returns the events after the cursor's event. `from` is the corrected time of the cursor's event. The query
+    /// begins at this time, so the cursor's event is among its first rows.
     private static func events(
         of session: Int64, from: Int64, after cursor: Int64?, limit: Int, _ db: Database
     ) throws -> [SessionEvent] {

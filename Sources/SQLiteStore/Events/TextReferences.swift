@@ -1,17 +1,17 @@
 // Records which drivers use which free texts in the tables that events share (`place`, `event_kind`). A deletion
-// removes the texts that no other driver uses, and finds them here without scanning all events.
+// removes the texts that no other driver uses. With these records, it finds the texts without scanning all events.
 
 import JourneyModel
 
 /// Writes each use of a text once, and caches recent uses. The cache may hold uses of the current transaction, so
-/// `forget()` must be called after a rollback, and when other code has changed the tables.
+/// `forget()` must be called after a rollback. It must also be called when other code has changed the tables.
 final class TextReferences {
     private struct Use: Hashable {
         var driver: Int64
         var row: Int64
     }
 
-    /// The maximum number of cached uses per table, 32 bytes each. A use that is no longer cached costs one index
+    /// The maximum number of cached uses per table. Each takes 32 bytes. A use that is no longer cached costs one index
     /// lookup.
     private static let rememberedMax = 32_768
 
@@ -57,12 +57,12 @@ final class TextReferences {
     }
 }
 
-/// The sources of the shipped clients; any other source may be a free text.
+/// The sources of the shipped clients. Any other source may be a free text.
 enum UsualTexts {
     static let sources: Set<String> = ["ios_native", "android_native", "web", "server"]
 
-    /// SQL condition that is true for a row of `event_kind` without a text made up by a client. Of all events,
-    /// diagnostic events have the highest lifecycle rank.
+    /// SQL condition that is true for a row of `event_kind` without a text that a client chose freely. Diagnostic
+    /// events have the highest lifecycle rank of all events.
     static let sql = """
         (lifecycle_rank < \(EventName.diagnostic("d").lifecycleRank)
             AND source IN ('ios_native', 'android_native', 'web', 'server') AND schema_version = '1.0')
@@ -70,7 +70,7 @@ enum UsualTexts {
 }
 
 extension EventSubmission {
-    /// Whether the event's row in `event_kind` holds a text that the client made up.
+    /// Whether the event's row in `event_kind` holds a text that the client chose freely.
     var hasFreeText: Bool {
         if case .diagnostic = name { return true }
         return schemaVersion != "1.0" || !UsualTexts.sources.contains(source)

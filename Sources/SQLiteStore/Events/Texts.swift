@@ -13,8 +13,8 @@ extension String {
     }
 
     /// Returns whether this text has the same bytes as `remembered`, which must be ASCII. Compares the number of bytes
-    /// and then with `==`, which is faster than `haveSameBytes`. The result is the same. If a text with characters
-    /// outside ASCII is equivalent to an ASCII text, it has more bytes than that text, because each such character
+    /// and then with `==`, which is faster than `haveSameBytes` and gives the same result. The reason: a text with
+    /// characters outside ASCII may be equivalent to an ASCII text, but then it has more bytes. Each such character
     /// takes two or three bytes and is equivalent to one ASCII character.
     func hasSameBytes(asASCII remembered: String) -> Bool {
         utf8.count == remembered.utf8.count && self == remembered

@@ -1,11 +1,12 @@
-// `dwell backup` and `dwell restore`. A backup may be made while a server runs; a restore may not.
+// `dwell backup` and `dwell restore`. A backup may be made while a server runs. A restore must not run at the same time
+// as a server.
 
 import Foundation
 import GRDB
 
 package enum DatabaseBackup {
-    /// Copies the database at `path` to `file`. The copy is consistent, verified, synced, and readable by its owner
-    /// only. An existing `file` is replaced only when the copy is complete.
+    /// Copies the database at `path` to `file`. The copy is consistent, verified, synced, and readable only by its
+    /// owner. An existing `file` is replaced only when the copy is complete.
     package static func make(
         of path: String, to file: String, replacing: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) {
@@ -30,7 +31,7 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Opens the database to be copied. Errors name this database and not the copy.
+    /// Opens the database to be copied. Error messages contain its path, not that of the copy.
     private static func openSource(_ path: String) throws(MaintenanceRefusal) -> DatabaseQueue {
         var configuration = Configuration()
         configuration.readonly = true
@@ -46,8 +47,8 @@ package enum DatabaseBackup {
     }
 
     /// Replaces the database at `path` with the backup `file`. The database must not be open in any process. Returns
-    /// the path under which the old database is kept; nil if there were no old files. If only the WAL of an old
-    /// database is left, it is moved away too, because SQLite would apply it to the backup.
+    /// the path under which the old database is kept, or nil if there were no old files. If only the WAL of an old
+    /// database is left, this WAL is moved away too, because SQLite would otherwise apply it to the backup.
     ///
     /// - Parameter stamp: the suffix of the old database's new name.
     package static func restore(
@@ -97,15 +98,16 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Replaces an intact database. Checks first that no other connection is open. Then replaces the file under an
-    /// exclusive lock, so that no server can open the database meanwhile.
+    /// Replaces an intact database. First checks that no other connection is open. Then holds an exclusive lock while
+    /// it replaces the file, so that no server can open the database meanwhile.
     private static func replaceWhole(_ path: String, by new: String, keepingAt old: String) throws -> String {
         var configuration = Configuration()
         configuration.busyMode = .immediateError
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         defer { try? queue.close() }
         try queue.writeWithoutTransaction { db in
-            // Leaving WAL mode requires exclusive access, copies the WAL into the database file and removes the WAL.
+            // The change to another journal mode requires exclusive access. It copies the WAL into the database file
+            // and removes the WAL.
             let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
             guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
             try db.inTransaction(.exclusive) {
@@ -117,7 +119,7 @@ package enum DatabaseBackup {
         return old
     }
 
-    /// Creates an empty file, readable by its owner only from the start.
+    /// Creates an empty file that is readable only by its owner, from the moment when it is created.
     private static func create(_ path: String) throws {
         guard FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]) else {
             let folder = DatabaseCopy.folder(of: path)

@@ -1,7 +1,7 @@
-// `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the fold of the
-// events. Refolds each driver's events from the first one, or from the floor left by retention, and compares the
-// result of each event with the stored one. Then compares the journey in the driver's row. The check only reads, and
-// reads each driver in one snapshot, so it may run while a server runs.
+// `dwell check`: verifies the integrity of the file. Also verifies that every stored verdict and journey equals the
+// fold of the events: refolds each driver's events from the first one, or from the floor left by retention, and
+// compares the result of each event with the stored one. Then compares the result with the journey in the driver's row.
+// The check only reads, and reads each driver in one snapshot. It may therefore run while a server runs.
 
 import Foundation
 import GRDB
@@ -11,17 +11,17 @@ package struct DatabaseCheck: Sendable {
     package struct Report: Hashable, Sendable {
         package var drivers = 0
         package var events = 0
-        /// Number of drivers whose refold is not complete. These drivers are not checked, because their stored
-        /// verdicts cannot agree with the fold yet.
+        /// Number of drivers whose refold is not complete. These drivers are not checked, because their stored verdicts
+        /// cannot equal the fold yet.
         package var refolding = 0
-        /// Number of deleted drivers who have rows that are not rewritten yet. Their journeys are checked like those of
+        /// Number of deleted drivers some of whose rows are not rewritten yet. Their journeys are checked like those of
         /// other drivers.
         package var erasing = 0
-        /// The first problems, one sentence each; empty when there are none.
+        /// The first problems, one sentence each. Empty if there are none.
         package var problems: [String] = []
     }
 
-    /// Maximum number of problems reported; further ones add no information.
+    /// Maximum number of problems reported. Further problems would add no information.
     package static let problemsMax = 20
 
     private let path: String
@@ -90,8 +90,8 @@ private struct CheckedFold {
     var problems: [String] = []
     private var journey = Journey()
     private var previous: (id: Int64, event: OrderedEvent)?
-    /// The events of the second that is being read, if their times are in whole seconds, and the journey before these
-    /// events.
+    /// The events of the second that is being read, if their times are in whole seconds. `before` is the journey before
+    /// these events.
     private var second: [(id: Int64, event: OrderedEvent)] = []
     private var journeyBeforeSecond = Journey()
 
@@ -114,8 +114,8 @@ private struct CheckedFold {
         return count
     }
 
-    /// Starts from the journey at the floor, if there is one. Returns the floor in milliseconds; events below it are
-    /// not checked, because their effect can no longer be determined.
+    /// Starts from the journey at the floor, if there is a floor. Returns the floor in milliseconds. Events below the
+    /// floor are not checked, because their effect can no longer be determined.
     private mutating func beginAtFloor(_ db: Database) throws -> Int64 {
         let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
         let base = try Row.fetchOne(db, sql: Self.baseSQL, arguments: [driver])

@@ -1,5 +1,5 @@
-// The numbers of events and drivers, and the time of the last event. An operator recognises a database by them before
-// it is replaced.
+// The numbers of events and drivers, and the time of the last event. They help an operator to recognise a database
+// before it is replaced.
 
 import Foundation
 import GRDB
@@ -11,8 +11,8 @@ package struct DatabaseContents: Hashable, Sendable {
     /// The receive time of the last event; nil if there is no event.
     package var lastReceivedAt: Moment?
 
-    /// Reads the file at `path`, which may be in use. Throws `MigrationRefusal` for a file that is not a database
-    /// of Dwell, or SQLite's error.
+    /// Reads the file at `path`, which may be in use. If the file is not a database of Dwell, throws
+    /// `MigrationRefusal`. May also throw SQLite's error.
     init(path: String) throws {
         let queue = try RecordsFile.connect(path)
         defer { try? queue.close() }
@@ -50,8 +50,8 @@ package struct RestorePlan: Sendable {
     /// Number of deletions of drivers that the database records and the backup does not. The restore would undo them.
     package var undoneErasures = 0
 
-    /// The reason why the operator must confirm the restore first. Nil if there is no database, if it is unreadable, or
-    /// if the backup has at least as many events and drivers as the database.
+    /// The reason why the operator must confirm the restore first. Nil if nothing can be lost: there is no database, or
+    /// it is unreadable, or the backup has at least as many events and drivers as the database.
     package var loss: String? {
         switch current {
         case .missing, .unreadable: return nil

@@ -1,4 +1,4 @@
-// Copies a database to one file, for backup and restore. The copy is verified. It is durable before it gets its final
+// Copies a database to one file, for backup and restore. The copy is verified and made durable before it gets its final
 // name.
 
 import Foundation
@@ -12,7 +12,7 @@ import GRDB
     import Darwin
 #endif
 
-/// The reason why a copy was not made, or must not be used, as a sentence for the operator.
+/// The reason why a copy was not made or must not be used. It is a sentence for the operator.
 package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
@@ -24,7 +24,7 @@ package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConver
         MaintenanceRefusal("\(path) is in use: stop the server first")
     }
 
-    /// Creates the refusal from `errno`, which the preceding system call on the file has set.
+    /// Creates the refusal from `errno`, as the preceding system call on the file has set it.
     init(errnoAt path: String) {
         description = "\(path): \(String(cString: strerror(errno)))"
     }
@@ -40,7 +40,7 @@ package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConver
     }
 }
 
-/// The progress of a copy, in pages of a file, or of a check, in events.
+/// The progress of a copy or of a check. A copy counts the pages of a file; a check counts events.
 package struct MaintenanceProgress: Hashable, Sendable {
     package var done: Int
     package var total: Int
@@ -50,11 +50,12 @@ enum DatabaseCopy {
     /// Number of rows by table, without SQLite's own tables.
     typealias RowCounts = [String: Int]
 
-    /// Number of pages copied in one step: 256 pages of 4 KiB, so that progress is reported for each MiB.
+    /// Number of pages copied in one step. 256 pages of 4 KiB are 1 MiB, so progress is reported for each MiB.
     private static let pagesPerStep: CInt = 256
 
     /// Copies one snapshot of `source` to `path`, which must not exist. The snapshot includes everything committed
-    /// before the call; later commits neither change it nor delay the copy. Returns the snapshot's row counts.
+    /// before the call. Later commits neither change the snapshot nor delay the copy. Returns the snapshot's row
+    /// counts.
     static func copy(
         _ source: DatabaseQueue, to path: String, _ progress: (MaintenanceProgress) -> Void
     ) throws -> RowCounts {
@@ -62,8 +63,8 @@ enum DatabaseCopy {
         defer { try? copy.close() }
         return try copy.writeWithoutTransaction { destination in
             try source.read { db in
-                // The first read fixes the snapshot. Outside a transaction, the backup would start over with every
-                // commit of the server.
+                // The first read fixes the snapshot. The transaction is needed, because otherwise the backup would
+                // start over with every commit of the server.
                 let counts = try rowCounts(db)
                 try withoutActuallyEscaping(progress) { progress in
                     try db.backup(to: destination, pagesPerStep: pagesPerStep) {
@@ -85,7 +86,7 @@ enum DatabaseCopy {
         return counts
     }
 
-    /// Ends the copy's WAL mode, so that the copy is one file. Throws if the copy is damaged, or if its row counts
+    /// Ends the copy's WAL mode, so that the copy is a single file. Throws if the copy is damaged, or if its row counts
     /// differ from `counts`.
     static func verify(_ path: String, expecting counts: RowCounts? = nil) throws {
         let queue = try DatabaseQueue(path: path)
@@ -115,7 +116,8 @@ enum DatabaseCopy {
         guard chmod(path, 0o600) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
     }
 
-    /// Gives `copy` the owner and group of `path`, so that the server can still open a database that root restored.
+    /// Gives `copy` the owner and group of `path`. Otherwise the server could not open a database that root has
+    /// restored.
     static func copyOwner(of path: String, to copy: String) throws {
         var status = stat()
         guard stat(path, &status) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
@@ -125,7 +127,7 @@ enum DatabaseCopy {
         }
     }
 
-    /// Makes a file's bytes, or a folder's file names, durable.
+    /// Makes the bytes of a file durable. For a folder, makes the names of its files durable.
     static func sync(_ path: String) throws {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw MaintenanceRefusal(errnoAt: path) }

@@ -12,17 +12,18 @@ import Foundation
 #endif
 
 enum DatabaseFiles {
-    /// Suffixes of the files that SQLite applies to a database when it opens the database. The shared-memory file is
-    /// not one of these, because SQLite recreates it from the WAL.
+    /// Suffixes of the log files that SQLite applies to a database when it opens the database. The shared-memory file
+    /// is not one of them, because SQLite recreates it from the WAL.
     private static let logs = ["-wal", "-journal"]
 
-    /// SQLite's lock ranges (sqlite.org/fileformat2.html, "The WAL-Index"; `PENDING_BYTE` in its os.h). A process that
-    /// has the database open in WAL mode holds a lock in the database file and a lock in the shared-memory file.
+    /// SQLite's lock ranges (sqlite.org/fileformat2.html, "The WAL-Index"; `PENDING_BYTE` in SQLite's os.h). A process
+    /// that has the database open in WAL mode holds one lock in the database file and another lock in the shared-memory
+    /// file.
     private static let locks = (database: (start: 0x4000_0000, length: 512), sharedMemory: (start: 120, length: 9))
 
-    /// Replaces the database at `path`, if any, with `new`. Keeps existing files, WAL and journal included, under the
-    /// name `old`. Returns the path of the kept database. If there was no database, returns the path of the kept WAL
-    /// or journal; nil if there were no files.
+    /// Replaces the database at `path`, if any, with `new`. Keeps existing files, including WAL and journal, under the
+    /// name `old`. Returns the path of the kept database. If there was no database, returns the path of the kept WAL or
+    /// journal, or nil if there was no file at all.
     static func takePlace(of path: String, _ new: String, keepingAt old: String) throws -> String? {
         if try isInUse(path) { throw MaintenanceRefusal.inUse(path) }
         var kept: String?

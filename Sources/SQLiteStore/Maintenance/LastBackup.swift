@@ -1,5 +1,5 @@
-// The time of the last successful `dwell backup`. The command stores it, even while a server runs; metrics and the
-// operator page read it.
+// The time of the last successful `dwell backup`. The command stores this time in the database, even while a server
+// runs. Metrics and the operator page read it.
 
 package import Engine
 import Foundation
@@ -19,7 +19,7 @@ package struct LastBackup: Hashable, Sendable {
 }
 
 extension SQLiteEventStore {
-    /// Returns the last backup; nil when `dwell backup` never succeeded on this database.
+    /// Returns the last backup; nil if `dwell backup` has never succeeded on this database.
     package func lastBackup() async throws(StoreFailure) -> LastBackup? {
         try await read { db in
             try Row.fetchOne(db, sql: "SELECT completed_at_ms, bytes FROM last_backup").map { row in
@@ -31,8 +31,8 @@ extension SQLiteEventStore {
 
 extension DatabaseBackup {
     /// Records in the database at `path` that `file` is a verified copy of it. Recording is separate from making the
-    /// backup, because a backup that cannot be recorded is still valid. A read-only database, or one with a schema
-    /// older than this binary's, cannot record it.
+    /// backup, because a backup that cannot be recorded is still valid. Nothing can be recorded in a read-only
+    /// database, or in one whose schema is older than this binary's.
     package static func record(_ file: String, of path: String, at now: Moment) throws(MaintenanceRefusal) {
         do {
             let attributes = try FileManager.default.attributesOfItem(atPath: file)
@@ -40,7 +40,7 @@ extension DatabaseBackup {
             var configuration = Configuration()
             configuration.label = "dwell.backup.record"
             configuration.busyMode = .timeout(DatabaseOpening.busyTimeoutSeconds)
-            // This connection runs no checkpoints, because the server copies the WAL at the server's own pace.
+            // This connection runs no checkpoints, because the server copies the WAL at its own pace.
             configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
             let queue = try DatabaseQueue(path: path, configuration: configuration)
             defer { try? queue.close() }

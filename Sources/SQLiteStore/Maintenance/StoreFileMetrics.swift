@@ -1,5 +1,5 @@
-// The metrics that the store sets when metrics are read: the length of the writer's queue, the sizes of the files, and
-// the free disk space.
+// The metrics that the store updates only when somebody reads the metrics: the length of the writer's queue, the sizes
+// of the files, and the free disk space.
 
 package import CoreMetrics
 import Foundation
@@ -15,7 +15,7 @@ extension MetricFamily {
 }
 
 extension SQLiteEventStore {
-    /// Returns a function that copies the length of the writer's queue, the sizes of the files and the free disk space
+    /// Returns a function that writes the length of the writer's queue, the sizes of the files and the free disk space
     /// to metrics of `factory`. `path` is the path of the database.
     package func sampler(path: String, _ factory: any MetricsFactory) -> @Sendable () -> Void {
         let waiting = factory.gauge(.writesWaiting)

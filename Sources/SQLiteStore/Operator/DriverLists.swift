@@ -1,5 +1,5 @@
 // Lists of drivers and search results, for the operator page. Each query examines a bounded number of rows, which it
-// finds by a key or an index; OperatorListTests checks SQLite's query plan for each.
+// finds by a key or an index. OperatorListTests checks SQLite's query plan for each query.
 
 package import Engine
 import GRDB
@@ -71,7 +71,8 @@ extension SQLiteEventStore {
     package func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult {
         let phone = PhoneNumber(text)?.e164
         return try await read { db in
-            // Every text with the prefix `text` sorts between `text` and `text` followed by the last Unicode scalar.
+            // Every text that begins with `text` sorts between `text` itself and `text` followed by the last Unicode
+            // scalar.
             let bounds: StatementArguments = [text, text + "\u{10FFFF}", limit]
             var drivers = try Row.fetchAll(db, sql: Self.driversByNameSQL, arguments: bounds)
             if let phone {

@@ -1,5 +1,6 @@
-// Sessions and events of all drivers, filtered, for the operator page. A filter is applied to a bounded number of rows,
-// newest first. A page that ends at this bound returns the row number at which the next page continues.
+// Sessions and events of all drivers, filtered, for the operator page. A filter examines a bounded number of rows,
+// newest first. If a page ends because this bound is reached, it returns the row number at which the next page
+// continues.
 
 package import Engine
 import GRDB
@@ -11,8 +12,9 @@ extension SQLiteEventStore: OperatorListReader {
     /// Maximum number of events examined for one page.
     static let eventRowsMax: Int64 = 50_000
 
-    /// The columns of StoredSessions.summary, then the driver. The places of the registration come first. A session
-    /// without any charger gets the charger of one of its events.
+    /// The columns of StoredSessions.summary, then the driver. The places in the registration take precedence. If
+    /// neither the registration nor the session has a charger, the column contains the charger of one of the session's
+    /// events.
     static let sessionColumnsSQL = """
         SELECT session.id, session_id, opened_at_ms, registered_at_ms,
             coalesce(registered_charger, (SELECT place_id FROM place WHERE place.id = coalesce(session.charger, (
@@ -31,7 +33,7 @@ extension SQLiteEventStore: OperatorListReader {
         _ filter: SessionFilter, before cursor: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession> {
         try await read { db in
-            // Nil if no event names the charger; a registration may still name it.
+            // Nil if no event names the charger. A registration may still name it.
             let charger = try filter.chargerID.flatMap { chargerID in
                 try Int64.fetchOne(db, sql: "SELECT id FROM place WHERE place_id = ?", arguments: [chargerID])
             }
@@ -64,7 +66,8 @@ extension SQLiteEventStore: OperatorListReader {
     }
 
     /// Selects sessions. The last column tells whether the registration, the session or one of its events names the
-    /// wanted charger. ?7 is the charger's id. ?6 is its row number in `place`, or NULL if it has no row there.
+    /// wanted charger. ?7 is the charger's id. ?6 is the charger's row number in `place`, or NULL if it has no row
+    /// there.
     static let sessionsSQL = """
         \(sessionColumnsSQL), (?7 IS NULL OR registered_charger IS ?7 OR session.charger = ?6 OR EXISTS (
             SELECT 1 FROM event WHERE event.session = session.id AND event.charger = ?6)) IS TRUE
@@ -110,8 +113,8 @@ extension SQLiteEventStore: OperatorListReader {
     }
 
     /// Returns the id of the first event received at or after `moment`, with an error of up to
-    /// `receiptsApartMilliseconds`. Finds it by binary search, because ids and receive times ascend together, except
-    /// for events received and committed concurrently.
+    /// `receiptsApartMilliseconds`. Finds it by binary search. This is possible because ids and receive times ascend
+    /// together, except for events received and committed concurrently.
     private static func firstEvent(receivedFrom moment: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let time = moment.millisecondsSinceEpoch
         var (low, high) = (Int64(1), newest + 1)
@@ -125,8 +128,8 @@ extension SQLiteEventStore: OperatorListReader {
         return low
     }
 
-    /// Maximum number of milliseconds by which an event may be received earlier than an event with a lower id. It is
-    /// more than the time that a request may take.
+    /// An event may have been received earlier than an event with a lower id, by at most this number of milliseconds.
+    /// It is more than the time that a request may take.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     private static let eventColumnsSQL = """
@@ -163,8 +166,8 @@ extension SQLiteEventStore: OperatorListReader {
 }
 
 extension SessionFilter {
-    /// Returns whether the filter matches a session in the state `current`, which is nil for a session never
-    /// activated.
+    /// Returns whether the filter matches a session in the state `current`. `current` is nil for a session that was
+    /// never activated.
     fileprivate func takes(_ current: JourneyState?) -> Bool {
         if let state, state != current { return false }
         if let isEnded, isEnded != (current == .sessionEnded) { return false }

@@ -1,14 +1,14 @@
 // `HistoryStore` on SQLite: counts at three levels, with steps of a minute, a quarter of an hour and two hours. Each
-// addition updates all levels. The steps of a level are kept as long as a time range of the operator page needs them,
-// so the table has a bounded number of rows.
+// addition updates all levels. The steps of a level are kept only as long as a time range of the operator page needs
+// them, so the number of rows in the table is bounded.
 
 package import Engine
 import GRDB
 package import JourneyModel
 
 extension SQLiteEventStore: HistoryStore {
-    /// The levels: the duration of a step and the time for which steps are kept, both in seconds. Steps are kept for
-    /// the longest time range that uses the level, plus at least an hour.
+    /// The levels. Each has the duration of a step and the time for which steps are kept, both in seconds. Steps are
+    /// kept for the longest time range that uses the level, plus at least an hour.
     static let historyLevels: [(stepSeconds: Int64, keptSeconds: Int64)] = [
         (60, 7 * 3600), (900, 25 * 3600), (7200, 31 * 24 * 3600),
     ]

@@ -1,4 +1,5 @@
-// The driver's consent to consumption information, and the durable queue of Apple's requests for that information.
+// The driver's consent to sending Apple consumption information, and the durable queue of Apple's requests for that
+// information.
 
 import GRDB
 package import Identity

@@ -1,5 +1,5 @@
-// Removes a deleted driver from the driver's purchases. Facts signed by Apple are kept as far as a refund, a renewal
-// or a tax audit needs them, but without members that identify the driver. The purchase has no owner afterwards. The
+// Removes a deleted driver from the driver's purchases. Facts signed by Apple are kept as far as a refund, a renewal or
+// a tax audit needs them, but without members that identify the driver. Afterwards the purchase has no owner, and the
 // next driver who sends the purchase becomes its owner. That driver is normally the same person with a new account.
 
 import Foundation
@@ -10,8 +10,8 @@ import Purchases
 extension PurchaseRows {
     static func erase(_ driver: Int64, _ db: Database) throws {
         for table in ["purchase_transaction", "purchase_renewal"] {
-            // The facts lose their signers below, and a fact without a signer is believed. A fact whose signer is
-            // revoked is not believed now, but would be believed without its signer. Such a fact is therefore deleted.
+            // A fact whose signer is revoked is not believed. The statements below remove the signers from the facts,
+            // and a fact without a signer is believed. A fact of a revoked signer is therefore deleted first.
             try db.execute(
                 sql: """
                     DELETE FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)

@@ -4,12 +4,12 @@ import GRDB
 package import JourneyModel
 package import Purchases
 
-/// A purchase, or a subscription through all of its renewals, with its owner.
+/// A purchase with its owner. A subscription with all of its renewals is one purchase.
 package struct PurchaseRecord: Hashable, Sendable {
     package var key: SubscriptionKey
     /// The owner. Nil if no owner is known yet, or if the owner was deleted.
     package var driver: DriverID?
-    /// The time when an operator assigned the purchase to its driver; nil if no operator did.
+    /// The time when an operator assigned the purchase to its driver; nil if no operator has done so.
     package var movedAt: Moment?
     /// Whether one of the purchase's transactions, as signed by Apple, contains the driver's account token.
     package var isNamed: Bool

@@ -10,15 +10,16 @@ import Purchases
 enum PurchaseRows {
     /// SQL condition that is true for a fact, joined with its signer, if the signer's certificates are not revoked.
     /// (For a revoked signer, `SQLitePurchases.record` sets `revoked_at_ms` to 0, which is before any signing date.) A
-    /// fact without a signer lost its signature in a deletion. It was believed before the deletion, so it still is.
+    /// fact without a signer lost its signature when its driver was deleted. It was believed before the deletion, so it
+    /// is still believed.
     static let isBelieved = "(revoked_at_ms IS NULL OR signed_at_ms < revoked_at_ms)"
 
     static func token(of driver: Int64, _ db: Database) throws -> String? {
         try String.fetchOne(db, sql: "SELECT token FROM app_account_token WHERE driver = ?", arguments: [driver])
     }
 
-    /// Stores the facts that are newer than the stored ones. Returns the purchase's row number. The statements here
-    /// and in `owner` are prepared only once, because there may be thousands of notifications a second, and preparing
+    /// Stores the facts that are newer than the stored ones. Returns the purchase's row number. The statements in this
+    /// function and in `owner` are prepared only once. There may be thousands of notifications a second, and preparing
     /// a statement takes longer than running it.
     static func put(_ transaction: TransactionFact, _ renewal: RenewalFact?, _ db: Database) throws -> Int64 {
         let purchase = try row(of: transaction.subscription, db)
@@ -27,10 +28,11 @@ enum PurchaseRows {
         return purchase
     }
 
-    /// Determines, stores and returns the owner of a purchase. A purchase that an operator moved keeps its owner.
-    /// Otherwise the owner is the driver whose account token is in a transaction signed by Apple. If transactions have
-    /// the tokens of several drivers, the newest transaction decides. If no transaction has a driver's token, the owner
-    /// does not change; and if there is no owner yet, `driver`, who sent the purchase, becomes the owner.
+    /// Determines, stores and returns the owner of a purchase. If an operator moved the purchase, the owner does not
+    /// change. Otherwise the owner is the driver whose account token is in a transaction signed by Apple. If several
+    /// transactions have the tokens of different drivers, the newest transaction decides. If no transaction has a
+    /// driver's token, the owner does not change. If there is no owner yet, `driver`, who sent the purchase, becomes
+    /// the owner.
     static func owner(of purchase: Int64, firstShownBy driver: Int64?, _ db: Database) throws -> Int64? {
         let known = try Row.fetchOne(
             db.cachedStatement(sql: "SELECT driver, moved_at_ms FROM purchase WHERE id = ?"), arguments: [purchase])
@@ -143,9 +145,9 @@ enum PurchaseRows {
         ])
     }
 
-    /// Returns whether a fact is newer than the stored one, which `find` selects; true if there is none. Compares
-    /// `signedDate` first, as `PurchaseFacts` does. Only if the dates are equal, `decide` reads and compares the other
-    /// columns, which are most of the row.
+    /// Returns whether a fact is newer than the stored one, which `find` selects. Returns true if no fact is stored.
+    /// Compares `signedDate` first, as `PurchaseFacts` does. Only if the dates are equal, `decide` reads and compares
+    /// the other columns. They are most of the row.
     private static func isNewer(
         _ signed: Moment, _ find: Statement, _ arguments: StatementArguments, _ decide: (Row) throws -> Bool
     ) throws -> Bool {

@@ -1,5 +1,5 @@
-// The purchases port on SQLite. Every change is one piece of work for the writer. The content of the transactions is
-// in PurchaseRows.
+// The purchases port on SQLite. Every change is one piece of work for the writer. PurchaseRows contains the statements
+// that these transactions run.
 
 import Engine
 import GRDB
@@ -47,8 +47,8 @@ package struct SQLitePurchases: PurchaseStore {
     package func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome {
-        // Without `keepsDriverCache`, the writer would empty its cache of drivers after each notification, and later
-        // events would have to read the drivers again.
+        // If `keepsDriverCache` were false, the writer would empty its cache of drivers after each notification, and
+        // later events would have to read the drivers again.
         try await accounts.change(keepsDriverCache: true) { db in
             try StoreNotificationRows.take(notification, at: now, db)
         }
@@ -69,9 +69,9 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
-    /// Assigns a purchase to a driver, even if the account token that Apple signed belongs to another driver. Adds an
-    /// audit entry for the old owner and for the new one. Returns false, without a change, for an unknown purchase or
-    /// driver.
+    /// Assigns a purchase to a driver, even if the account token that Apple signed belongs to another driver. Adds one
+    /// audit entry for the old owner and one for the new owner. If the purchase or the driver is unknown, changes
+    /// nothing and returns false.
     package func move(
         _ key: SubscriptionKey, to driver: DriverID, at now: Moment
     ) async throws(AccountFailure) -> Bool {
@@ -104,7 +104,8 @@ package struct SQLitePurchases: PurchaseStore {
 
     // MARK: Counting
 
-    /// Returns the facts about the purchases of the next drivers after the row number `driver`, for `PurchaseCounts`.
+    /// Returns the facts about the purchases of the next drivers after the row number `driver`. Used by
+    /// `PurchaseCounts`.
     @Sendable package func page(after driver: Int64) async throws -> PurchasePage {
         let limit = 64
         return try await accounts.read { db in
@@ -132,8 +133,8 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
-    /// Records whether Apple has revoked a signer's certificates. No fact of a revoked signer is believed, whatever the
-    /// fact's signing date, because a holder of the stolen key can choose that date.
+    /// Records whether Apple has revoked a signer's certificates. If a signer is revoked, none of its facts is
+    /// believed, whatever the signing date. A holder of the stolen key could choose that date.
     @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
         try await accounts.change { db in
             try db.execute(

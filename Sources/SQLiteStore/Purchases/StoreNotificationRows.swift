@@ -7,10 +7,10 @@ import Purchases
 
 enum StoreNotificationRows {
     /// Number of days for which a notification's id is kept. Apple repeats a notification for at most three days, and
-    /// Apple's notification history reaches back 180 days. So a notification whose id is no longer kept cannot be
+    /// Apple's notification history reaches back 180 days. After 200 days, the notification can therefore not be
     /// received again.
     static let keptDays = 200
-    /// Maximum number of old rows deleted with each insert. It is more than one, so that the number of old rows
+    /// Maximum number of old rows deleted with each insert. It is greater than one, so that the number of old rows
     /// decreases. It is small, so that no insert is slow.
     private static let deletedPerInsert = 4
 

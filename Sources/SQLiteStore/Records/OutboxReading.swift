@@ -1,11 +1,11 @@
-// The state of the delivery queues, for metrics and the operator page. Only reads, and each query returns at most one
-// row.
+// The state of the delivery queues, for metrics and the operator page. The functions only read, and each query returns
+// at most one row.
 
 package import Engine
 import GRDB
 package import JourneyModel
 
-/// The revocations that Apple has not confirmed.
+/// The revocations that Apple has not confirmed yet: their number, and the time of the oldest one.
 package struct WaitingRevocations: Hashable, Sendable {
     package var count: Int
     /// The time when the oldest revocation was stored; nil if the queue is empty.

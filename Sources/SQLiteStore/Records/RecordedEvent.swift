@@ -12,8 +12,9 @@ package struct RecordedEvent: Hashable, Sendable {
     /// The name as the client spelled it.
     package var spelling: String
     /// Whether the event is below the driver's floor. The fold begins at the floor, because retention has deleted
-    /// earlier events, so this event is not folded again. Its verdict is the one of its last fold, or `none` if it
-    /// arrived too late to have an effect. `before` then equals `after`.
+    /// earlier events, so this event is not folded again. Its verdict is that of its last fold, or `none` if the event
+    /// arrived too late to have an effect. For every event below the floor, `before` equals `after`, because the event
+    /// before it may be deleted.
     package var isBelowFloor: Bool
     package var origin: OrderedEvent.Origin
     package var sent: SentMembers
@@ -23,8 +24,8 @@ package struct RecordedEvent: Hashable, Sendable {
     package var metadata: String?
     package var settings: SettingsUsed
     package var verdict: Verdict
-    /// The journeys before and after the event. If a deadline passes between two events, its expiry is stored as a
-    /// separate event.
+    /// The journeys directly before and directly after the event. If a deadline passes between two events, its expiry
+    /// is stored as a separate event, so it is in neither of these journeys.
     package var before: Journey
     package var after: Journey
     /// The state before the event, as reported by the client.
@@ -36,15 +37,15 @@ package struct RecordedEvent: Hashable, Sendable {
         package var occurredAt: Moment
         /// `occurredAt`, corrected to the server's clock: the event's time in the order.
         package var corrected: Moment
-        /// The send time: `X-Sent-At`, otherwise `timestamp`; nil if the client sent neither.
+        /// The send time: `X-Sent-At`, or `timestamp` if there is no `X-Sent-At`. Nil if the client sent neither.
         package var sentAt: Moment?
         /// `timestamp`, if the client sent it in addition to `X-Sent-At`.
         package var timestamp: Moment?
         package var receivedAt: Moment
         /// Receive time minus send time.
         package var skewMilliseconds: Int64
-        /// The rule that decided `corrected`; nil for the server's events and for those stored before rules were
-        /// recorded.
+        /// The rule that determined `corrected`. Nil for the server's events, and for events that were stored before
+        /// rules were recorded.
         package var rule: ClockRule?
     }
 

@@ -3,7 +3,7 @@
 import Foundation
 import GRDB
 
-/// The reason why a file cannot be read, as a sentence for the operator.
+/// The reason why a file cannot be read. It is a sentence for the operator.
 package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
@@ -16,7 +16,7 @@ package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvert
             } else { "\(error)" }
     }
 
-    /// The reason for a missing file, for which SQLite only says "unable to open database file".
+    /// The reason for a missing file. SQLite's own message would only be "unable to open database file".
     static let missing = RecordsUnreadable("file not found")
 
     init(_ description: String) {
@@ -53,8 +53,8 @@ enum RecordsFile {
         }
     }
 
-    /// Returns a `MigrationRefusal` if the file is of another version of Dwell, otherwise `error`. An older file lacks
-    /// columns that this version reads, and SQLite's error would only name a missing column.
+    /// Returns a `MigrationRefusal` if the file is of another version of Dwell, otherwise `error`. In an older file,
+    /// columns that this version reads may be missing, and SQLite's error would only name a missing column.
     static func reason(for error: any Error, _ queue: DatabaseQueue) -> any Error {
         do {
             try queue.read(MigrationRun().requireCurrent)
@@ -67,7 +67,7 @@ enum RecordsFile {
     }
 
     /// Opens the file read-only. A reader of a WAL database needs the database's shared-memory file, and creates that
-    /// file if it is missing. If the reader may not create the shared-memory file and there is no WAL, no server has
+    /// file if it is missing. The reader may lack the permission to create it. If there is no WAL either, no server has
     /// the database open. The database file is then complete and does not change, so it is opened as immutable.
     static func connect(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }

@@ -1,5 +1,5 @@
-// Refolds events of one driver, given in the order of the fold. Reorders events that share a second, because the
-// journey before them may have changed. Writes nothing; the caller gets the result for each event.
+// Refolds events of one driver, which the caller passes in the order of the fold. Reorders events that share a second,
+// because the journey before them may have changed. Writes nothing, but passes the result for each event to the caller.
 
 import JourneyModel
 
@@ -11,10 +11,11 @@ struct Refolded {
     var after: StoredJourney
     var secondPlace: Int64?
     var closedSession: Int64?
-    /// True for the last of the events that share a second, and for an event that shares its second with no other.
+    /// Whether this is the last of the events that share a second. Also true for an event that shares its second with
+    /// no other.
     var endsSecond = true
-    /// The stored journey after the last stored event of the second. If no event of the second is stored, the journey
-    /// before these events.
+    /// The stored journey after the last stored event of the second. If no event of the second is stored, it is the
+    /// journey before these events.
     var journeyStored: Journey
 
     var isChanged: Bool {
@@ -22,8 +23,8 @@ struct Refolded {
             || closedSession != row.closedSession
     }
 
-    /// Whether the journey after this event equals the stored one. If so, no later event changes, because a verdict
-    /// depends only on the event and on the journey before it.
+    /// Whether the journey after this event equals the stored one. If the journeys are equal, no later event changes,
+    /// because a verdict depends only on the event and on the journey before it.
     var meetsStoredJourney: Bool { endsSecond && after.journey == journeyStored }
 }
 
@@ -34,13 +35,13 @@ struct FoldWalk {
         case event(Refolded)
     }
 
-    /// The row number for an event that is not stored yet. The highest number, because the event is the last to
-    /// arrive.
+    /// The row number for an event that is not stored yet. It is the highest possible number, because this event is the
+    /// last to arrive.
     static let newEvent = Int64.max
 
     /// The journey after the last folded event.
     private(set) var running: StoredJourney
-    /// Events of one second that are not folded yet, because more events of that second may follow.
+    /// Events of one second that are not folded yet, because more events of the same second may follow.
     private var second: [FoldedEventRow] = []
 
     init(from journey: StoredJourney) {
@@ -62,9 +63,9 @@ struct FoldWalk {
         return try fold([row], visit)
     }
 
-    /// Folds the driver's events from `start` on for which `isMeant` is true. Stops after `rowsMax` events, or at the
-    /// end of the millisecond of the last one, because SQLite sorts all events of a millisecond to read one of them.
-    /// Returns true if the walk stopped at this limit and more events are left.
+    /// Folds the driver's events from `start` on for which `isMeant` is true. Stops after `rowsMax` events, or later,
+    /// at the end of the millisecond of the last one. SQLite sorts all events of a millisecond to read one of them, so
+    /// these events are read together. Returns true if the walk stopped at this limit and more events are left.
     mutating func take(
         of driver: Int64, in events: EventTable, from start: Moment, rowsMax: Int,
         where isMeant: (FoldedEventRow) -> Bool = { _ in true }, _ visit: (Step) throws(SQLiteError) -> Bool

@@ -1,37 +1,38 @@
-/// The rules by which refolds and deletions share the writer with other work. One transaction continues refolds by at
-/// most `rowsPerPiece` events, of one or several drivers, or continues one deletion by at most `rowsPerErasurePiece`
-/// rows. After that transaction, only other work uses the writer, for `restFactor` times as long as the refolds or the
-/// deletion took.
+/// The rules by which refolds and deletions share the writer with other work. One transaction does one of two things:
+/// it continues refolds of one or several drivers by at most `rowsPerPiece` events, or it continues one deletion by at
+/// most `rowsPerErasurePiece` rows. After that transaction, the writer does only other work, for `restFactor` times as
+/// long as the refolds or the deletion took.
 struct RefoldPace: Sendable {
-    /// The maximum number of events refolded in the transaction that stores a late event. A phone's ordinary late event
-    /// refolds fewer than ten.
+    /// The maximum number of events refolded in the transaction that stores a late event. An ordinary late event from a
+    /// phone refolds fewer than ten.
     var rowsPerLateEvent = 50
     /// The maximum number of events refolded per transaction. 500 events take 1.5 ms of the writer's time, about as
     /// long as a commit.
     var rowsPerPiece = 500
-    /// The maximum number of rows of a deletion per transaction. 100 rows take as long as 500 refolded events, because
-    /// each row is rewritten, and its entry in the index of idempotency keys moves.
+    /// The maximum number of rows of a deletion per transaction. Rewriting 100 rows takes as long as refolding 500
+    /// events. Each row is rewritten, and its entry in the index of idempotency keys moves.
     var rowsPerErasurePiece = 100
     var restFactor = 12
     /// Duration without other work after which refolds continue without a pause.
     var quiet = Duration.milliseconds(100)
 }
 
-/// The number of events that one transaction may refold, and the time that its refolds took. Each late event may refold
-/// `rowsPerLateEvent` events, however much the refolds that continue in the transaction have used. So a long refold
-/// does not delay late events of other drivers, and late events do not delay a long refold.
+/// The number of events that one transaction may refold, and the time that its refolds took. Late events and continued
+/// refolds have separate limits. Each late event may refold `rowsPerLateEvent` events, however many events continued
+/// refolds have used. A long refold therefore does not delay late events of other drivers, and late events do not delay
+/// a long refold.
 struct RefoldBudget {
     var rowsPerLateEvent = Int.max
-    /// The number of events that continued refolds may still refold. At 0 or below, refolds wait for another
-    /// transaction.
+    /// The number of events that continued refolds may still refold in this transaction. At 0 or below, refolds wait
+    /// for another transaction.
     var rowsLeft = Int.max
     /// The time that continued refolds and deletions took; nil if none continued.
     private(set) var time: Duration?
     /// The charges to the rate limiter for late events whose refold is complete.
     var charges: [RefoldCharge] = []
 
-    /// Records that a piece of a deletion was done since `start`. No refold and no other deletion continues in this
-    /// transaction.
+    /// Records that a piece of a deletion was done since `start`. In this transaction, no refold and no other deletion
+    /// may continue then.
     mutating func spendAll(since start: ContinuousClock.Instant) {
         rowsLeft = 0
         time = (time ?? .zero) + (ContinuousClock.now - start)

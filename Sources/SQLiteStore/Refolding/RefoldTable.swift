@@ -1,7 +1,7 @@
-// The rows of `refold`: the progress of each refold that takes several transactions. While a driver has such a row,
-// `driver.rules` is 0, reads of the driver's events wait (`readOutsideRefold`), and no event is added. Code that reads
-// the driver's row, as every append does, knows from `driver.rules` that a refold is not complete, and needs no
-// further lookup.
+// The rows of `refold`. Each holds the progress of a refold that takes several transactions. While a driver has such a
+// row, `driver.rules` is 0, reads of the driver's events wait (`readOutsideRefold`), and no event is added. Every
+// append reads the driver's row anyway. From `driver.rules` in it, the append knows that a refold is not complete, and
+// needs no further lookup.
 
 import Engine
 import GRDB
@@ -61,7 +61,7 @@ final class RefoldTable {
     /// SQL condition that is true for a row of `driver` while the driver's refold is not complete.
     static let isUnderWaySQL = "driver.rules = 0"
 
-    /// Returns whether a refold of the driver is not complete, as seen in the snapshot of `db`. Used by reads.
+    /// Returns whether a refold of the driver is under way, as seen in the snapshot of `db`. Used by reads.
     static func isUnderWay(_ driver: DriverID, _ db: Database) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM driver WHERE driver_id = ? AND \(isUnderWaySQL))")

@@ -1,5 +1,5 @@
-// Finds the drivers that must be refolded: those folded by other rules than this release's, and those whose refold is
-// not complete.
+// Finds the drivers that must be refolded. These are the drivers folded by other rules than this release's, and the
+// drivers whose refold is not complete.
 
 import Engine
 import JourneyModel

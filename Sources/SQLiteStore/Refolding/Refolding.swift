@@ -1,11 +1,11 @@
-// Refolds the events of one driver, in as many of the writer's transactions as needed. The cause is a late event that
-// changes more events than one transaction may refold, or new rules in this release. The table `refold` holds the
-// progress.
+// Refolds the events of one driver, in as many of the writer's transactions as needed. There are two causes: a late
+// event that changes more events than one transaction may refold, or new rules in this release. The table `refold`
+// holds the progress.
 //
-// A refold by new rules goes from the first event, or the floor, to the last event. Old events may lack two values
-// that the rules need. The refold first derives them from the stored data: the state that the phone reported, from the
-// metadata; and whether a time has a fraction of a second, from the text of the time. A refold after a late event ends
-// where the journey equals the stored one.
+// A refold by new rules goes from the first event, or the floor, to the last event. Old events may lack two values that
+// the rules need, so the refold first derives these values from the stored data. The state that the phone reported is
+// derived from the metadata. Whether a time has a fraction of a second is derived from the text of the time. A refold
+// after a late event ends where the journey equals the stored one.
 
 import Engine
 import JourneyModel
@@ -17,8 +17,8 @@ final class Refolding {
     private let table: RefoldTable
     private let findEvidence: PreparedStatement
     private let findWholeSeconds: PreparedStatement
-    /// The session outcomes of an unfinished refold by new rules, with its driver and the last refolded event. Nil
-    /// unless this process did all of that refold so far.
+    /// The outcomes of sessions in an unfinished refold by new rules, with the driver and the last refolded event. Nil
+    /// unless this process has done all of that refold so far.
     private var sessionsSoFar: (driver: Int64, last: Int64, sessions: SessionComparison)?
 
     init(
@@ -33,7 +33,7 @@ final class Refolding {
             UPDATE event SET previous_state = CASE json_extract(metadata, '$.previous_state') \(states) END
             WHERE driver = ?1 AND previous_state IS NULL AND instr(metadata, '"previous_state"') > 0
             """, on: connection)
-        // Sets `second_place` in the order of arrival; the walk then changes it to the fold's order.
+        // Sets `second_place` in the order of arrival. The walk then changes it to the order of the fold.
         findWholeSeconds = try PreparedStatement(
             """
             UPDATE event SET second_place = arrival.place
@@ -175,7 +175,8 @@ extension RefoldCounts {
     }
 }
 
-/// The outcome of each session of a driver by the older rules and by the current ones: its state, or why it ended.
+/// The outcome of each session of a driver by the older rules and by the current ones. An outcome is the session's
+/// state, or why the session ended.
 private struct SessionComparison {
     private enum SessionOutcome: Hashable {
         case inProgress(JourneyState)
@@ -206,8 +207,8 @@ private struct SessionComparison {
         }
     }
 
-    /// Records a session's outcome by the older rules. Before version 2, the rules did not store why a session ended.
-    /// The reason is then derived from the event that ended the session.
+    /// Records a session's outcome by the older rules. Rules before version 2 did not store why a session ended. In
+    /// that case, the reason is derived from the event that ended the session.
     private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
         if case .over? = old[session] { return }
         let journey = row.after.journey
@@ -230,7 +231,7 @@ private struct SessionComparison {
         }
     }
 
-    /// The number of sessions by old and new outcome, where these differ.
+    /// The number of sessions for each pair of old and new outcome, where the two outcomes differ.
     var changes: [RefoldChange: Int] {
         var changes: [RefoldChange: Int] = [:]
         for session in Set(old.keys).union(new.keys) where old[session] != new[session] {

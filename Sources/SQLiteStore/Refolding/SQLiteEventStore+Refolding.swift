@@ -1,4 +1,4 @@
-// `JourneyRefolder` on SQLite, and reads of a driver's events that never see a half-finished refold.
+// `JourneyRefolder` on SQLite. Also reads a driver's events so that the read never sees a half-finished refold.
 
 package import Engine
 import GRDB
@@ -19,10 +19,10 @@ extension SQLiteEventStore: JourneyRefolder {
 
     /// The maximum time that a read waits for a refold. A read that would wait longer fails as `.unavailable`.
     private static let refoldWaitMax = Duration.seconds(10)
-    /// The first pause between two checks; each pause is twice as long as the one before, up to a second.
+    /// The first pause between two checks. Each later pause is twice as long as the one before, up to a second.
     private static let refoldPollInterval = Duration.milliseconds(50)
 
-    /// Reads the driver's events in one snapshot, never in the middle of a refold. Reads of the driver's row alone do
+    /// Reads the driver's events in one snapshot, never in the middle of a refold. A read of only the driver's row does
     /// not need this function, because the journey in that row changes only when the refold is complete.
     func readOutsideRefold<Value: Sendable>(
         of driver: DriverID, _ value: @escaping @Sendable (Database) throws -> Value

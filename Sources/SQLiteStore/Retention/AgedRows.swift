@@ -1,5 +1,5 @@
 // Finds the rows that retention may delete, on a read connection. The rows are deleted in a later step. That step uses
-// only a row's number, driver and place in the order, which never change once the row is stored.
+// only the number, the driver and the place in the order of a row, which never change once the row is stored.
 
 import Engine
 import GRDB
@@ -7,8 +7,8 @@ import JourneyModel
 
 enum AgedRows {
     /// Returns the old events in one part of a walk over all events. Row numbers ascend in the order in which events
-    /// are stored, so the oldest events come first, and the walk ends at the first part without old events. The receive
-    /// times of a few events may be out of order, after slow requests or while the server's clock was wrong.
+    /// are stored. The oldest events therefore come first, and the walk ends at the first part without old events. The
+    /// receive times of a few events may be out of order, after slow requests or while the server's clock was wrong.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,
@@ -30,8 +30,8 @@ enum AgedRows {
         return AgedEvents(events: events, next: count == request.limit && !events.isEmpty ? last : nil)
     }
 
-    /// Returns sessions to delete. The session with the highest row number is kept, because SQLite would use that
-    /// number again, and drivers' recent changes refer to sessions by row number.
+    /// Returns sessions to delete. The session with the highest row number is always kept, because SQLite would use
+    /// that number again, while drivers' recent changes still refer to sessions by row number.
     static func sessions(
         openedBefore: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> [Int64] {
@@ -57,8 +57,8 @@ enum AgedRows {
         return part(rows, before: before, limit: limit)
     }
 
-    /// Examines the next `limit` audit entries. Returns those from before `before`, except receipts of deletions,
-    /// which are kept.
+    /// Examines the next `limit` audit entries. Returns those that are older than `before`. Leaves out receipts of
+    /// deletions, because receipts are kept.
     static func auditLines(before: Moment, after number: Int64, limit: Int, _ db: Database) throws -> AgedNumbers {
         let rows = try Row.fetchAll(
             db,
@@ -69,7 +69,8 @@ enum AgedRows {
         return part(rows, before: before, limit: limit)
     }
 
-    /// Returns one part of a walk. Row numbers ascend with time, so a part whose last row is recent ends the walk.
+    /// Returns one part of a walk. Row numbers ascend with time. If the last row of a part is recent, the walk
+    /// therefore ends with this part.
     private static func part(_ rows: [Row], before: Moment, limit: Int) -> AgedNumbers {
         let isLast = rows.last.map { ($0[1] as Int64) >= before.millisecondsSinceEpoch } ?? true
         return AgedNumbers(
@@ -77,10 +78,10 @@ enum AgedRows {
             next: isLast || rows.count < limit ? nil : rows.last.map { $0[0] })
     }
 
-    /// SQL condition on a session to delete. The session was opened before ?2, and if it was registered, then before
-    /// ?2. It has no events. It is named neither by its driver's journey nor by the journey with which the driver's
-    /// fold begins. It does not have the highest row number. The journeys after the remaining events need no check.
-    /// They follow from these events and that first journey, so they name no other sessions.
+    /// SQL condition on a session to delete. The session was opened before ?2. If it was registered, it was registered
+    /// before ?2. It has no events. It is named neither by its driver's journey nor by the journey with which the
+    /// driver's fold begins. It does not have the highest row number. The journeys after the remaining events need no
+    /// check, because they follow from these events and that first journey, and so name no other sessions.
     private static let unused = """
         opened_at_ms < ?2 AND coalesce(registered_at_ms < ?2, TRUE)
         AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = session.id)
@@ -91,8 +92,8 @@ enum AgedRows {
         AND id < (SELECT max(id) FROM session)
         """
 
-    /// Deletes those of `sessions` that still meet the condition `unused`. An event of a session may have arrived
-    /// since the session was found. Returns the number of deleted sessions.
+    /// Deletes those of `sessions` that still meet the condition `unused`, because an event of a session may have
+    /// arrived since the session was found. Returns the number of deleted sessions.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
         let statement = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(unused)")
         var count = 0

@@ -1,8 +1,8 @@
 // One step of retention inside the writer's transaction: raises the floors of the drivers, then deletes the rows.
 //
-// A floor is a time in a driver's order, in milliseconds. The fold begins at the floor, from the journey that results
-// from the events below it (`journey_base`), and never reads those events again. So deleting them cannot change the
-// results of the events at or above the floor.
+// A floor is a time in a driver's order, in milliseconds. The fold begins at the floor, with the journey that results
+// from the events below it (`journey_base`), and never reads those events again. Deleting those events therefore cannot
+// change the results of the events at or above the floor.
 
 import Engine
 import GRDB
@@ -31,8 +31,8 @@ enum RetentionHorizon {
 
     /// Raises the driver's floor to the millisecond after `moment`. If the driver's next deadline is earlier, raises
     /// the floor only to that deadline, because the deadline's expiry is not stored yet. Returns the resulting floor.
-    /// Returns nil for an unknown driver. Also returns nil while the driver's refold is not complete; a later run then
-    /// deletes the events.
+    /// Returns nil for an unknown driver, and while the driver's refold is not complete. In the second case, a later
+    /// run deletes the events.
     private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
         let find = try db.cachedStatement(
             sql: """
@@ -57,8 +57,8 @@ enum RetentionHorizon {
         return floor
     }
 
-    /// Stores the journey at the new floor, which is the journey after the last event between the two floors. If there
-    /// is no such event, the stored journey remains. If there is no stored journey either, stores IDLE.
+    /// Stores the journey at the new floor. This is the journey after the last event between the old floor and the new
+    /// one. If there is no such event, the stored journey remains. If no journey is stored either, stores IDLE.
     private static func keepBase(_ driver: Int64, from old: Moment?, to floor: Moment, _ db: Database) throws {
         let keep = try db.cachedStatement(
             sql: """

@@ -1,4 +1,4 @@
-// `RetentionStore` on SQLite: readers find old rows, and the writer deletes them among its other work.
+// `RetentionStore` on SQLite. Read connections find old rows, and the writer deletes these rows among its other work.
 
 package import Engine
 import GRDB
@@ -55,7 +55,8 @@ extension SQLiteEventStore: RetentionStore {
     }
 
     /// Returns the receive time of the event with the lowest row number; nil if there is no event. This event was
-    /// received first, unless the body of an earlier request arrived so slowly that its events were stored later.
+    /// normally received first. An exception is possible if the body of an earlier request arrived so slowly that its
+    /// events were stored later.
     package func oldestEventReceivedAt() async throws(StoreFailure) -> Moment? {
         try await read { db in
             try Int64.fetchOne(db, sql: "SELECT received_at_ms FROM event ORDER BY id LIMIT 1")

@@ -1,12 +1,12 @@
-// Opens the database file: one write connection and a few read connections, all in WAL mode. The writer has
-// `synchronous=FULL`; without it, a power cut could lose events acknowledged with 200 (contract, section 3).
+// Opens the database file: one write connection and a few read connections, all in WAL mode. The write connection has
+// `synchronous=FULL`. Without this setting, a power cut could lose events acknowledged with 200 (contract, section 3).
 
 internal import CSQLiteVFS
 internal import Foundation
 package import GRDB
 internal import GRDBSQLite
 
-/// The error when the database cannot guarantee durability. The server then does not start.
+/// The error if the database cannot guarantee durability. The server then does not start.
 package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConvertible {
     package var pragma: String
     package var expected: String
@@ -19,8 +19,8 @@ package enum DatabaseOpening {
     /// Returns the reason why a database could not be opened: SQLite's message without the SQL statement.
     package static func reason(_ error: any Error) -> String { RecordsUnreadable(error).description }
 
-    /// Time limit in seconds for waiting for a lock. Usually one process uses the file; a backup or a shell may lock
-    /// it for a moment.
+    /// Time limit in seconds for waiting for a lock. Usually only one process uses the file, but a backup or a shell
+    /// may lock it for a moment.
     static let busyTimeoutSeconds = 5.0
     /// Maximum number of read connections. While events are being stored, only `lookUp` uses them.
     static let readersMax = 4
@@ -30,9 +30,9 @@ package enum DatabaseOpening {
     /// Page cache of each read connection, in KiB. A query needs few pages, and all caches together must stay well
     /// under 150 MB.
     static let readerCacheKiB = 4 * 1024
-    /// Size in bytes to which SQLite truncates a larger WAL when it resets the WAL. A long read can keep the WAL from
-    /// being reset, so that the WAL grows beyond this size. The size is about four times the size at which copying of
-    /// the WAL starts (Checkpointer), because under load the WAL grows while it is copied.
+    /// When SQLite resets a WAL that is larger than this size in bytes, it truncates the WAL to this size. A long read
+    /// can keep the WAL from being reset, so that the WAL grows beyond this size. The size is about four times the size
+    /// at which copying of the WAL starts (Checkpointer), because under load the WAL grows while it is copied.
     static let walBytesMax = 256 * 1024 * 1024
 
     /// Opens or creates the file, migrates it to this binary's schema, and ensures that commits are durable.
@@ -50,8 +50,8 @@ package enum DatabaseOpening {
         return pool
     }
 
-    /// Opens an existing file that already has this binary's schema. For commands that change data while a server may
-    /// be running, and therefore must not migrate the database.
+    /// Opens an existing file that already has this binary's schema. Used by commands that change data while a server
+    /// may be running. Such commands must not migrate the database.
     ///
     /// - Throws: `RecordsUnreadable` when the file does not exist; otherwise as `open`.
     static func openExisting(path: String) throws -> DatabasePool {
@@ -64,9 +64,9 @@ package enum DatabaseOpening {
     }
 
     /// Throws `MigrationRefusal` for a database that this binary cannot use. Must be called before the file is opened
-    /// for writing, because opening it for writing would already switch another program's database to WAL mode.
-    /// Ignores SQLite's errors, because opening the file for writing reports them too, and may cure them by rolling
-    /// back a transaction that was written in part.
+    /// for writing, because opening it for writing would already switch another program's database to WAL mode. Ignores
+    /// SQLite's errors. Opening the file for writing reports them too, and may repair their cause by rolling back a
+    /// transaction that was written in part.
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
         defer { try? reader.close() }
@@ -83,7 +83,8 @@ package enum DatabaseOpening {
 
     /// Returns which migrations the file has, for `dwell migrate --status`. Does not change the file.
     ///
-    /// - Throws: `RecordsUnreadable`, also when the file does not exist; `MigrationRefusal`, or SQLite's error.
+    /// - Throws: `RecordsUnreadable`, for example if the file does not exist. Otherwise `MigrationRefusal`, or SQLite's
+    ///   error.
     package static func status(
         path: String, migrations: MigrationRun = MigrationRun()
     ) throws -> [MigrationStatus] {
@@ -101,11 +102,11 @@ package enum DatabaseOpening {
         try queue.read(MigrationRun().requireCurrent)
     }
 
-    /// Whether two options that SQLite has for the whole process are set. The first use of this constant sets them.
-    /// One option turns off memory statistics. Nothing here uses these statistics, and SQLite would update them for
-    /// about 1,500 allocations in a group of 30 events. The other option skips empty truncations of the page cache
-    /// (page_cache.c). In a process that has already used SQLite, both options keep their defaults, which is slower
-    /// but correct.
+    /// Whether two options that SQLite has for the whole process are set. The first use of this constant sets them. One
+    /// option turns off memory statistics. Nothing in this process uses these statistics, and SQLite would update them
+    /// for about 1,500 allocations in a group of 30 events. The other option skips empty truncations of the page cache
+    /// (page_cache.c). If the process has already used SQLite, both options keep their defaults. The defaults are
+    /// slower but correct.
     static let isConfigured = dwell_stop_memory_statistics() == SQLITE_OK && dwell_skip_empty_truncations() == SQLITE_OK
 
     private static func connect(path: String) throws -> DatabasePool {
@@ -124,8 +125,8 @@ package enum DatabaseOpening {
         return try DatabasePool(path: path, configuration: configuration)
     }
 
-    /// Sets and checks the pragmas for durability. Must be called on the write connection, after the pool is created.
-    /// DatabasePool itself sets `synchronous=NORMAL` after `prepareDatabase`, so setting FULL there has no effect.
+    /// Sets and checks the pragmas for durability. Must be called on the write connection after the pool is created,
+    /// because DatabasePool sets `synchronous=NORMAL` itself, after it has run `prepareDatabase`.
     private static func makeDurable(_ db: Database) throws {
         try db.execute(sql: "PRAGMA synchronous = FULL")
         try db.execute(sql: "PRAGMA cache_size = -\(writerCacheKiB)")

@@ -1,6 +1,6 @@
 // Migrates a database to the schema of this binary, and refuses a database that this binary cannot use. GRDB's
-// DatabaseMigrator is not used, because it records only the names of migrations and would mistake an edited migration
-// for the applied one.
+// DatabaseMigrator is not used, because it records only the names of migrations. It would not notice that an applied
+// migration was edited.
 
 package import GRDB
 
@@ -12,9 +12,9 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
     case migrationWasEdited(number: Int, name: String)
     /// This migration is not applied, although a later one is.
     case migrationIsMissing(number: Int, name: String)
-    /// Another program's database: it has tables, and no record of migrations.
+    /// The database belongs to another program: it has tables, but no record of migrations.
     case notDwell
-    /// No tables at all: an empty file, or an unused database.
+    /// The database has no tables at all. It is an empty file, or was never used.
     case empty
     /// Some migrations of this binary are not applied, and the caller may not apply them.
     case databaseIsOlder(applied: Int, known: Int)
@@ -66,7 +66,7 @@ package struct MigrationRun: Sendable {
         var atMilliseconds: Int64
     }
 
-    /// Returns every migration of this binary, applied or not. Read-only.
+    /// Returns every migration of this binary, whether or not it is applied. Only reads.
     ///
     /// - Throws: `MigrationRefusal`, also for an empty database.
     package func status(_ db: Database) throws -> [MigrationStatus] {
@@ -79,8 +79,8 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// Throws `MigrationRefusal` for a database that is empty, that is another program's, or whose version is unknown
-    /// to this binary.
+    /// Throws `MigrationRefusal` in three cases: the database is empty, or belongs to another program, or has a version
+    /// that is unknown to this binary.
     func requireDwell(_ db: Database) throws {
         _ = try status(db)
     }
@@ -103,7 +103,7 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// Applies one migration in a transaction. Foreign keys are not enforced meanwhile, because a migration that
+    /// Applies one migration in a transaction. While it runs, foreign keys are not enforced, because a migration that
     /// recreates a table violates them. All foreign keys are checked at the end of the transaction. The pragma comes
     /// before the transaction, because SQLite ignores the pragma inside a transaction.
     private func apply(_ migration: Migration, to db: Database, atMilliseconds now: Int64) throws {

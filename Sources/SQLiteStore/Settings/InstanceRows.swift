@@ -1,4 +1,5 @@
-// The servers that run on this file, each with a heartbeat, so that differing settings can be detected.
+// The servers that run on this file, each with a heartbeat. They are recorded so that differing settings of the servers
+// can be detected.
 
 package import Engine
 import GRDB
@@ -7,7 +8,7 @@ package import JourneyModel
 extension SQLiteEventStore {
     /// Milliseconds without a heartbeat after which a row is deleted.
     static let instanceKeptMilliseconds: Int64 = 24 * 3600 * 1000
-    /// Maximum number of rows, even if servers are started with more names than that.
+    /// Maximum number of rows. It applies even if servers are started under more names than that.
     static let instancesMax = 64
 
     /// Inserts or updates the server's own row, and deletes rows without a recent heartbeat.
@@ -36,7 +37,7 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Deletes the row of a server that has ended, unless another server with the same name has started since.
+    /// Deletes the row of a server that has ended. Does nothing if another server with the same name has started since.
     package func removeInstance(_ name: String, startedAt: Moment) async throws(StoreFailure) {
         try await change { db in
             try db.execute(

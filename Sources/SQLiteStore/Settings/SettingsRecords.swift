@@ -7,7 +7,7 @@ package import JourneyModel
 extension SettingsReloadRecord {
     /// Maximum number of records kept; older ones are deleted.
     static let recordsMax = 1000
-    /// Maximum number of characters of all details of one record together.
+    /// Maximum number of characters in all details of one record together.
     static let detailsMax = 4096
 }
 
@@ -29,8 +29,8 @@ extension SQLiteEventStore {
 
     /// Records that these settings are in force from `now` on. Writes nothing if they were already in force.
     ///
-    /// Returns false if the note was left out. A note is left out if it equals the last stored note, because it was
-    /// then written for an earlier change, and not for this one.
+    /// Returns false if the note was left out. A note is left out if it equals the last stored note, because the
+    /// operator then wrote it for an earlier change, and not for this one.
     package func record(
         _ settings: VersionedSettings, note: SettingsChangeNote = SettingsChangeNote(), at now: Moment
     ) async throws(StoreFailure) -> Bool {

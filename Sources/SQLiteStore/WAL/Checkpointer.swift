@@ -1,10 +1,10 @@
 // Copies the WAL into the database file on a separate connection, while the writer continues. By default, SQLite copies
-// the WAL within the commit that makes it long enough, and all requests wait for that commit. Such commits caused the
-// longest response times.
+// the WAL within the commit that makes the WAL long enough, and all requests wait for that commit. Such commits caused
+// the longest response times.
 //
 // SQLite resets the WAL only after all of it is copied (https://www.sqlite.org/wal.html). But a writer that is never
-// idle adds to the WAL while it is copied. So the WAL is copied in several passes, each of which has less to copy, and
-// the writer itself copies the rest.
+// idle adds to the WAL while it is copied. The WAL is therefore copied in several passes, each of which has less to
+// copy, and the writer itself copies the rest.
 
 internal import CSQLiteVFS
 internal import Dispatch
@@ -13,17 +13,17 @@ internal import GRDBSQLite
 internal import Synchronization
 
 final class Checkpointer: Sendable {
-    /// The rules for when to copy, and how much of the disk's time to use. Sizes are in pages of 4 KiB.
+    /// The rules for when to copy, and for how much of the disk's time to use. Sizes are in pages of 4 KiB.
     struct Pace: Hashable, Sendable {
         /// WAL size at which copying starts: 62 MiB. Waiting for this size saves work, because a page that changes ten
-        /// times before the copying is copied only once. The size also limits how much of the WAL a start after a
-        /// crash has to read.
+        /// times before the WAL is copied is written to the database file only once. The size also limits how much of
+        /// the WAL a start after a crash has to read.
         var pagesMin = 16_000
         /// WAL size up to which copying pauses after each step, so that commits can use the disk. With a larger WAL,
-        /// copying does not pause, so that the WAL does not grow without end.
+        /// copying does not pause, because otherwise the WAL could grow without end.
         var pausedUpTo = 24_000
-        /// Maximum size of the rest that the passes leave to the writer. It is small, because all requests wait while
-        /// the writer copies.
+        /// Maximum size of the rest that the passes leave for the writer to copy. It is small, because all requests
+        /// wait while the writer copies.
         var restMax = 200
         /// Maximum number of passes. After the last pass, the writer copies the rest, whatever its size.
         var passesMax = 8
@@ -38,7 +38,7 @@ final class Checkpointer: Sendable {
     private struct State: Sendable {
         /// WAL size after the writer's last commit.
         var pages = 0
-        /// WAL size at which copying starts next time.
+        /// WAL size at which copying will start next.
         var next: Int
         var isCopying = false
         var hasRemainder = false
@@ -48,7 +48,7 @@ final class Checkpointer: Sendable {
     private let pace: Pace
     private let state: Mutex<State>
     private let queue: DatabaseQueue
-    /// Ends a pause. A signal sent outside a pause ends the next pause.
+    /// Signalled to end a pause early. A signal sent outside a pause ends the next pause.
     private let pauseIsOver = DispatchSemaphore(value: 0)
 
     init(path: String, pace: Pace = Pace()) throws {
@@ -58,8 +58,8 @@ final class Checkpointer: Sendable {
         configuration.label = "dwell.checkpoint"
         queue = try DatabaseQueue(path: path, configuration: configuration)
         try queue.inDatabase { db in
-            // FULL is set explicitly, because SQLite's default can be chosen at compile time. If the WAL is reset
-            // before the database file is synced, a power cut loses the content of the WAL.
+            // FULL is set explicitly, because SQLite's default can be changed at compile time. If the WAL were reset
+            // before the database file is synced, a power cut would lose the content of the WAL.
             try db.execute(sql: "PRAGMA synchronous = FULL")
             // The first read makes SQLite open the WAL.
             _ = try Row.fetchOne(db, sql: "SELECT 1 FROM sqlite_schema LIMIT 1")
@@ -71,7 +71,7 @@ final class Checkpointer: Sendable {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
         }
-        // The pointer is safe, because this object owns the queue until `close()`, and after that nothing is written.
+        // The pointer is safe: this object owns the queue until `close()`, and nothing is written after `close()`.
         let this = Unmanaged.passUnretained(self).toOpaque()
         let code = dwell_step_writes(
             connection, pace.step,
@@ -105,7 +105,8 @@ final class Checkpointer: Sendable {
     }
 
     /// Copies the WAL at the usual pace. Returns when all of it is copied, or when copying is impossible now. Called
-    /// before a truncation, to shorten the time that the writer and all requests wait for the truncation.
+    /// before a truncation, because the writer and all requests wait for the truncation, and it takes less time if
+    /// little is left to copy.
     func copyAll() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             queue.asyncWriteWithoutTransaction { [self] db in
@@ -120,14 +121,14 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Stops copying after at most one more step. Called before the WAL is truncated, because it cannot be truncated
-    /// while it is copied.
+    /// Stops copying after at most one more step. Called before the WAL is truncated, because the WAL cannot be
+    /// truncated while it is copied.
     func yieldToWriter() {
         if state.withLock(\.isCopying) { stopCopying() }
     }
 
-    /// Stops copying and closes the checkpointer's connection. Must be called before the writer's connection is closed,
-    /// so that the last connection to close copies everything and removes the WAL. May be called again.
+    /// Stops copying and closes the checkpointer's connection. Must be called before the writer's connection is closed.
+    /// The last connection to close copies everything and removes the WAL. May be called again.
     func close() {
         let wasClosed = state.withLock { state in
             defer { state.isClosed = true }
@@ -152,8 +153,8 @@ final class Checkpointer: Sendable {
             var pages: Int32 = 0
             var copied: Int32 = 0
             let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, &pages, &copied)
-            // The value is false if a reader's snapshot prevents copying the rest, if the disk is full, or if another
-            // connection holds the lock. Copying is then tried again later.
+            // The value is false in three cases: a reader's snapshot prevents copying the rest, the disk is full, or
+            // another connection holds the lock. In these cases, copying is tried again later.
             isRestLeft = code == SQLITE_OK && copied == pages
             guard isRestLeft, state.withLock({ $0.pages - Int(pages) > pace.restMax && !$0.isClosed }) else { break }
         }

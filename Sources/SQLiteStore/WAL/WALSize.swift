@@ -1,6 +1,6 @@
-// The number of pages in the WAL, as SQLite reports it after each commit of one connection
-// (https://www.sqlite.org/c3ref/wal_hook.html). This hook replaces SQLite's automatic checkpoints, which are
-// implemented with the same hook.
+// The number of pages in the WAL. SQLite's WAL hook reports this number after each commit of one connection
+// (https://www.sqlite.org/c3ref/wal_hook.html). Setting the hook turns off SQLite's automatic checkpoints, which use
+// the same hook.
 
 import GRDBSQLite
 

@@ -1,4 +1,4 @@
-// The writer's work on its WAL between two transactions: truncates the WAL when removed rows must be gone from it, and
+// The writer's work on its WAL between two transactions. Truncates the WAL when removed rows must be gone from it, and
 // copies the rest that the checkpointer leaves.
 //
 // Not Sendable: used only on the writer's queue, as the writer's connection is.
@@ -11,7 +11,7 @@ final class WriterWAL {
     private let size: WALSize
 
     /// Whether the WAL may still contain bytes of removed rows and must be truncated. The transaction that removes the
-    /// rows sets `PRAGMA user_version` to 1, as a mark. If the server ends before the WAL is truncated, the next start
+    /// rows sets `PRAGMA user_version` to 1, as a mark. If the server ends before it truncates the WAL, the next start
     /// finds the mark and truncates the WAL.
     private(set) var needsTruncation: Bool
     private var isMarked: Bool
@@ -29,13 +29,13 @@ final class WriterWAL {
     // MARK: Purging
 
     /// Milliseconds to wait for a reader that prevents truncation of the WAL. The writer waits only after a group that
-    /// removes rows. Its later attempts do not wait, because a backup or a replicator may read for hours, and every
-    /// later group would be delayed.
+    /// removes rows. Later attempts to truncate the WAL do not wait. A backup or a replicator may read for hours, and
+    /// every later group would be delayed.
     private static let readerTimeoutMilliseconds: Int32 = 100
 
     /// Sets the mark `user_version` if the transaction removes something that must be gone from the WAL. Clears the
     /// mark in the first transaction after the truncation. Must be called within each transaction. If no transaction is
-    /// committed after the truncation, the mark remains, and only causes another truncation at the next start.
+    /// committed after the truncation, the mark remains. It then only causes another truncation at the next start.
     func mark(removesSomething: Bool) throws(SQLiteError) {
         guard removesSomething || (isMarked && !needsTruncation) else { return }
         let code = sqlite3_exec(connection, "PRAGMA user_version = \(removesSomething ? 1 : 0)", nil, nil, nil)
@@ -57,7 +57,8 @@ final class WriterWAL {
     }
 
     /// Copies the WAL into the database file and truncates the WAL. The copied pages no longer contain the removed
-    /// rows, because `secure_delete` has overwritten them. If a reader prevents the truncation, it remains pending.
+    /// rows, because `secure_delete` has overwritten them. If a reader prevents the truncation, the truncation remains
+    /// pending.
     func truncate() { truncate(busyTimeoutMilliseconds: 0) }
 
     func truncateAwaitingReaders() { truncate(busyTimeoutMilliseconds: Self.readerTimeoutMilliseconds) }
@@ -70,8 +71,8 @@ final class WriterWAL {
         needsTruncation = code != SQLITE_OK
     }
 
-    /// Truncates the WAL, although this may not be required. If a reader prevents the truncation, it does not become
-    /// pending. Returns whether the WAL is truncated.
+    /// Truncates the WAL even if no truncation is pending. If a reader prevents the truncation, the truncation does not
+    /// become pending. Returns whether the WAL is truncated.
     func truncateUnlessRead() -> Bool {
         let neededTruncation = needsTruncation
         truncate()
@@ -82,8 +83,8 @@ final class WriterWAL {
 
     // MARK: The checkpointer's remainder
 
-    /// Copies the rest that the checkpointer left in the WAL, as far as possible without waiting for readers. Must be
-    /// called after each commit. If everything is copied, the next commit resets the WAL.
+    /// Copies the rest that the checkpointer left in the WAL, as far as is possible without waiting for readers. Must
+    /// be called after each commit. If everything is copied, the next commit resets the WAL.
     func copyRest() {
         guard checkpointer.logHas(pages: size.pages) else { return }
         sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)

@@ -1,7 +1,7 @@
-// One prepared statement of the writer's connection, kept as long as the writer exists. A thin wrapper of
-// sqlite3_stmt. GRDB's `Statement` is not used, for two reasons. It binds through an array of boxed values: a row of
-// 26 columns takes 6 µs through GRDB, and 1.8 µs with this wrapper. And it must not be used again after a failure, but
-// this store uses its statements again after a failure such as a full disk.
+// One prepared statement of the writer's connection, kept as long as the writer exists. A thin wrapper of sqlite3_stmt.
+// GRDB's `Statement` is not used, for two reasons. It binds through an array of boxed values: a row of 26 columns takes
+// 6 µs through GRDB, and 1.8 µs with this wrapper. Also, it must not be used again after a failure, whereas this store
+// uses its statements again after a failure such as a full disk.
 //
 // Not Sendable: the statement and its connection are used only on the writer's queue.
 
@@ -12,8 +12,8 @@ final class PreparedStatement {
     private let connection: OpaquePointer
     private let bindings: Bindings
 
-    /// `connection` must outlive the statement, or be closed by sqlite3_close_v2, which keeps the connection until the
-    /// statement is finalized.
+    /// `connection` must outlive the statement. It may also be closed by sqlite3_close_v2, which keeps the connection
+    /// until the statement is finalized.
     init(_ sql: String, on connection: OpaquePointer) throws(SQLiteError) {
         var handle: OpaquePointer?
         let code = sqlite3_prepare_v3(
@@ -35,7 +35,7 @@ final class PreparedStatement {
         _ = try step()
     }
 
-    /// Runs a query and returns what `read` returns for the first row; nil when there is no row.
+    /// Runs a query and returns what `read` returns for the first row. Returns nil if there is no row.
     func first<Value>(
         _ bind: (borrowing Bindings) throws(SQLiteError) -> Void, read: (borrowing Columns) throws(SQLiteError) -> Value
     ) throws(SQLiteError) -> Value? {
@@ -45,7 +45,7 @@ final class PreparedStatement {
         return try read(Columns(handle: handle))
     }
 
-    /// Runs an INSERT and returns the row number. RETURNING is not used, because SQLite runs it as a trigger, with a
+    /// Runs an INSERT and returns the row number. RETURNING is not used, because SQLite runs it like a trigger, with a
     /// temporary table and a statement journal.
     func inserted(_ bind: (borrowing Bindings) throws(SQLiteError) -> Void) throws(SQLiteError) -> Int64 {
         try run(bind)
@@ -72,7 +72,7 @@ final class PreparedStatement {
         }
     }
 
-    /// Ignores the result of sqlite3_reset, which repeats the error of the preceding step.
+    /// The result of sqlite3_reset is ignored, because it only repeats the error of the preceding step.
     private func reset() {
         sqlite3_reset(handle)
         bindings.clear()
@@ -86,9 +86,9 @@ final class Bindings {
 
     private let handle: OpaquePointer
     private let connection: OpaquePointer
-    /// Copies of the bound texts and blobs, so that SQLite need not allocate memory for each. The memory is reused
-    /// only after `clear` has unbound all of them. It is freed after the statement is finalized, because the statement
-    /// owns this object.
+    /// Copies of the bound texts and blobs. With this memory, SQLite need not allocate memory for each text and blob.
+    /// The memory is reused only after `clear` has unbound all of them. It is freed after the statement is finalized,
+    /// because the statement owns this object.
     private var kept: UnsafeMutableRawPointer?
     private var keptCount = 0
 
@@ -113,7 +113,8 @@ final class Bindings {
 
     func set(_ index: Int32, _ text: String?) throws(SQLiteError) {
         guard let text else { return }
-        // This call reads the text in place. It returns nil only for a text that is not stored as UTF-8.
+        // This call reads the text in place. It returns nil, without binding anything, only for a text that is not
+        // stored as UTF-8.
         if let code = text.utf8.withContiguousStorageIfAvailable({ bind(index, $0) }) { return try check(code) }
         var converted = text
         try check(converted.withUTF8 { bind(index, $0) })
@@ -139,9 +140,9 @@ final class Bindings {
         try check(code)
     }
 
-    /// SQLITE_TRANSIENT, which makes SQLite copy the bytes before the call returns. In C it is the pointer -1; Swift
-    /// does not import the cast to that pointer. Passing nil instead means SQLITE_STATIC: SQLite reads the bytes where
-    /// they are, without a copy.
+    /// SQLITE_TRANSIENT, which makes SQLite copy the bytes before the call returns. In C it is the pointer -1. Swift
+    /// does not import the cast to that pointer. Where nil is passed instead, it means SQLITE_STATIC: SQLite reads the
+    /// bytes where they are, without a copy.
     private static var transient: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
 
     /// Copies the bytes to memory that is stable until `clear`. Returns nil if the bytes do not fit.
@@ -178,7 +179,8 @@ struct Columns: ~Copyable {
     }
 
     func optionalText(_ index: Int32) -> String? {
-        // After a call of sqlite3_column_text, sqlite3_column_bytes returns the length of the text.
+        // sqlite3_column_bytes is called after sqlite3_column_text, because only then does it return the length of the
+        // text.
         guard let start = sqlite3_column_text(handle, index) else { return nil }
         let bytes = UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, index)))
         return String(decoding: bytes, as: UTF8.self)

@@ -1,5 +1,5 @@
-// The queue of the writer: a bounded list in order of arrival, and a flag for whether the writer is running, both
-// behind a lock. Independent of SQL and of what the work is.
+// The queue of the writer: a bounded list in order of arrival, and a flag for whether the writer is running. One lock
+// protects the list and the flag. The queue does not depend on SQL or on what the work is.
 
 import Synchronization
 
@@ -44,8 +44,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
             return Array(line[..<taken])
         }
 
-        /// Records that the writer is idle, and that the queue is therefore drained. Returns the callbacks to call
-        /// now.
+        /// Records that the writer is idle, which means that the queue is drained. Returns the callbacks to call now.
         mutating func markWriterIdle() -> [@Sendable () -> Void] {
             writerIsAwake = false
             defer { whenDrained = [] }
@@ -75,9 +74,9 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         }
     }
 
-    /// Takes waiting work from the front of the queue: at least one piece, and further pieces while all taken pieces
-    /// together have at most `requestsMax` requests. Returns an empty array if no work waits. The writer then sleeps
-    /// until work is added.
+    /// Takes waiting work from the front of the queue. Takes at least one piece, and further pieces while all taken
+    /// pieces together have at most `requestsMax` requests. Returns an empty array if no work waits. The writer then
+    /// sleeps until work is added.
     func take(requestsMax: Int) -> [Work] {
         let (work, whenDrained) = state.withLock { state in
             let taken = state.takeFirst(requestsMax: requestsMax)
@@ -96,8 +95,8 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         }
     }
 
-    /// Refuses all work added after this call. Calls `whenDrained` when all earlier work is done, which may be
-    /// immediately. If this function is called several times, each callback is called.
+    /// Refuses all work added after this call. Calls `whenDrained` when all earlier work is done. This may be
+    /// immediately. If this function is called several times, every callback is called.
     func close(whenDrained: @escaping @Sendable () -> Void) {
         let isDrained = state.withLock { state in
             state.isClosed = true

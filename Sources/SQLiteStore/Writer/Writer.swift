@@ -1,5 +1,5 @@
-// The only writer: takes all waiting work, commits it together, and then takes the work that arrived meanwhile. There
-// is no timer. A group consists of the work that arrived during the last commit.
+// The only writer. It takes all waiting work, commits this work together, and then takes the work that has arrived
+// meanwhile. There is no timer. A group consists of the work that arrived during the last commit.
 
 import CoreMetrics
 import Dispatch
@@ -9,18 +9,18 @@ import GRDBSQLite
 import Identity
 import RateLimiting
 
-/// @unchecked: `connection`, `resting`, `isToWake`, `isToWakeForRefolds` and `lastCommit` are used in closures on the
-/// pool's writer queue only, which is serial; everything else is Sendable.
+/// @unchecked, because `connection`, `resting`, `isToWake`, `isToWakeForRefolds` and `lastCommit` are used only in
+/// closures on the pool's writer queue, which is serial. Everything else is Sendable.
 final class Writer: @unchecked Sendable {
-    /// Maximum number of waiting requests; a further one is rejected at once. At ten thousand events a second, the last
-    /// request in a full queue waits more than a second and a half.
+    /// Maximum number of waiting requests. A further request is rejected at once. At ten thousand events a second, the
+    /// last request in a full queue waits more than a second and a half.
     static let waitingMax = 16_384
-    /// Maximum number of requests per transaction: enough to share the cost of a sync among many, few enough that the
-    /// first request does not wait long for the last.
+    /// Maximum number of requests per transaction. It is large enough to share the cost of a sync among many requests,
+    /// and small enough that the first request does not wait long for the last.
     static let groupMax = 512
-    /// Maximum number of pieces of work that wait for refolds. When so many wait, only work of which a part is already
-    /// stored is accepted (`WriterWork.hasStored`). The limit exists because all waiting pieces are checked each time
-    /// that refolds continue.
+    /// Maximum number of pieces of work that wait for refolds. When this number is reached, only work of which a part
+    /// is already stored is accepted (`WriterWork.hasStored`). The limit exists because all waiting pieces are checked
+    /// each time that refolds continue.
     static let restingMax = 1_000
 
     private let pool: DatabasePool
@@ -29,7 +29,7 @@ final class Writer: @unchecked Sendable {
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
     /// Work that waits until refolds may continue, in order of arrival. When refolds continue, this work is taken
-    /// before the work in the queue. So its first piece always finds part of the refold budget unused, and no later
+    /// before the work in the queue. Its first piece therefore always finds an unused refold budget, and no later
     /// request of a driver overtakes an earlier one.
     private var resting: [WriterWork] = []
     private var isToWakeForRefolds = false
@@ -116,8 +116,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Wakes the writer, which has no other work, when refolds may continue. Only one such wake-up is pending at a
-    /// time.
+    /// Wakes the writer when refolds may continue. Called when the writer has no other work. Only one such wake-up is
+    /// pending at a time.
     private func wakeForRefolds() {
         guard let connection, !resting.isEmpty, !isToWakeForRefolds else { return }
         isToWakeForRefolds = true
@@ -131,8 +131,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Tries again, after a second, a truncation of the WAL that a reader prevented. The attempt is made whether or not
-    /// anything is written until then. Only one such attempt is pending at a time.
+    /// After a second, retries a truncation of the WAL that a reader prevented. The retry takes place whether or not
+    /// anything is written until then. Only one retry is pending at a time.
     private func wakeToTruncate() {
         guard !isToWake else { return }
         isToWake = true
@@ -149,7 +149,7 @@ final class Writer: @unchecked Sendable {
 
     func copyWAL() async { await checkpointer.copyAll() }
 
-    /// Truncates the WAL if a truncation is pending. Returns whether none is pending afterwards.
+    /// Truncates the WAL if a truncation is pending. Returns true if no truncation is pending afterwards.
     func finishRemoval() async -> Bool {
         await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
             pool.asyncWriteWithoutTransaction { [self] _ in
@@ -160,8 +160,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Truncates the WAL if something was written since the last truncation, nothing was written for the time `quiet`,
-    /// and no reader needs the WAL.
+    /// Truncates the WAL under three conditions: something was written since the last truncation, nothing was written
+    /// for the time `quiet`, and no reader needs the WAL.
     func truncateLog(quietFor quiet: Duration) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             pool.asyncWriteWithoutTransaction { [self] _ in
@@ -173,8 +173,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Refuses new work, finishes the work in the queue, fails the work that waits for refolds (the next start
-    /// completes these refolds), and releases the statements. May be called again.
+    /// Refuses new work, finishes the work in the queue, and releases the statements. Fails the work that waits for
+    /// refolds; the next start completes these refolds. May be called again.
     func close() async {
         await withCheckedContinuation { continuation in
             queue.close { continuation.resume() }
@@ -183,9 +183,9 @@ final class Writer: @unchecked Sendable {
             pool.asyncWriteWithoutTransaction { [self] _ in
                 for work in resting { work.fail(.unavailable("the store is closed")) }
                 resting = []
-                // Copy the WAL into the database file here, because the read connections are closed last and cannot
-                // copy it. After the server has stopped, an operator may copy the database file alone. Without this
-                // step, such a copy would lack the content of the WAL.
+                // The WAL is copied into the database file here, because the read connections are closed last and
+                // cannot copy it. After the server has stopped, an operator may copy only the database file. Without
+                // this step, such a copy would lack the content of the WAL.
                 _ = connection?.log.truncateUnlessRead()
                 connection = nil
                 continuation.resume()

@@ -1,10 +1,10 @@
-// Runs the transaction of a group commit: BEGIN, every piece of work, COMMIT. Determines what is known to be stored
-// when one of these fails.
+// Runs the transaction of a group commit: BEGIN, every piece of work, COMMIT. If one of these fails, determines what is
+// known to be stored.
 //
-// Requests normally have no savepoint. A refusal comes before a request's first write (EventAppending.swift), so only
-// a failing statement can leave half a request behind. The whole transaction is then rolled back. If the failure was
-// not caused by a request (disk full, I/O error), the whole group fails, because the cause affects every request.
-// Otherwise the group runs again with a savepoint around each request, and only the failing request is refused.
+// Requests normally have no savepoint. A refusal comes before a request's first write (EventAppending.swift), so only a
+// failing statement can leave half a request behind. The whole transaction is then rolled back. If the failure was not
+// caused by a request (disk full, I/O error), the whole group fails, because the cause affects every request. Otherwise
+// the group runs again with a savepoint around each request, and only the failing request is refused.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -26,7 +26,7 @@ final class WriterConnection {
     private let commit: PreparedStatement
     private let rollback: PreparedStatement
     private let probe: PreparedStatement
-    /// PRAGMA data_version. Its value changes when another connection has committed.
+    /// PRAGMA data_version. The value changes when another connection has committed.
     private let dataVersion: PreparedStatement
     private var lastDataVersion: Int64 = -1
     private let savepoint: PreparedStatement
@@ -39,9 +39,8 @@ final class WriterConnection {
     /// events after it, and one transaction for the whole batch would delay all other requests.
     private let turnLength: Duration
     private let pace: RefoldPace
-    /// The time from which refolds and deletions may continue. Only refolds and deletions that continue change this
-    /// time. Late events do not change it, because otherwise late events of other drivers could delay a waiting refold
-    /// forever.
+    /// The time from which refolds and deletions may continue. Only the refolds and deletions that continue set it.
+    /// Late events do not set it, because otherwise late events of other drivers could delay a waiting refold forever.
     private(set) var nextPiece = ContinuousClock.now
     /// The time when work other than refolds and deletions was last done.
     private var lastOtherWork = ContinuousClock.now
@@ -76,13 +75,13 @@ final class WriterConnection {
         var isCommitted: Bool
         /// Work that did not fit into the transaction. The tasks that wait for it have not been resumed.
         var rest: [WriterWork] = []
-        /// Work that waits for a refold, which continues at `nextPiece`. The tasks that wait for it have not been
-        /// resumed.
+        /// Work that waits for a refold. The refold continues at `nextPiece`. The tasks that wait for this work have
+        /// not been resumed.
         var waiting: [WriterWork] = []
     }
 
-    /// Does as much of the work as fits into `turnLength`, in one transaction, and resumes the waiting task of each
-    /// finished piece of work once.
+    /// Does as much of the work as fits into `turnLength`, in one transaction. For each finished piece of work, resumes
+    /// the waiting task once.
     func run(_ group: [WriterWork], _ db: Database) -> TimeSlice {
         var attempt = attempt(group, db, isolating: false)
         if case .failed(let error, _) = attempt, error.isAboutOneStatement {
@@ -101,7 +100,7 @@ final class WriterConnection {
 
     private func resumeWaiters(_ done: [CompletedWork]) {
         if done.contains(where: \.purgesWAL) { log.truncateAwaitingReaders() }
-        // Iterates by index, because an iterated element is copied, with every text of its outcome.
+        // Iterates by index, because iterating over the elements would copy each one, with every text of its outcome.
         for index in done.indices { done[index].resume() }
     }
 
@@ -116,7 +115,7 @@ final class WriterConnection {
         case failed(SQLiteError, StoreFailure)
     }
 
-    /// Work of one transaction that continues in another one; see `TimeSlice`.
+    /// Work of one transaction that continues in another transaction. See `TimeSlice`.
     private struct Undone {
         var rest: [WriterWork] = []
         var waiting: [WriterWork] = []
@@ -158,8 +157,7 @@ final class WriterConnection {
     }
 
     /// Sets the time from which refolds and deletions may continue. If a refold or a deletion continued in this
-    /// transaction and there is other work, refolds and deletions pause for `restFactor` times as long as the
-    /// continued work took.
+    /// transaction and there is other work, sets a pause of `restFactor` times as long as the continued work took.
     private func pauseRefolds(after done: [CompletedWork]) {
         let now = ContinuousClock.now
         if done.contains(where: { !$0.isPaced }) { lastOtherWork = now }
@@ -167,8 +165,8 @@ final class WriterConnection {
         nextPiece = now + (now - lastOtherWork < pace.quiet ? time * pace.restFactor : .zero)
     }
 
-    /// Empties the caches if another connection has committed. Must be called inside the transaction, where no other
-    /// connection can commit.
+    /// Empties the caches if another connection has committed. Must be called inside the transaction, because no other
+    /// connection can commit while the transaction is open.
     private func dropCachesAfterOtherWriters() throws(SQLiteError) {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
         if version != lastDataVersion {
@@ -189,10 +187,10 @@ final class WriterConnection {
         }
     }
 
-    /// Returns `.unavailable` if the failed COMMIT has certainly stored nothing, else `.unknown`. SQLite has rolled
-    /// the transaction back, so this process does not see the transaction's changes. But the transaction's frames may
-    /// be in the WAL, and a recovery after a crash could find them. Committing another transaction certainly overwrites
-    /// these frames, so `isWritable` commits one.
+    /// Returns `.unavailable` if the failed COMMIT has certainly stored nothing, else `.unknown`. SQLite has rolled the
+    /// transaction back, so this process does not see the transaction's changes. But the transaction's frames may be in
+    /// the WAL, and a recovery after a crash could find them. Committing another transaction certainly overwrites these
+    /// frames. `isWritable` therefore commits one.
     private func failure(ofCommit error: SQLiteError) -> StoreFailure {
         if error.provesThatCommitDidNotHappen || isWritable() {
             return .unavailable("commit failed: \(error)")
@@ -225,7 +223,7 @@ final class WriterConnection {
 
     private enum Step {
         case done(CompletedWork)
-        /// A part of the work is done; the associated value is the rest.
+        /// A part of the work is done. The associated value is the rest of the work.
         case goesOn(WriterWork)
         /// The associated value is the work that remains. It waits until refolds may continue.
         case waits(WriterWork)
@@ -247,8 +245,8 @@ final class WriterConnection {
                 case .waits(let first):
                     return .waits(.appendMany([first] + appends[(index + 1)...], after: outcomes, waiting))
                 }
-                // After a completed refold, the remaining events go to another transaction, so that the charge for the
-                // refold is applied before the next event is admitted.
+                // After a completed refold, the remaining events go to another transaction. In this way, the rate
+                // limiter charges for the refold before the next event is admitted.
                 if index + 1 < appends.count, append.isStored || .now >= turnEnds {
                     return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
                 }
@@ -299,8 +297,8 @@ final class WriterConnection {
         }
     }
 
-    /// Stores the due expiries, each driver's in a separate savepoint, so that a driver whose rows cannot be read does
-    /// not delay the deadlines of others.
+    /// Stores the due expiries. Each driver's expiries have a separate savepoint, so that a driver whose rows cannot be
+    /// read does not delay the deadlines of others.
     private func expire(_ request: ExpiryRequest) throws(SQLiteError) -> StoredExpiries {
         var stored = StoredExpiries()
         try appending.drivers.writeChanged()
@@ -318,9 +316,9 @@ final class WriterConnection {
         return stored
     }
 
-    /// Refolds the next waiting driver, always in a savepoint. The savepoint is rolled back if the driver's rows are
-    /// unreadable, and at the end of a dry run, which refolds all events of the driver in one transaction. Returns nil
-    /// if no refold may continue now.
+    /// Refolds the next waiting driver, always in a savepoint. Returns nil if no refold may continue now. The savepoint
+    /// is rolled back if the driver's rows are unreadable. It is also rolled back at the end of a dry run, which
+    /// refolds all events of the driver in one transaction.
     private func refold(_ request: RefoldRequest) throws(SQLiteError) -> RefoldPart? {
         try appending.drivers.writeChanged()
         if request.isDryRun { appending.budget.rowsLeft = .max }
@@ -351,8 +349,8 @@ final class WriterConnection {
         }
     }
 
-    /// Runs one request, in a savepoint if `isolating` is true. An error for which `sparing` returns true then rolls
-    /// back only this request; any other error is thrown.
+    /// Runs one request, in a savepoint if `isolating` is true. If `sparing` returns true for an error, the error rolls
+    /// back only this request. Any other error is thrown.
     private func request<Outcome>(
         isolating: Bool, sparing: (SQLiteError) -> Bool = \.isAboutOneStatement,
         _ body: () throws(SQLiteError) -> Outcome
@@ -361,7 +359,7 @@ final class WriterConnection {
             do {
                 return .success(try body())
             } catch .driverWasErased {
-                // Thrown before the request's first write, so there is nothing to roll back.
+                // `driverErased` is thrown before the request's first write, so there is nothing to roll back.
                 return .failure(.driverErased)
             }
         }

@@ -1,4 +1,5 @@
-// The writer's metrics: how many requests share a transaction, how long it takes, and whether it is committed.
+// The writer's metrics about transactions: the number of requests that share a transaction, its duration, and whether
+// it is committed.
 
 import CoreMetrics
 import MetricInstruments

@@ -1,25 +1,25 @@
 // The kinds of the writer's work, each with the continuation of the task that waits for it. Each continuation is
-// resumed exactly once: on the writer's queue after the transaction, or at once if the queue refuses the work.
-// Cancellation of the waiting task does not affect the work.
+// resumed exactly once: on the writer's queue after the transaction, or at once if the queue refuses the work. If the
+// waiting task is cancelled, the work is done anyway.
 
 import Engine
 import GRDB
 
 /// One piece of the writer's work. Appends have unchecked continuations, because a checked one costs one more object
-/// for each event. Each unchecked continuation is resumed exactly once: `Writer.add` fails work that it does not
+/// for each event. Each unchecked continuation is still resumed exactly once: `Writer.add` fails work that it does not
 /// enqueue, and all work taken from the queue is completed or failed.
 ///
 /// Large and rare cases are `indirect`, so that a single append takes only two words when it is moved.
 enum WriterWork: QueuedWork {
     case append(PreparedAppend, UnsafeContinuation<EventOutcome, Never>)
-    /// `after`: the outcomes of the preceding events of the same call, which are committed already.
+    /// `after` contains the outcomes of the preceding events of the same call. These events are already committed.
     indirect case appendMany(
         [PreparedAppend], after: [EventOutcome], UnsafeContinuation<[EventOutcome], Never>)
     indirect case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
     indirect case expire(ExpiryRequest, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
     indirect case refold(RefoldRequest, CheckedContinuation<Result<RefoldPart, StoreFailure>, Never>)
     indirect case change(PendingChange)
-    /// A write that changes no visible data, to test whether the disk accepts writes.
+    /// A write that changes no visible data. It tests whether the disk accepts writes.
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)
 
     var requestCount: Int {
@@ -40,7 +40,8 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Resumes the waiting task with a failure, which says that nothing was stored or that the outcome is unknown.
+    /// Resumes the waiting task with a failure. The failure says that nothing was stored, or that the outcome is
+    /// unknown.
     func fail(_ failure: StoreFailure) {
         switch self {
         case .append(let append, let waiting): waiting.resume(returning: append.outcome(of: failure))
@@ -55,14 +56,15 @@ enum WriterWork: QueuedWork {
     }
 }
 
-/// A change of anything but events: ordinary SQL through GRDB. It runs in a separate savepoint, so that its failure
-/// does not affect the other work of the transaction. A refusal that writes something, such as the count of wrong
-/// guesses, is an outcome and not a failure, because a failure is rolled back.
+/// A change of anything but events, in ordinary SQL through GRDB. It runs in a separate savepoint, so that its failure
+/// does not affect the other work of the transaction. A failure is rolled back. A refusal that must write something,
+/// such as the count of wrong guesses, is therefore an outcome and not a failure.
 struct PendingChange: Sendable {
     /// Makes the change. May run a second time, after a rollback.
     let make: @Sendable (Database) throws -> CompletedChange
     let fail: @Sendable (StoreFailure) -> Void
-    /// Whether this is a piece of a long deletion, which shares the writer with other work as refolds do (RefoldPace).
+    /// Whether this is a piece of a long deletion. Like a refold, such a piece shares the writer with other work
+    /// (RefoldPace).
     let isPaced: Bool
 
     init<Outcome: Sendable>(
