@@ -6,6 +6,7 @@
 // The additional syncs do not weaken SQLite's guarantees, because SQLite's own sync still comes last.
 
 #include "CSQLiteVFS.h"
+#include "free_space.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ struct stepped {
     int pages_in_first_step;
     int pages_in_step;
     int written;
+    struct checkpoint checkpoint;
     uint64_t begun;
     int (*after_step)(void *context, uint64_t nanoseconds);
     void *context;
@@ -34,7 +36,7 @@ static uint64_t now_nanoseconds(void) {
 static int stepped_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 place) {
     struct stepped *stepped = stepped_of(file);
     if (stepped->written == 0) stepped->begun = now_nanoseconds();
-    int code = stepped->below->xWrite(file, bytes, count, place);
+    int code = dwell_write_cleared(&stepped->checkpoint, stepped->below, file, bytes, count, place);
     if (code != SQLITE_OK || ++stepped->written < stepped->pages_in_step) return code;
     stepped->written = 0;
     code = stepped->below->xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);
@@ -50,6 +52,11 @@ static int stepped_sync(sqlite3_file *file, int flags) {
     stepped->written = 0;
     stepped->pages_in_step = stepped->pages_in_first_step;
     return stepped->below->xSync(file, flags);
+}
+
+static int stepped_control(sqlite3_file *file, int operation, void *argument) {
+    struct stepped *stepped = stepped_of(file);
+    return dwell_note_checkpoint(&stepped->checkpoint, stepped->below, file, operation, argument);
 }
 
 static int stepped_close(sqlite3_file *file) {
@@ -74,6 +81,7 @@ int dwell_step_writes(
     stepped->methods = *stepped->below;
     stepped->methods.xWrite = stepped_write;
     stepped->methods.xSync = stepped_sync;
+    stepped->methods.xFileControl = stepped_control;
     stepped->methods.xClose = stepped_close;
     stepped->pages_in_first_step = pages;
     stepped->pages_in_step = pages;

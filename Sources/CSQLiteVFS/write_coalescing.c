@@ -25,6 +25,7 @@
 // write lock.
 
 #include "CSQLiteVFS.h"
+#include "free_space.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -57,12 +58,14 @@ struct write_ahead_log {
     unsigned char bytes[HELD_MAX];
 };
 
-// The layer over the database file. SQLite's methods for that file include those for the shared memory. `pMethods` of
-// the database's `sqlite3_file` points to `methods`, the first member.
+// The layer over the database file. SQLite's methods for that file include those for the shared memory. The layer
+// clears the unallocated space of pages that this connection copies from the WAL. `pMethods` of the database's
+// `sqlite3_file` points to `methods`, the first member.
 struct database {
     sqlite3_io_methods methods;
     const sqlite3_io_methods *below;
     struct write_ahead_log *log;
+    struct checkpoint checkpoint;
 };
 
 static struct write_ahead_log *log_of(sqlite3_file *file) { return (struct write_ahead_log *)file->pMethods; }
@@ -154,6 +157,16 @@ static int log_close(sqlite3_file *file) {
 
 // MARK: The database file
 
+static int database_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 place) {
+    struct database *database = database_of(file);
+    return dwell_write_cleared(&database->checkpoint, database->below, file, bytes, count, place);
+}
+
+static int database_control(sqlite3_file *file, int operation, void *argument) {
+    struct database *database = database_of(file);
+    return dwell_note_checkpoint(&database->checkpoint, database->below, file, operation, argument);
+}
+
 // SQLite acquires and releases the WAL's locks through the database file.
 static int database_lock(sqlite3_file *file, int place, int count, int flags) {
     struct database *database = database_of(file);
@@ -210,6 +223,8 @@ int dwell_join_log_writes(struct sqlite3 *connection) {
 
     database->below = file->pMethods;
     database->methods = *database->below;
+    database->methods.xWrite = database_write;
+    database->methods.xFileControl = database_control;
     database->methods.xShmLock = database_lock;
     database->methods.xShmBarrier = database_barrier;
     database->methods.xClose = database_close;

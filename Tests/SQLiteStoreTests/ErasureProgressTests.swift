@@ -136,6 +136,66 @@ struct ErasureProgressTests {
         await fixture.close()
     }
 
+    /// The number of pages of each transaction in the WAL, without those of an earlier pass over the file, whose salts
+    /// differ (https://www.sqlite.org/fileformat2.html#walformat).
+    private func pagesOfTransactions(inWAL path: String) throws -> [Int] {
+        let wal = try [UInt8](Data(contentsOf: URL(fileURLWithPath: path)))
+        guard wal.count >= 32 else { return [] }
+        let frameBytes = 24 + wal[8..<12].reduce(0) { $0 << 8 | Int($1) }
+        var (transactions, pages) = ([Int](), 0)
+        for frame in stride(from: 32, through: wal.count - frameBytes, by: frameBytes) {
+            guard wal[frame + 8..<frame + 16] == wal[16..<24] else { break }
+            pages += 1
+            // The size of the database after a commit; 0 in all other frames.
+            if wal[frame + 4..<frame + 8].contains(where: { $0 != 0 }) {
+                (transactions, pages) = (transactions + [pages], 0)
+            }
+        }
+        return transactions
+    }
+
+    /// The pages of one transaction do not depend on the number of the driver's events: a hundred events are on few
+    /// pages of the table, and their entries on few pages of each index. When SQLite balanced these indexes, it left
+    /// copies of entries in the unallocated space of pages (`free_space.c`), of which nothing may be left either.
+    @Test func `each transaction of the deletion of 3,000 events writes few pages, and the WAL is empty at the end`()
+        async throws
+    {
+        let fixture = try await AccountFixture(pace: RefoldPace(restFactor: 0))
+        try await post(3000, by: driver, in: fixture)
+        let wal = fixture.folder.file("db-wal")
+        let largest = try pagesOfTransactions(inWAL: wal).max() ?? 0
+        let erasing = Erasing(
+            receipt: ErasureReceipt(id: "rcp_1", deletedAt: start), pseudonym: "erased-1", digests: fixture.digests)
+        let rowsMax = RefoldPace().rowsPerErasurePiece
+        var piece = try await fixture.store.change { [driver] db in try erasing.erase(driver, rowsMax: rowsMax, db) }
+        var pages: [Int] = []
+        for _ in 0..<20 {
+            piece = try await fixture.store.change { db in
+                var progress = try #require(try ErasureProgress(of: 1, db))
+                return try progress.advance(rowsMax: rowsMax, mayComplete: false, db)
+            }
+            #expect(piece.step == .events && piece.rowCount == rowsMax)
+            pages.append(try #require(try pagesOfTransactions(inWAL: wal).last))
+        }
+        // A deletion in one transaction writes every page of the driver's events.
+        #expect(pages.max() ?? .max <= 40, "\(pages), and the largest of the events' transactions: \(largest)")
+        let scan = ErasureScan(path: fixture.folder.file("db"))
+        let traces = ["key-of-external-driver", "PLATE"]
+        #expect(Set(try scan.find(traces).map(\.location)).isSuperset(of: ["event.idempotency_key", "event.metadata"]))
+        #expect(try scan.find(traces).contains { $0.location.contains("db-wal, byte ") }, "removed text is in the WAL")
+
+        #expect(try await fixture.accounts.completeErasures(of: nil) == 1)
+        #expect(fixture.store.logBytes() == 0)
+        let left = try scan.find(traces)
+        #expect(left == [], "in the tables, file and WAL: \(left)")
+        #expect(try await fixture.store.eventCount() == 3000)
+        // Pages that the writer kept in memory do not bring anything back.
+        try await post(300, by: DriverID("other"), in: fixture)
+        #expect(try #require(fixture.store.logBytes()) > 0)
+        #expect(try scan.find(traces.prefix(1).map { $0 + "-" }) == [], "after others' events")
+        await fixture.close()
+    }
+
     /// Stops a deletion between two pieces. Returns the folder, the driver's tokens, and the texts that must not be
     /// found after the deletion.
     private func cut(copies: [String]) async throws -> (folder: ScratchFolder, pair: TokenPair, traces: [String]) {

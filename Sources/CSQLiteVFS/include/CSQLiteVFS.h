@@ -1,6 +1,7 @@
 // Changes how SQLite uses files and memory. SQLite writes each page to the WAL in two calls; this module joins the
-// calls for many pages into one. The module also divides the writes of a checkpoint into paced steps, skips needless
-// scans of the page cache, and turns off SQLite's memory statistics.
+// calls for many pages into one. The module also divides the writes of a checkpoint into paced steps, zeros the
+// unallocated space of pages on their way to the database file, skips needless scans of the page cache, and turns off
+// SQLite's memory statistics.
 #ifndef DWELL_CJOINEDWRITES_H
 #define DWELL_CJOINEDWRITES_H
 

@@ -44,6 +44,11 @@ extension DatabaseBackup {
             configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
             let queue = try DatabaseQueue(path: path, configuration: configuration)
             defer { try? queue.close() }
+            // If no server runs, closing the connection copies the WAL.
+            try queue.writeWithoutTransaction { db in
+                guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else { return }
+                try DatabaseOpening.addFileLayers(db)
+            }
             try queue.write { db in
                 try db.execute(
                     sql: """

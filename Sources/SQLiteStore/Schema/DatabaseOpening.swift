@@ -44,6 +44,7 @@ package enum DatabaseOpening {
         try refuseForeign(path: path, migrations)
         let pool = try connect(path: path)
         try pool.writeWithoutTransaction { db in
+            try addFileLayers(db)
             try migrations.run(db, atMilliseconds: nowMilliseconds)
             try makeDurable(db)
         }
@@ -59,7 +60,10 @@ package enum DatabaseOpening {
         try reader.read(MigrationRun().requireCurrent)
         try reader.close()
         let pool = try connect(path: path)
-        try pool.writeWithoutTransaction(makeDurable)
+        try pool.writeWithoutTransaction { db in
+            try addFileLayers(db)
+            try makeDurable(db)
+        }
         return pool
     }
 
@@ -142,11 +146,12 @@ package enum DatabaseOpening {
                 throw DurabilityNotGranted(pragma: pragma, expected: expected, found: found)
             }
         }
-        try joinWrites(db)
     }
 
-    /// Makes SQLite write a commit's pages to the WAL in one call, instead of two calls for each page.
-    private static func joinWrites(_ db: Database) throws {
+    /// Makes SQLite write a commit's pages to the WAL in one call, instead of two calls for each page, and clear the
+    /// unallocated space of the pages that it copies from the WAL. Must be called before the first commit, which may
+    /// copy them.
+    static func addFileLayers(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
         }

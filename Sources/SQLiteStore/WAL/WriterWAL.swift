@@ -69,6 +69,9 @@ final class WriterWAL {
         let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
         sqlite3_busy_timeout(connection, Int32(DatabaseOpening.busyTimeoutSeconds * 1000))
         needsTruncation = code != SQLITE_OK
+        // Cached pages may have copies of removed rows in their unallocated space, which is cleared only on the way to
+        // the database file (free_space.c). Written again, such a page would bring them back into the WAL.
+        if isMarked && !needsTruncation { sqlite3_db_release_memory(connection) }
     }
 
     /// Truncates the WAL even if no truncation is pending. If a reader prevents the truncation, the truncation does not

@@ -1,0 +1,97 @@
+// Zeros the unallocated space of b-tree pages on their way to the database file. PRAGMA secure_delete overwrites a cell
+// when it is deleted. But when SQLite moves cells to a neighbouring page to balance the tree (btree.c, rebuildPage), it
+// leaves a copy of them in the unallocated space of the old page, which nothing overwrites when the cells are deleted
+// later: the text of a deleted driver would remain in the file.
+//
+// Nothing reads the unallocated space, which is between the cell pointers and the cells
+// (https://www.sqlite.org/fileformat2.html#b_tree_pages), and pages of the database file have no checksum. Frames of
+// the WAL have one, so they stay as they are; a deletion truncates the WAL.
+//
+// A page of another kind must not be taken for one of a b-tree:
+//
+// - An overflow page and a trunk page of the freelist begin with the number of the next page, or 0. A b-tree page
+//   begins with its kind, so that the same four bytes are a number of 2^25 or more. If the file has a page of that
+//   number, the page stays as it is: with pages of 4 KiB this does not happen in files below 128 GiB.
+// - Pointer map pages can begin with any of these bytes. They exist in files with auto_vacuum only, whose pages all
+//   stay as they are.
+// - Nothing reads a leaf page of the freelist, and the lock-byte page is never written.
+
+#include "free_space.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { PAGE_MIN = 512, PAGE_MAX = 65536 };
+// The file header: its size, and the member that is not 0 in a file with auto_vacuum
+// (https://www.sqlite.org/fileformat2.html#the_database_header).
+enum { FILE_HEADER = 100, LARGEST_ROOT = 52 };
+enum { INDEX_INTERIOR = 2, TABLE_INTERIOR = 5, INDEX_LEAF = 10, TABLE_LEAF = 13 };
+
+static size_t number2(const unsigned char *bytes) { return (size_t)bytes[0] << 8 | bytes[1]; }
+
+static uint32_t number4(const unsigned char *bytes) {
+    return (uint32_t)number2(bytes) << 16 | (uint32_t)number2(bytes + 2);
+}
+
+static void begin(struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file) {
+    unsigned char largest_root[4] = {0};
+    checkpoint->clears_pages = 0;
+    if (below->xFileSize(file, &checkpoint->file_bytes) != SQLITE_OK) return;
+    int code = below->xRead(file, largest_root, sizeof largest_root, LARGEST_ROOT);
+    // The first checkpoint of a new file.
+    if (code == SQLITE_IOERR_SHORT_READ && checkpoint->file_bytes == 0) code = SQLITE_OK;
+    checkpoint->clears_pages = code == SQLITE_OK && number4(largest_root) == 0;
+}
+
+int dwell_note_checkpoint(
+    struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, int operation, void *argument
+) {
+    // Before its first write, SQLite announces a checkpoint, and then the size of a file that grows (wal.c,
+    // walCheckpoint).
+    if (operation == SQLITE_FCNTL_CKPT_START) begin(checkpoint, below, file);
+    if (operation == SQLITE_FCNTL_CKPT_DONE) checkpoint->clears_pages = 0;
+    if (operation == SQLITE_FCNTL_SIZE_HINT && *(sqlite3_int64 *)argument > checkpoint->file_bytes)
+        checkpoint->file_bytes = *(sqlite3_int64 *)argument;
+    return below->xFileControl(file, operation, argument);
+}
+
+// Sets the bounds of the unallocated space. Returns 0 if the bytes may be something else than a page of a b-tree.
+static int unallocated(
+    const struct checkpoint *checkpoint, const unsigned char *page, size_t size, size_t header, size_t *begin,
+    size_t *end
+) {
+    unsigned char kind = page[header];
+    int is_interior = kind == INDEX_INTERIOR || kind == TABLE_INTERIOR;
+    if (!is_interior && kind != INDEX_LEAF && kind != TABLE_LEAF) return 0;
+    if (header == 0 && number4(page) <= (uint64_t)checkpoint->file_bytes / size) return 0;
+    size_t first_freeblock = number2(page + header + 1), cells = number2(page + header + 3);
+    size_t pointers = header + (is_interior ? 12 : 8);
+    *begin = pointers + 2 * cells;
+    *end = number2(page + header + 5);
+    if (*end == 0) *end = PAGE_MAX;
+    if (*end > size || *begin > *end || (first_freeblock != 0 && first_freeblock < *end)) return 0;
+    for (size_t cell = 0; cell < cells; cell++) {
+        size_t offset = number2(page + pointers + 2 * cell);
+        if (offset < *end || offset >= size) return 0;
+    }
+    return 1;
+}
+
+int dwell_write_cleared(
+    struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, const void *bytes, int count,
+    sqlite3_int64 offset
+) {
+    unsigned char cleared[PAGE_MAX];
+    size_t begin = 0, end = 0, size = (size_t)count;
+    int is_page = count >= PAGE_MIN && count <= PAGE_MAX && (size & (size - 1)) == 0 && offset % count == 0;
+    // The first page is the first that a checkpoint writes.
+    if (is_page && offset == 0 && number4((const unsigned char *)bytes + LARGEST_ROOT) != 0)
+        checkpoint->clears_pages = 0;
+    if (!checkpoint->clears_pages || !is_page
+        || !unallocated(checkpoint, bytes, size, offset == 0 ? FILE_HEADER : 0, &begin, &end))
+        return below->xWrite(file, bytes, count, offset);
+    memcpy(cleared, bytes, size);
+    memset(cleared + begin, 0, end - begin);
+    return below->xWrite(file, cleared, count, offset);
+}

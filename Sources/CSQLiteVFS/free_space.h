@@ -1,0 +1,25 @@
+// Zeros the unallocated space of pages that a checkpoint writes to the database file.
+#ifndef DWELL_FREE_SPACE_H
+#define DWELL_FREE_SPACE_H
+
+#include <sqlite3.h>
+
+// What a layer of the database file knows about the checkpoint that is running. Initially zero.
+struct checkpoint {
+    // Whether its pages may be changed.
+    int clears_pages;
+    // The size of the file during and after the checkpoint, or more.
+    sqlite3_int64 file_bytes;
+};
+
+// Passes a file control on to `below`, and notes the begin and the end of a checkpoint. Returns SQLite's result code.
+int dwell_note_checkpoint(
+    struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, int operation, void *argument);
+
+// Writes through `below`: during a checkpoint with zeros in the unallocated space, if the bytes are a page of a b-tree,
+// otherwise the bytes as they are. Returns SQLite's result code.
+int dwell_write_cleared(
+    struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, const void *bytes, int count,
+    sqlite3_int64 offset);
+
+#endif
