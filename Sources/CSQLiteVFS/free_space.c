@@ -23,8 +23,8 @@
 #include <string.h>
 
 enum { PAGE_MIN = 512, PAGE_MAX = 65536 };
-// The file header: its size, and the member that is not 0 in a file with auto_vacuum
-// (https://www.sqlite.org/fileformat2.html#the_database_header).
+// The size of the file header, and the offset in it of the largest root page's number, which is nonzero only in a file
+// with auto_vacuum (https://www.sqlite.org/fileformat2.html#the_database_header).
 enum { FILE_HEADER = 100, LARGEST_ROOT = 52 };
 enum { INDEX_INTERIOR = 2, TABLE_INTERIOR = 5, INDEX_LEAF = 10, TABLE_LEAF = 13 };
 

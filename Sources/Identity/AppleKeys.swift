@@ -24,8 +24,8 @@ struct RSAVerificationKey: Sendable {
         self.key = key
     }
 
-    /// Verifies with RSASSA-PKCS1-v1_5 (RFC 7518, section 3.3). The library names this padding `insecure` because of
-    /// other uses of the padding.
+    /// Verifies with RSASSA-PKCS1-v1_5 (RFC 7518, section 3.3). The library names this padding `insecure` because
+    /// it is insecure for encryption.
     func verifies(_ signature: [UInt8], of digest: SHA256.Digest) -> Bool {
         key.isValidSignature(
             _RSA.Signing.RSASignature(rawRepresentation: signature), for: digest, padding: .insecurePKCS1v1_5)

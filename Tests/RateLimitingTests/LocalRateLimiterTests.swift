@@ -62,7 +62,8 @@ struct LocalRateLimiterTests {
         let driver = DriverID("ann")
         #expect(admission.quota(of: driver, in: .sessionEvents).remaining == 0)
         #expect(admission.quota(of: driver, in: .sessionEvents).resetMilliseconds == 60_000 + 1_000)
-        // The first sixty charges expire now. The other sixty expire at one a second.
+        // Advancing the clock expires the first sixty charges. The other sixty still use the whole quota, and then
+        // expire one per second.
         clock.advance(byMilliseconds: 60_000)
         #expect(admission.quota(of: driver, in: .sessionEvents).remaining == 0)
         clock.advance(byMilliseconds: 1_000)
