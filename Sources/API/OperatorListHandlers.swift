@@ -112,8 +112,8 @@ struct OperatorListHandlers: Sendable {
         }
     }
 
-    /// The handler of `POST /ops/search`. The search text is in the body, because proxies log URLs and the text may be a
-    /// phone number.
+    /// The handler of `POST /ops/search`. The search text is in the body, because proxies log URLs and the text may be
+    /// a phone number.
     var search: OpenHandler {
         { request throws(ProblemAnswer) in
             let text: String = try AccountBody.decode(request) { members in

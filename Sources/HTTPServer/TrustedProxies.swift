@@ -67,8 +67,8 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Returns the client's address: the address in the header field `field` if the peer is trusted, else the peer's own
-    /// address.
+    /// Returns the client's address: the address in the header field `field` if the peer is trusted, else the peer's
+    /// own address.
     package func clientAddress(peer: String, _ fields: Fields) -> ClientAddress {
         guard trusts(peer) else { return ClientAddress(text: peer) }
         let chain =
