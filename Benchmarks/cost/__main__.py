@@ -36,7 +36,7 @@ LIMITS |= {"OTP_SENDS_PER_NUMBER": "1000", "LOG_LEVEL": "error"}
 JOURNEY = 20_000
 EXPORTED = 20_000
 PURCHASES = 50
-ROWS_PER_CHARGE = 200
+ROWS_PER_CHARGE = 100
 EXPORT_BYTES_PER_READ = 64 << 10
 SESSIONS_PER_READ = 25
 EVENTS_PER_READ = 100
@@ -174,7 +174,7 @@ def rows(outside):
             lambda n: ("POST", "/native/events", body(event(0, charger_id=f"late{n}", sequence=n)), {})),
         Row(post, "late, at the time of 900 others", "event", 1 + 900 // ROWS_PER_CHARGE, 20,
             lambda n: ("POST", "/native/events", body(event(5, charger_id=f"crowd{n}", sequence=n)), {})),
-        Row(post, "late, before 199 events", "event", 1, 20,
+        Row(post, "late, before 99 events", "event", 1, 20,
             lambda n: ("POST", "/native/events", body(event(0, charger_id=f"near{n}", sequence=n)), {})),
         Row(batch, "500 events", "event", 500, 5,
             many(lambda n: body({"events": [event(n * 500 + i) for i in range(500)]}))),
@@ -398,7 +398,7 @@ def prepare(server, driver, row, outside):
     elif "at the time" in row.what:
         post_events(server, driver, [event(5) for _ in range(900)])
     elif row.what.startswith("late"):
-        count = JOURNEY if "journey" in row.what else 199
+        count = JOURNEY if "journey" in row.what else 99
         post_events(server, driver, [event(10 + number, event="long_journey") for number in range(count)])
     elif row.what == "median read":
         prepare_sessions(server, driver, "s")

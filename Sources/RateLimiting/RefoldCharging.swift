@@ -18,9 +18,11 @@ package protocol RefoldCharging: Sendable {
 
 /// The implementation of `RefoldCharging` that charges the window of the late event.
 package struct RefoldCharges: RefoldCharging {
-    /// The number of refolded events per charge. If fewer events are refolded, nothing is charged. Refolding 200 events
-    /// takes half a millisecond of the writer's time. An ordinary late event of a phone refolds fewer than ten events.
-    package static let rowsPerCharge = 200
+    /// The number of refolded events per charge. If fewer events are refolded, nothing is charged. A request must not
+    /// cost more than ten times as much as the median request with the same charge (docs/cost.md). An event that
+    /// refolds 100 others costs about five times as much as the median event. An ordinary late event of a phone refolds
+    /// fewer than ten events.
+    package static let rowsPerCharge = 100
     /// The maximum number of events of one driver with the same corrected time in milliseconds. It applies unless the
     /// rate limit is off. To find the position of one more event in the driver's order, SQLite sorts all events with
     /// the same time. For 1000 events, this takes 2 ms. A phone sends only a few events with the same time.

@@ -333,10 +333,10 @@ struct LateRefoldTests {
         #expect(outcomes.filter(\.isStored).count == RefoldCharges.sharingTimeMax + 1)
         #expect(outcomes[RefoldCharges.sharingTimeMax] == .rateLimited)
         #expect(outcomes.last?.isStored == true)
-        // An event is charged once for every 200 earlier events of its millisecond, because SQLite sorts them with it.
-        // So 200 events each are charged zero, one, two, three and four times: 2,000 charges in all.
+        // An event is charged once for every 100 earlier events of its millisecond, because SQLite sorts them with it.
+        // So 100 events each are charged zero, one, two ... nine times: 4,500 charges in all.
         let remaining = admission.quota(of: driver, in: .preSessionEvents).remaining
-        #expect(remaining == 100_000 - 2_000)
+        #expect(remaining == 100_000 - 4_500)
         await store.close()
     }
 
