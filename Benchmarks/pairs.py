@@ -85,6 +85,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--fresh", action="store_true", help="a fresh connection for each request")
+    parser.add_argument(
+        "--drivers", type=int, default=2_000, help="each driver's first event includes the verification of its token")
     parser.add_argument("--redis", action="store_true")
     parser.add_argument("--in-turn", action="store_true")
     options = parser.parse_args()
@@ -92,7 +94,7 @@ def main():
         generator = pathlib.Path(folder) / "load"
         subprocess.run(["cc", "-O2", "-pthread", "-o", generator, HERE / "load" / "load.c"], check=True)
         tokens = pathlib.Path(folder) / "tokens"
-        tokens.write_text("".join(token(f"driver-{number:05}") + "\n" for number in range(2_000)))
+        tokens.write_text("".join(token(f"driver-{number:05}") + "\n" for number in range(options.drivers)))
         rates, costs = [], []
         for number in range(options.rounds):
             new, old = round_of(options, generator, tokens)
