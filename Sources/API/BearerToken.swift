@@ -10,9 +10,8 @@ package enum BearerToken {
         return value.withUTF8(read)
     }
 
-    /// Returns everything after the Bearer scheme in a field value, without checking its form. Returns nil if the value
-    /// has another scheme. The result may be used for one purpose only: to compare all of its bytes with tokens that
-    /// are known to be valid.
+    /// Returns the bytes after the scheme Bearer, without checking that they are a b64token. Returns nil if the value
+    /// has another scheme. Callers must only compare the whole result with tokens that are known to be valid.
     static func candidate(in value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount

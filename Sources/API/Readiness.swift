@@ -95,6 +95,7 @@ package final class Readiness: Sendable {
 
     private func ask() {
         let timeout = Task {
+            // A cancelled sleep throws. The next line checks for the cancellation.
             try? await Task.sleep(for: .milliseconds(Self.timeoutMilliseconds))
             if !Task.isCancelled { resumeWaiting(.silent) }
         }

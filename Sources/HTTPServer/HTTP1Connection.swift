@@ -278,9 +278,9 @@ final class HTTP1Connection: @unchecked Sendable {
 
     // MARK: - Writing
 
-    /// Writes the output. Returns true if the peer has taken all of it. Otherwise the connection only waits until the
-    /// peer takes the rest. If the peer takes nothing for `ServerConfiguration.writeStallMilliseconds`, the connection
-    /// is closed.
+    /// Writes the output to the socket. Returns false if the socket did not accept all of it; the connection then does
+    /// nothing until the socket accepts the rest. If the socket accepts no byte for
+    /// `ServerConfiguration.writeStallMilliseconds`, the connection is closed.
     private func write() throws(TransportError) -> Bool {
         let sentBefore = state.sentBytes
         if try state.write() {

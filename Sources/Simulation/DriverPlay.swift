@@ -110,6 +110,7 @@ struct DriverPlay {
                 try compare(answer, outcome, with: message, of: drive, "sent in a batch of \(messages.count)")
             }
         }
+        // Wait as long as the server's Retry-After says, as a phone does.
         if !left.isEmpty, let seconds = outcome.response.retryAfterSeconds {
             sender.tally.change { $0.limited += 1 }
             try await sender.sleep(.seconds(seconds))

@@ -82,8 +82,8 @@ extension JSONParser {
         return scalar
     }
 
-    /// Reads `uXXXX`, or `uXXXX\uXXXX` for a character beyond U+FFFF. For half a surrogate pair, records the refusal
-    /// and returns U+FFFD.
+    /// Reads `uXXXX`, or the surrogate pair `uXXXX\uXXXX` for a character beyond U+FFFF. Records the refusal of an
+    /// unpaired surrogate (RFC 8259, section 8.2) and returns U+FFFD for it.
     private mutating func unicodeEscape() throws(JSONError) -> Unicode.Scalar {
         let start = offset - 1
         let first = try fourHexDigits()

@@ -4,7 +4,7 @@ import GRDB
 package import JourneyModel
 package import Purchases
 
-/// A purchase with its owner. A subscription with all of its renewals is one purchase.
+/// A purchase with its owner. A subscription and its renewals are one purchase.
 package struct PurchaseRecord: Hashable, Sendable {
     package var key: SubscriptionKey
     /// The owner. Nil if no owner is known yet, or if the owner was deleted.

@@ -2,9 +2,9 @@
 // the WAL within the commit that makes the WAL long enough, and all requests wait for that commit. Such commits caused
 // the longest response times.
 //
-// SQLite resets the WAL only after all of it is copied (https://www.sqlite.org/wal.html). But a writer that is never
-// idle adds to the WAL while it is copied. The WAL is therefore copied in several passes, each of which has less to
-// copy, and the writer itself copies the rest.
+// SQLite resets the WAL only when every frame of it has been copied (https://www.sqlite.org/wal.html). A writer that is
+// never idle appends frames during the copy. The WAL is therefore copied in several passes, each with fewer frames than
+// the one before, and the writer itself copies the last frames.
 
 internal import CSQLiteVFS
 internal import Dispatch
@@ -104,9 +104,9 @@ final class Checkpointer: Sendable {
         return isRest
     }
 
-    /// Copies the WAL at the usual pace. Returns when all of it is copied, or when copying is impossible now. Called
-    /// before a truncation, because the writer and all requests wait for the truncation, and it takes less time if
-    /// little is left to copy.
+    /// Copies the WAL at the usual pace. Returns when every frame is copied, or when the WAL cannot be copied now.
+    /// Called before a truncation: the writer and all requests wait for the truncation, which copies the remaining
+    /// frames.
     func copyAll() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             queue.asyncWriteWithoutTransaction { [self] db in
