@@ -33,10 +33,10 @@ static uint64_t now_nanoseconds(void) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-static int stepped_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 place) {
+static int stepped_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 offset) {
     struct stepped *stepped = stepped_of(file);
     if (stepped->written == 0) stepped->begun = now_nanoseconds();
-    int code = dwell_write_cleared(&stepped->checkpoint, stepped->below, file, bytes, count, place);
+    int code = dwell_write_cleared(&stepped->checkpoint, stepped->below, file, bytes, count, offset);
     if (code != SQLITE_OK || ++stepped->written < stepped->pages_in_step) return code;
     stepped->written = 0;
     code = stepped->below->xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);

@@ -53,7 +53,7 @@ struct write_ahead_log {
     // The length of the file, as this connection last determined it. If extending the file failed, the value is larger
     // than the actual length.
     sqlite3_int64 end;
-    sqlite3_int64 place;
+    sqlite3_int64 offset;
     int held;
     unsigned char bytes[HELD_MAX];
 };
@@ -75,22 +75,22 @@ static struct database *database_of(sqlite3_file *file) { return (struct databas
 // shorter than intended.
 static void grow(struct write_ahead_log *log, sqlite3_int64 written) {
     static const unsigned char zeros[HELD_MAX];
-    sqlite3_int64 place = 0;
-    if (log->below->xFileSize(log->file, &place) != SQLITE_OK) return;
-    log->end = place;
+    sqlite3_int64 offset = 0;
+    if (log->below->xFileSize(log->file, &offset) != SQLITE_OK) return;
+    log->end = offset;
     // Another connection has already extended the file.
-    if (place > written) return;
+    if (offset > written) return;
     log->end = (written / GROWTH + 1) * GROWTH;
-    while (place < log->end) {
-        int count = log->end - place < HELD_MAX ? (int)(log->end - place) : HELD_MAX;
-        if (log->below->xWrite(log->file, zeros, count, place) != SQLITE_OK) return;
-        place += count;
+    while (offset < log->end) {
+        int count = log->end - offset < HELD_MAX ? (int)(log->end - offset) : HELD_MAX;
+        if (log->below->xWrite(log->file, zeros, count, offset) != SQLITE_OK) return;
+        offset += count;
     }
 }
 
-static int write_below(struct write_ahead_log *log, const void *bytes, int count, sqlite3_int64 place) {
-    int code = log->below->xWrite(log->file, bytes, count, place);
-    if (code == SQLITE_OK && place + count > log->end) grow(log, place + count);
+static int write_below(struct write_ahead_log *log, const void *bytes, int count, sqlite3_int64 offset) {
+    int code = log->below->xWrite(log->file, bytes, count, offset);
+    if (code == SQLITE_OK && offset + count > log->end) grow(log, offset + count);
     return code;
 }
 
@@ -98,28 +98,28 @@ static int write_held(struct write_ahead_log *log) {
     if (log->failure != SQLITE_OK) return log->failure;
     int count = log->held;
     log->held = 0;
-    return count == 0 ? SQLITE_OK : write_below(log, log->bytes, count, log->place);
+    return count == 0 ? SQLITE_OK : write_below(log, log->bytes, count, log->offset);
 }
 
 // MARK: The WAL
 
-static int log_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 place) {
+static int log_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 offset) {
     struct write_ahead_log *log = log_of(file);
-    if (log->held > 0 && (place != log->place + log->held || count > HELD_MAX - log->held)) {
+    if (log->held > 0 && (offset != log->offset + log->held || count > HELD_MAX - log->held)) {
         int code = write_held(log);
         if (code != SQLITE_OK) return code;
     }
     if (log->failure != SQLITE_OK) return log->failure;
-    if (count > HELD_MAX) return write_below(log, bytes, count, place);
-    if (log->held == 0) log->place = place;
+    if (count > HELD_MAX) return write_below(log, bytes, count, offset);
+    if (log->held == 0) log->offset = offset;
     memcpy(log->bytes + log->held, bytes, (size_t)count);
     log->held += count;
     return SQLITE_OK;
 }
 
-static int log_read(sqlite3_file *file, void *bytes, int count, sqlite3_int64 place) {
+static int log_read(sqlite3_file *file, void *bytes, int count, sqlite3_int64 offset) {
     int code = write_held(log_of(file));
-    return code != SQLITE_OK ? code : log_of(file)->below->xRead(file, bytes, count, place);
+    return code != SQLITE_OK ? code : log_of(file)->below->xRead(file, bytes, count, offset);
 }
 
 static int log_truncate(sqlite3_file *file, sqlite3_int64 size) {
@@ -157,9 +157,9 @@ static int log_close(sqlite3_file *file) {
 
 // MARK: The database file
 
-static int database_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 place) {
+static int database_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 offset) {
     struct database *database = database_of(file);
-    return dwell_write_cleared(&database->checkpoint, database->below, file, bytes, count, place);
+    return dwell_write_cleared(&database->checkpoint, database->below, file, bytes, count, offset);
 }
 
 static int database_control(sqlite3_file *file, int operation, void *argument) {
@@ -168,13 +168,13 @@ static int database_control(sqlite3_file *file, int operation, void *argument) {
 }
 
 // SQLite acquires and releases the WAL's locks through the database file.
-static int database_lock(sqlite3_file *file, int place, int count, int flags) {
+static int database_lock(sqlite3_file *file, int offset, int count, int flags) {
     struct database *database = database_of(file);
     const int gives_up = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
     // A failure is ignored. The frames that are still held here are not committed, and other connections never see
     // them.
-    if (database->log && place == WRITE_LOCK && (flags & gives_up) == gives_up) (void)write_held(database->log);
-    return database->below->xShmLock(file, place, count, flags);
+    if (database->log && offset == WRITE_LOCK && (flags & gives_up) == gives_up) (void)write_held(database->log);
+    return database->below->xShmLock(file, offset, count, flags);
 }
 
 static void database_barrier(sqlite3_file *file) {
