@@ -34,8 +34,7 @@ struct DriverLimit: Sendable {
 
     /// Whether the window has no room, as counted in this process.
     func isExhausted(by driver: DriverID, _ limitClass: RateLimitClass) -> Bool {
-        let quota = admission.quota(of: driver, in: limitClass)
-        return quota.limit > 0 && quota.remaining == 0
+        admission.quota(of: driver, in: limitClass).isExhausted
     }
 
     /// Counts `times` additional requests, even if the driver then exceeds the limit. Used for expensive requests.

@@ -15,6 +15,9 @@ package struct Quota: Hashable, Sendable {
         self.resetMilliseconds = resetMilliseconds
     }
 
+    /// Whether the limit is on and no further charge fits into the window.
+    package var isExhausted: Bool { limit > 0 && remaining == 0 }
+
     /// Returns the quota after `count` charges were refunded. If the limit is off, returns this quota unchanged.
     package func refunding(_ count: Int) -> Quota {
         var quota = self

@@ -24,7 +24,7 @@ package struct RefusalLimit: Sendable {
     /// body is read.
     package func exhausted(by driver: DriverID) -> Quota? {
         let quota = admission.quota(of: driver, in: .refusals)
-        return quota.limit > 0 && quota.remaining == 0 ? quota : nil
+        return quota.isExhausted ? quota : nil
     }
 
     /// Charges a body for its refused events, repeats and excess bytes.
