@@ -95,7 +95,8 @@ package final class JourneyStreams: Sendable {
         }
         let (id, replaced) = try opened.get()
         replaced?.continuation.finish()
-        return JourneyStream(wakes: wakes, continuation: continuation) { [self] in _ = state.withLock { $0.remove(id) }
+        return JourneyStream(wakes: wakes, continuation: continuation) { [self] in
+            _ = state.withLock { $0.remove(id) }
         }
     }
 
