@@ -91,10 +91,7 @@ enum Variables {
         allowed: .text("IP addresses and networks such as 10.0.0.0/8, and the word unix, comma-separated"),
         isSecret: false,
         sentence: "Proxies whose header (named below) identifies the client; unix is any peer on the Unix socket.",
-        parse: { text in
-            let items = text.split(separator: ",", omittingEmptySubsequences: false)
-            return TrustedProxies(items.map { $0.trimmingCharacters(in: .whitespaces) })
-        },
+        parse: { TrustedProxies(items(in: $0)) },
         show: { $0.description.isEmpty ? "none" : $0.description })
 
     static let trustedProxiesField = Variable<ForwardingField>.words(
@@ -110,10 +107,7 @@ enum Variables {
         isSecret: false,
         sentence:
             "Web origins whose pages may call the server and read its responses. Default: none.",
-        parse: { text in
-            let items = text.split(separator: ",", omittingEmptySubsequences: false)
-            return CrossOrigin(items.map { $0.trimmingCharacters(in: .whitespaces) }).map(Optional.some)
-        },
+        parse: { CrossOrigin(items(in: $0)).map(Optional.some) },
         show: { $0?.origins.joined(separator: ",") ?? "none" })
 
     static let headerTimeoutSeconds = Variable<Int>.integer(

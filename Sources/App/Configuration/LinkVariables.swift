@@ -61,8 +61,7 @@ extension Variables {
                 guard parts.count == 2, isPackageName(parts[0]), isFingerprint(parts[1]) else { return nil }
                 return AppLinks.AndroidApp(packageName: String(parts[0]), fingerprints: [parts[1].uppercased()])
             }
-            guard let items, Set(items).count == items.count else { return nil }
-            return items.reduce(into: []) { apps, item in
+            return items?.reduce(into: []) { apps, item in
                 if let index = apps.firstIndex(where: { $0.packageName == item.packageName }) {
                     apps[index].fingerprints += item.fingerprints
                 } else {
@@ -101,27 +100,12 @@ extension Variables {
     private static func list<Item: Hashable>(
         _ text: String, countMax: Int, _ read: (String) -> Item?
     ) -> [Item]? {
-        let texts = text.split(separator: ",", omittingEmptySubsequences: false)
-        let items = texts.compactMap { read($0.trimmingCharacters(in: .whitespaces)) }
-        guard (1...countMax).contains(texts.count), items.count == texts.count, Set(items).count == items.count else {
+        let texts = items(in: text)
+        let list = texts.compactMap(read)
+        guard (1...countMax).contains(texts.count), list.count == texts.count, Set(list).count == list.count else {
             return nil
         }
-        return items
-    }
-
-    private static func isUpperOrDigit(_ byte: UInt8) -> Bool {
-        (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte)
-    }
-
-    private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
-        isUpperOrDigit(byte) || (0x61...0x7A).contains(byte)
-    }
-
-    private static func isBundleID(_ text: Substring) -> Bool {
-        (1...155).contains(text.utf8.count)
-            && text.utf8.allSatisfy {
-                isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-")
-            }
+        return list
     }
 
     /// Returns whether the text is an Android application id: at least two parts of letters, digits and underscores,
@@ -131,7 +115,7 @@ extension Variables {
         return text.utf8.count <= 255 && parts.count >= 2
             && parts.allSatisfy { part in
                 part.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: "_") }
-                    && part.utf8.first.map { isLetterOrDigit($0) && !(0x30...0x39).contains($0) } == true
+                    && part.utf8.first.map { isLetterOrDigit($0) && !isDigit($0) } == true
             }
     }
 
@@ -141,7 +125,7 @@ extension Variables {
     }
 
     private static func isHexDigit(_ byte: UInt8) -> Bool {
-        (0x30...0x39).contains(byte) || (0x41...0x46).contains(byte) || (0x61...0x66).contains(byte)
+        isDigit(byte) || (0x41...0x46).contains(byte) || (0x61...0x66).contains(byte)
     }
 
     /// Returns whether the byte may be in a path (RFC 3986, section 3.3), or is a slash. `*` is one of these.

@@ -26,8 +26,7 @@ extension Variables {
         sentence: "Where a purchase may come from. Apple's reviewers buy in the sandbox from the released server. "
             + "xcode accepts unsigned purchases of StoreKit testing; only with APP_ENV=development.",
         parse: { text in
-            let words = text.split(separator: ",", omittingEmptySubsequences: false)
-                .map { $0.trimmingCharacters(in: .whitespaces) }
+            let words = items(in: text)
             let known: [String: [AppStoreEnvironment]] = [
                 "production": [.production], "sandbox": [.sandbox], "xcode": [.xcode, .localTesting],
             ]
@@ -80,22 +79,17 @@ extension Variables {
     ]
 
     private static func purchaseApps(in text: String) -> [AppStoreApp]? {
-        let apps = text.split(separator: ",", omittingEmptySubsequences: false).compactMap { item -> AppStoreApp? in
-            let parts = item.trimmingCharacters(in: .whitespaces)
-                .split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        let items = Self.items(in: text)
+        let apps = items.compactMap { item -> AppStoreApp? in
+            let parts = item.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
             let bundle = String(parts[0])
-            let isBundle = bundle.utf8.allSatisfy { byte in
-                (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
-                    || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "-")
-            }
-            guard (1...155).contains(bundle.utf8.count), isBundle else { return nil }
+            guard isBundleID(bundle) else { return nil }
             guard parts.count == 2 else { return AppStoreApp(bundleID: bundle, appleID: nil) }
             guard let number = wholeNumber(String(parts[1]), in: 1...Int.max) else { return nil }
             return AppStoreApp(bundleID: bundle, appleID: Int64(number))
         }
         let isUnambiguous = Set(apps.map(\.bundleID)).count == apps.count
-        let count = text.split(separator: ",", omittingEmptySubsequences: false).count
-        return (1...32).contains(count) && apps.count == count && isUnambiguous ? apps : nil
+        return (1...32).contains(items.count) && apps.count == items.count && isUnambiguous ? apps : nil
     }
 }
 

@@ -23,13 +23,30 @@ extension Variables {
             && !text.unicodeScalars.contains { $0.properties.generalCategory == .control }
     }
 
+    /// Returns the items of a comma-separated list, without the white space around each. An empty text has one empty
+    /// item.
+    static func items(in text: String) -> [String] {
+        text.split(separator: ",", omittingEmptySubsequences: false).map { $0.trimmingCharacters(in: .whitespaces) }
+    }
+
+    static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
+
+    static func isUpperOrDigit(_ byte: UInt8) -> Bool { isDigit(byte) || (0x41...0x5A).contains(byte) }
+
+    static func isLetterOrDigit(_ byte: UInt8) -> Bool { isUpperOrDigit(byte) || (0x61...0x7A).contains(byte) }
+
+    /// Returns whether the text can be the bundle id of an app: 1 to 155 letters, digits, dots and hyphens.
+    static func isBundleID(_ text: some StringProtocol) -> Bool {
+        (1...155).contains(text.utf8.count)
+            && text.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }
+    }
+
     /// Returns the hosts. Returns nil when the text is not a list of hosts, or when one host in the list includes
     /// another host. `::` includes all addresses of IPv6 and IPv4, and `0.0.0.0` includes all addresses of IPv4. If one
     /// host includes another, binding the second would fail with "address in use".
     static func hosts(in text: String) -> [String]? {
         if text.isEmpty { return [] }
-        let hosts = text.split(separator: ",", omittingEmptySubsequences: false)
-            .map { $0.trimmingCharacters(in: .whitespaces) }
+        let hosts = items(in: text)
         guard hosts.allSatisfy(isHost), Set(hosts).count == hosts.count else { return nil }
         if hosts.contains("::") { return hosts.count == 1 ? hosts : nil }
         if hosts.contains("0.0.0.0") { return hosts.allSatisfy { $0 == "0.0.0.0" || $0.contains(":") } ? hosts : nil }
