@@ -124,6 +124,9 @@ let package = Package(
             swiftSettings: settings
         ),
 
+        // Notifications to phones, and the port to the services that deliver them.
+        .target(name: "Push", dependencies: ["JourneyModel"], swiftSettings: settings),
+
         // The adapters that implement the ports.
         .target(name: "CSQLiteVFS"),
         .target(

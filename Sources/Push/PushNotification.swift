@@ -1,0 +1,49 @@
+// One notification to one device, as the sender of notifications passes it to the transport. This file does not depend
+// on HTTP, credentials or the reason for which the notification is sent.
+
+package import JourneyModel
+
+/// The environment of APNs in which a device token is valid. Apple calls the sandbox "development" in entitlements.
+package enum APNsEnvironment: String, CaseIterable, Hashable, Sendable {
+    case sandbox, production
+}
+
+/// A notification that is complete except for the service's address and our credentials, which the transport adds.
+package struct PushNotification: Hashable, Sendable {
+    package enum Kind: Hashable, Sendable {
+        case alert, background, liveActivity
+    }
+
+    package enum Service: Hashable, Sendable {
+        case apple(APNsEnvironment)
+        case google
+    }
+
+    package var service: Service
+    package var kind: Kind
+    /// APNs: the device token in hexadecimal, or a Live Activity's update token. FCM: the registration token. It
+    /// identifies a person's device, so it is never logged.
+    package var token: String
+    /// APNs: the whole JSON body, `{"aps":...}`. FCM: the JSON object `message` without its member `token`.
+    package var payload: [UInt8]
+    /// The `apns-collapse-id` (at most 64 bytes), or FCM's `collapse_key`: of several notifications with the same id
+    /// the device shows only the last. Nil: every notification is shown.
+    package var collapseID: String?
+    /// The time after which the service no longer tries to deliver the notification. Nil: the service tries once.
+    package var expiresAt: Moment?
+    /// 10: delivered at once. 5: the service may wait, to save the device's battery.
+    package var priority: Int
+
+    package init(
+        service: Service, kind: Kind, token: String, payload: [UInt8], collapseID: String? = nil,
+        expiresAt: Moment? = nil, priority: Int
+    ) {
+        self.service = service
+        self.kind = kind
+        self.token = token
+        self.payload = payload
+        self.collapseID = collapseID
+        self.expiresAt = expiresAt
+        self.priority = priority
+    }
+}
