@@ -37,7 +37,7 @@ def bodies(store, subscriptions, count, worker):
 
 
 STORE = None
-# The share of requests that may remain unsent, because they were due at the last moment.
+# The maximum share of unsent requests. Requests that are due at the last moment may remain unsent.
 RATE_SHORTFALL_MAX = 0.01
 
 

@@ -14,8 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILT = ROOT / ".build" / "bench"
 SECRET = "the-benchmarks-sign-with-this-secret"
 
-# Limits so high that the rate limiters count every event but refuse none. At the rates measured here, a driver's window
-# of 6 s holds about 60 charges, which is the maximum in production.
+# The rate limiters count every event, but these limits are so high that no event is refused. At the rates measured
+# here, a limiter remembers about 60 events per driver in the window of 6 s. A limiter in production remembers at most
+# 60.
 LIMITS = {
     "RATE_LIMIT_SESSION_EVENTS": "100000", "RATE_LIMIT_PRESESSION_EVENTS": "100000", "RATE_LIMIT_WINDOW_SECONDS": "6",
     "RATE_LIMIT_READS": "100000",
@@ -204,7 +205,8 @@ class Running:
 class Dwell(Contestant):
     key = "dwell"
     title = "Dwell"
-    # In a long run the server also stores events of its own: the expiries of sessions that no client ended.
+    # Count only posted events. In a long run, the server itself also stores expiries of sessions that no
+    # client ended.
     posted = "WHERE kind NOT IN (SELECT id FROM event_kind WHERE origin = 1)"
     binary = pathlib.Path(os.environ.get("DWELL", ROOT / ".build" / "release" / "dwell"))
 

@@ -195,7 +195,8 @@ class Bench:
                     points.append([stored, running.resident_bytes() / 1e6])
                 running.stop()
             expect_rows(contestant, folder, stored)
-            # The caches are full after the first tenth. If memory grows later, it grows without bound.
+            # After the first tenth of the events, the caches are full. If memory still grows then, it
+            # grows without bound.
             return {"points": points, "growth_mb": points[-1][1] - points[0][1], "resident_mb": max(p[1] for p in points)}
         return measure
 

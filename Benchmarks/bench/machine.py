@@ -62,8 +62,8 @@ def flushes(folder, size, places):
     path = folder / "flush"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        # Give the file its full size first, so that later writes do not extend it, as in SQLite's WAL after a
-        # checkpoint.
+        # Give the file its full size first, so that later writes do not extend the file. Writes to SQLite's
+        # WAL after a checkpoint do not extend the WAL either.
         os.write(descriptor, bytes(size * places))
         os.fsync(descriptor)
         for place in itertools.cycle(range(places)):

@@ -23,7 +23,7 @@ from code_receiver import CodeReceiver  # noqa: E402
 from processes import Folder, Server, arguments  # noqa: E402
 
 TIMES_MAX = 10
-# The limits are raised, so that all requests of one measurement are admitted. The number of charges that a request
+# The rate limits are raised, so that all requests of one measurement are admitted. How many charges a request
 # costs its driver is computed from the default limits.
 WINDOW = 100_000
 LIMITS = {
@@ -292,7 +292,7 @@ def measure(server, meter, driver, row):
                 pays = 1 + count // EXPORT_BYTES_PER_READ
                 statuses.add(status)
             # A driver may have one export and four streams at the same time. After the client has closed a stream, wait
-            # until the server notices this, because the stream counts until then.
+            # until the server notices this, because the stream counts as open until then.
             time.sleep(0 if row.make == "export" else 0.05)
         after = meter.read()
     return (after[0] - before[0]) / row.times, (after[1] - before[1]) / row.times, statuses, pays

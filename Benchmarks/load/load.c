@@ -225,8 +225,8 @@ static void prepare(struct share *share, struct connection *connection) {
     } else if (kind == EVENT) {
         length = write_event(body, driver, number, 0, connection->id);
     } else {
-        // A phone that was offline sends the hundred events in its queue. Phones send their queues in order. The events
-        // are therefore only 10 ms apart, so that each is newer than the events of the driver's previous batch.
+        // A phone that was offline sends the hundred events in its queue. Phones send their queues in order, so each
+        // event must be newer than the driver's previous batch. Therefore the events are only 10 ms apart.
         path = "POST /native/events/batch";
         length = sprintf(body, "{\"events\":[");
         for (int place = 0; place < BATCH; place++) {

@@ -26,8 +26,8 @@ class Names:
 
     def frame(self, symbol, image):
         name = self.readable.get(symbol, symbol)
-        # In $s6Engine6IngestV... the first identifier is the module. The symbol of specialized generic code of the
-        # standard library does not begin with a module, so such a symbol gets the module "swift".
+        # In $s6Engine6IngestV... the first identifier is the module. Specialized generic code of the standard
+        # library has symbols that do not begin with a module. These symbols get the module "swift".
         module = re.match(r"_?\$s(\d+)(\D\w*)", symbol)
         if module:
             return (name, module[2][: int(module[1])])

@@ -1,5 +1,5 @@
-// The entry point for libFuzzer. One executable has all targets; FUZZ_TARGET selects the target. scripts/fuzz sets
-// DWELL_FUZZ, without which this executable is not built, and shows how to run it.
+// The entry point for libFuzzer. One executable has all targets; FUZZ_TARGET selects the target. This executable is
+// built only if DWELL_FUZZ is set. scripts/fuzz sets DWELL_FUZZ and shows how to run the executable.
 
 import Foundation
 import FuzzTargets

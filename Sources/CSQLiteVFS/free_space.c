@@ -1,20 +1,21 @@
 // Zeros the unallocated space of b-tree pages on their way to the database file. PRAGMA secure_delete overwrites a cell
-// when it is deleted. But when SQLite moves cells to a neighbouring page to balance the tree (btree.c, rebuildPage), it
-// leaves a copy of them in the unallocated space of the old page, which nothing overwrites when the cells are deleted
-// later: the text of a deleted driver would remain in the file.
+// when the cell is deleted. But SQLite also moves cells to a neighbouring page to balance the tree (btree.c,
+// rebuildPage). A copy of the moved cells stays in the unallocated space of the old page. Nothing overwrites this copy
+// when the cells are deleted later. Without the zeros, the text of a deleted driver would therefore remain in the file.
 //
-// Nothing reads the unallocated space, which is between the cell pointers and the cells
-// (https://www.sqlite.org/fileformat2.html#b_tree_pages), and pages of the database file have no checksum. Frames of
-// the WAL have one, so they stay as they are; a deletion truncates the WAL.
+// The unallocated space is between the cell pointers and the cells
+// (https://www.sqlite.org/fileformat2.html#b_tree_pages). Nothing reads this space, and pages of the database file have
+// no checksum. Frames of the WAL have a checksum, so they are not changed. A deletion truncates the WAL.
 //
-// A page of another kind must not be taken for one of a b-tree:
+// A page that is not a b-tree page must not be changed:
 //
 // - An overflow page and a trunk page of the freelist begin with the number of the next page, or 0. A b-tree page
-//   begins with its kind, so that the same four bytes are a number of 2^25 or more. If the file has a page of that
-//   number, the page stays as it is: with pages of 4 KiB this does not happen in files below 128 GiB.
-// - Pointer map pages can begin with any of these bytes. They exist in files with auto_vacuum only, whose pages all
-//   stay as they are.
-// - Nothing reads a leaf page of the freelist, and the lock-byte page is never written.
+//   begins with its kind, so its first four bytes are a number of 2^25 or more. A page is changed only if this number
+//   is above the number of pages in the file. With pages of 4 KiB, every b-tree page of a file below 128 GiB is
+//   therefore changed.
+// - A pointer map page can look like a b-tree page. Only files with auto_vacuum have pointer map pages. In such a file,
+//   no page is changed.
+// - A leaf page of the freelist may be changed, because nothing reads it. The lock-byte page is never written.
 
 #include "free_space.h"
 
@@ -23,8 +24,9 @@
 #include <string.h>
 
 enum { PAGE_MIN = 512, PAGE_MAX = 65536 };
-// The size of the file header, and the offset in it of the largest root page's number, which is nonzero only in a file
-// with auto_vacuum (https://www.sqlite.org/fileformat2.html#the_database_header).
+// The size of the file header, and the offset of a field in the header. The field has the page number of the largest
+// root page. The field is 0 in a file without auto_vacuum
+// (https://www.sqlite.org/fileformat2.html#the_database_header).
 enum { FILE_HEADER = 100, LARGEST_ROOT = 52 };
 enum { INDEX_INTERIOR = 2, TABLE_INTERIOR = 5, INDEX_LEAF = 10, TABLE_LEAF = 13 };
 
@@ -47,8 +49,8 @@ static void begin(struct checkpoint *checkpoint, const sqlite3_io_methods *below
 int dwell_note_checkpoint(
     struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, int operation, void *argument
 ) {
-    // Before its first write, SQLite announces a checkpoint, and then the size of a file that grows (wal.c,
-    // walCheckpoint).
+    // SQLite announces a checkpoint before the checkpoint's first write. If the file grows, SQLite then announces the
+    // file's new size (wal.c, walCheckpoint).
     if (operation == SQLITE_FCNTL_CKPT_START) begin(checkpoint, below, file);
     if (operation == SQLITE_FCNTL_CKPT_DONE) checkpoint->clears_pages = 0;
     if (operation == SQLITE_FCNTL_SIZE_HINT && *(sqlite3_int64 *)argument > checkpoint->file_bytes)
@@ -56,7 +58,7 @@ int dwell_note_checkpoint(
     return below->xFileControl(file, operation, argument);
 }
 
-// Sets the bounds of the unallocated space. Returns 0 if the bytes may be something else than a page of a b-tree.
+// Sets the bounds of the unallocated space. Returns 0 if the bytes may be something other than a page of a b-tree.
 static int unallocated(
     const struct checkpoint *checkpoint, const unsigned char *page, size_t size, size_t header, size_t *begin,
     size_t *end

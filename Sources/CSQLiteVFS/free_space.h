@@ -12,12 +12,12 @@ struct checkpoint {
     sqlite3_int64 file_bytes;
 };
 
-// Passes a file control on to `below`, and notes the begin and the end of a checkpoint. Returns SQLite's result code.
+// Passes a file control on to `below`, and notes the start and the end of a checkpoint. Returns SQLite's result code.
 int dwell_note_checkpoint(
     struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, int operation, void *argument);
 
-// Writes through `below`: during a checkpoint with zeros in the unallocated space, if the bytes are a page of a b-tree,
-// otherwise the bytes as they are. Returns SQLite's result code.
+// Writes the bytes through `below`. If the bytes are a b-tree page and a checkpoint is running, first replaces the
+// page's unallocated space by zeros. Returns SQLite's result code.
 int dwell_write_cleared(
     struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, const void *bytes, int count,
     sqlite3_int64 offset);

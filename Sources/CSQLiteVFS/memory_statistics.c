@@ -1,5 +1,5 @@
-// Turns off SQLite's memory statistics for the whole process. This is written in C, because Swift cannot call
-// sqlite3_config, which takes variable arguments.
+// Turns off SQLite's memory statistics for the whole process. This file is in C, because sqlite3_config takes variable
+// arguments and Swift cannot call such functions.
 
 #include "CSQLiteVFS.h"
 #include <sqlite3.h>

@@ -3,14 +3,14 @@
 //
 // SQLite truncates the cache to the size of the database at the end of every transaction (pager.c,
 // pager_end_transaction). The truncation visits only the hash buckets of the page numbers between that size and the
-// highest page number that the cache has held. A split of a B-tree node raises that highest number far above the size
-// of the database: btree.c (balance_nonroot) temporarily gives a page the number of the lock-byte page, which is the
-// page at 1 GiB. The truncation at the end of that transaction then visits all cached pages. With 48 MiB of cached
-// pages, these visits take about 7 % of the processor time of an event.
+// highest page number that the cache has held. A split of a B-tree node raises the highest number far above the size of
+// the database. During the split, btree.c (balance_nonroot) gives a page the number of the lock-byte page for a moment.
+// The lock-byte page is the page at 1 GiB. The truncation at the end of that transaction then visits all cached pages.
+// With 48 MiB of cached pages, these visits take about 7 % of the processor time of an event.
 //
 // This layer keeps the highest page number itself. It ignores the number of the lock-byte page, because no page keeps
-// that number: balance_nonroot gives the page its final number at once. If a truncation would remove only pages above
-// the highest number, there are no such pages, so the truncation is skipped.
+// that number for long. If a truncation would remove only pages above the highest number, there are no such pages, so
+// the truncation is skipped.
 
 #include "CSQLiteVFS.h"
 

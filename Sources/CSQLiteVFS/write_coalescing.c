@@ -18,11 +18,11 @@
 // SQLITE_IOERR_WRITE. For a commit, that call is the sync. The held frames are then dropped, because SQLite rolls the
 // transaction back.
 //
-// A sync takes twice as long when the file has grown since the last sync, because the file system must then also write
-// its own journal, with all other entries of that journal. To make such syncs rare, this layer extends the file by many
-// frames of zeros at a time. SQLite treats a frame of zeros as invalid (https://www.sqlite.org/walformat.html), like
-// the old frames in a WAL that was reset. Zeros are written only past the end of the file, and only under the WAL's
-// write lock.
+// If the file has grown since the last sync, the next sync takes twice as long. The file system must then also write
+// its own journal, including entries that have nothing to do with this file. To make such syncs rare, this layer
+// extends the file by many frames of zeros at a time. SQLite treats a frame of zeros as invalid
+// (https://www.sqlite.org/walformat.html), like the old frames in a WAL that was reset. Zeros are written only past the
+// end of the file, and only under the WAL's write lock.
 
 #include "CSQLiteVFS.h"
 #include "free_space.h"

@@ -78,8 +78,7 @@ extension ServerConnection {
 }
 
 extension Status {
-    /// This status if it can end an exchange, otherwise 500. 1xx statuses are interim, and a status code has three
-    /// digits.
+    /// This status if it is final (200 to 599), otherwise 500.
     var final: Status { (200...599).contains(code) ? self : .internalServerError }
 
     /// Whether the response must end with the empty line after the fields (RFC 9110 sections 15.3.5 and 15.4.5).

@@ -1,6 +1,6 @@
 extension Status {
-    /// The reason phrase of RFC 9110 section 15 or of RFC 6585. Empty for a code without a phrase, which the grammar
-    /// allows.
+    /// The reason phrase of RFC 9110 section 15 or of RFC 6585. Empty for a code without a phrase, because the grammar
+    /// allows an empty phrase.
     var reasonPhrase: StaticString {
         switch code {
         case 200: "OK"

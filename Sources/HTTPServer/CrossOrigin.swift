@@ -1,7 +1,7 @@
 // Decides which web pages may call this server from a browser and read its responses (CORS; the Fetch standard,
 // "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). Only this file reads and writes CORS
 // fields. The middleware `CrossOriginRequests` (Middleware.swift) adds the CORS fields to every response before the
-// response is encoded. Responses that no handler made get them too.
+// response is encoded. Responses that no handler made also get these fields.
 
 internal import HTTP1
 

@@ -1,6 +1,6 @@
-// Parses the two fields in which a proxy records the address of its peer, which sent the request to the proxy:
-// Forwarded (RFC 7239) and X-Forwarded-For. The addresses are returned in the order of the field. The last one was
-// added by the proxy that is nearest to this server. TrustedProxies decides which proxies are trusted.
+// Parses Forwarded (RFC 7239) and X-Forwarded-For. In these fields, a proxy records the address from which it received
+// the request. The addresses are returned in the order of the field. The last one was added by the proxy that is
+// nearest to this server. TrustedProxies decides which proxies are trusted.
 
 internal import HTTP1
 internal import Sockets

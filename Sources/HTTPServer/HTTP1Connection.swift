@@ -31,8 +31,8 @@ final class HTTP1Connection: @unchecked Sendable {
     private var isStalled = false
     /// The suspended writer of a stream. The writer is resumed when the peer has taken the writer's chunk.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
-    /// The number of waits of writers so far. A cancellation compares this number with the number of the wait that it
-    /// is meant for, so that a late cancellation does not end a later wait.
+    /// How many times a writer has waited so far. A cancellation carries the number of the wait that it is meant for.
+    /// If a later wait has begun, the numbers differ, and the cancellation does nothing.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
     /// The number of streams so far. Each writer knows the number of its own stream. A writer that is used after the
@@ -72,8 +72,8 @@ final class HTTP1Connection: @unchecked Sendable {
         switch change {
         case .ready:
             advance()
-            // Cancel the task only after `advance`, because `advance` first reads the bytes from the peer that the
-            // kernel still holds.
+            // Cancel the task only after `advance`, because `advance` first reads the peer's last bytes, which the
+            // kernel may still hold.
             if connection.peerIsGone { task?.cancel() }
         case .tickEnds: writeAtTickEnd()
         case .timedOut: timedOut()
@@ -146,7 +146,8 @@ final class HTTP1Connection: @unchecked Sendable {
     }
 
     /// Continues after the loop's other connections have run. Until then the connection has no deadline, because it
-    /// does not wait for the peer. Received bytes are not served yet, or more bytes may be ready to read.
+    /// does not wait for the peer. Called when received bytes are not served yet, or when more bytes may be ready to
+    /// read.
     private func continueInNextRound() {
         connection.setDeadline(.never)
         connection.continueInNextRound()
@@ -159,7 +160,8 @@ final class HTTP1Connection: @unchecked Sendable {
             activity = .ending(state.endingOfLateRequest())
             advance()
         case .ending, .lingering: connection.close()
-        // This deadline was meant for the wait for the request, which has arrived meanwhile.
+        // This deadline limited the wait for the request. Ignore the deadline, because the request has arrived
+        // meanwhile.
         case .working, .streaming, .over: break
         }
     }

@@ -37,8 +37,8 @@ extension HTTP1ConnectionState {
         return hold(bytes)
     }
 
-    /// Adds the output that the peer has not taken to the bytes in the budget. Returns the time in milliseconds that
-    /// the connection may wait until the peer takes more. The time is 0 if the output does not fit into the budget.
+    /// Makes the budget count the output buffer, because the peer does not take all of the output. Returns how many
+    /// milliseconds the connection may wait for the peer. The time is 0 if the output does not fit into the budget.
     mutating func holdOutput() -> Int {
         let bytes = output.count > HTTP1ConnectionState.uncountedBytes ? output.count : 0
         if bytes > heldOutputBytes {
@@ -76,8 +76,8 @@ extension HTTP1ConnectionState {
         output.count > context.configuration.outputBytesMax
     }
 
-    /// Adds the received bytes of the current request and of the pipelined requests after it to the bytes in the
-    /// budget. Returns false if these bytes do not fit.
+    /// Makes the budget count the received bytes of the current request and of the pipelined requests after it. Returns
+    /// false if these bytes do not fit into the budget.
     @discardableResult
     mutating func holdRequest() -> Bool {
         let input = http.inputCapacityBytes

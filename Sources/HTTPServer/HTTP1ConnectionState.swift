@@ -48,10 +48,10 @@ struct HTTP1ConnectionState: ~Copyable {
     /// is first found idle in the drain.
     private var drainDeadline: Deadline?
 
-    /// The number of responses from memory after which the loop's other connections run. Making this many responses
-    /// takes less than half a millisecond.
+    /// After this number of responses from memory, the loop's other connections run. Making this many responses takes
+    /// less than half a millisecond.
     private static let responsesInRowMax = 64
-    /// The number of reads in a row after which the loop's other connections run.
+    /// After this number of reads in a row, the loop's other connections run.
     private static let readsMax = 8
 
     /// The next action of HTTP1Connection, when this type can do nothing more.
@@ -101,7 +101,7 @@ struct HTTP1ConnectionState: ~Copyable {
                 if let deadline = deadlineOfWait() { return .wait(deadline) }
             case .work(let work):
                 // Write the responses to the earlier requests of the batch now or at the end of this round, because
-                // these responses must not wait for this work.
+                // these responses must not wait for the work of the current request.
                 if !deferWriteToTickEnd() { _ = try write() }
                 return .work(work)
             case .pause: return try write() ? .nextRound : .stalled
@@ -192,8 +192,8 @@ struct HTTP1ConnectionState: ~Copyable {
             return
         }
         if count > held {
-            // Count the new capacity before allocating it. The new capacity is twice the old capacity, but at most what
-            // the content can still need.
+            // Count the new capacity in the budget before allocating it. The new capacity is twice the old capacity,
+            // but at most what the content can still need.
             let capacity = max(count, min(2 * held, count + http.contentBytesLeftMax))
             guard hold(heldBytes + capacity - held) else { return shed() }
             exchange?.request.body.reserveCapacity(capacity)
@@ -203,8 +203,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Judging
 
-    /// Returns whether the route's judge must be asked now, because the content is not complete and the judge was not
-    /// asked yet. The result is valid only after `.needMoreData`.
+    /// Returns true if the route has a judge that was not asked yet, and the content is not complete. The result is
+    /// valid only after `.needMoreData`.
     private func isJudgementDue() -> Bool {
         guard http.phase == .content, exchange?.isJudged == false, case .handler(let placed)? = exchange?.destination
         else { return false }
@@ -273,7 +273,7 @@ struct HTTP1ConnectionState: ~Copyable {
 
     /// Refuses a request that did not arrive in time. Only a safe request gets 408. A request that may carry an event
     /// gets 503, because no event may be lost when the network is slow. The app versions in use discard an event after
-    /// all but three of the 4xx statuses (docs/decisions/late-requests.md).
+    /// every 4xx status except three (docs/decisions/late-requests.md).
     private mutating func refuseLateRequest() {
         let detail = "The request did not arrive in time. Send it again."
         if http.isSafeRequest {

@@ -55,7 +55,7 @@ enum RequestID {
         }
     }
 
-    /// The number of digits of the random first half, which has 41 bits.
+    /// The number of digits in the first half of an id. They express a random number of 41 bits.
     private static let processDigits = 8
     private static let process = UInt64.random(in: 0..<2_821_109_907_456)
     private static let count = Atomic<UInt64>(0)

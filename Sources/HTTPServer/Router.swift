@@ -31,7 +31,7 @@ package struct Router: Sendable {
     private var literal: [String: Resource] = [:]
     private var templates: [(segments: [Segment], resource: Resource)] = []
     private var segmentsMax = 0
-    /// The methods that the server accepts on at least one path, as the Allow field lists them.
+    /// The methods that the server accepts on at least one path, in the syntax of the Allow field.
     private var allowOfServer = ""
 
     /// Creates a router. If several routes have the same method and template, the first of them is used. Templates with

@@ -108,7 +108,8 @@ package final class Server: Sendable {
         return left
     }
 
-    /// The current connections and held bytes, and the connections since the start, for `/metrics`.
+    /// The figures for `/metrics`: open connections and held bytes now, and connections served and rejected since the
+    /// start.
     package var counts: ServerCounts {
         let connections = limiter.connections
         return ServerCounts(

@@ -39,7 +39,7 @@ package struct ServerConfiguration: Sendable {
     /// idle connection after 60 s. This time is longer, so that the proxy closes first and no request is lost in a
     /// race.
     package var idleTimeoutMilliseconds = 75_000
-    /// The time after which a client that takes no byte of its response is disconnected.
+    /// A client that takes no byte of its response for this time is disconnected.
     package var writeStallMilliseconds = 30_000
     /// The time that the client has after a response that ends the connection. In this time the client can finish
     /// sending and read the response. The client may send at most `lingerBytesMax` more bytes. If the server closed the
@@ -54,8 +54,8 @@ package struct ServerConfiguration: Sendable {
     package var outputBytesMax = 64 << 10
     /// The memory for bodies, incomplete requests and unread responses, over all connections: a quarter of a small
     /// server's memory. Input and output buffers of up to 8 KiB are not counted. A client with a valid credential may
-    /// use a sixteenth of this memory. A request that does not fit gets 503. If an unread response does not fit, its
-    /// client is disconnected.
+    /// use a sixteenth of this memory, or 2 MiB if that is more. A request that does not fit gets 503. If an unread
+    /// response does not fit, its client is disconnected.
     package var bufferedBytesMax = 256 << 20
 
     package init(addresses: [SocketAddress]) {

@@ -12,7 +12,8 @@ package enum ForwardingField: String, CaseIterable, Sendable {
     case forwarded = "Forwarded"
 }
 
-/// The address of the client. If that address is unknown, this contains the address of a trusted proxy, and the reason.
+/// The address of the client. If the client's address is unknown, `text` is the address of a trusted proxy, and `gap`
+/// is the reason.
 package struct ClientAddress: Hashable, Sendable {
     /// The reason why `text` is a proxy's address: the field of the trusted proxy does not name the client. The raw
     /// values are those of the access log.

@@ -18,8 +18,8 @@ package struct MetricFamily: Hashable, Sendable {
         self.bounds = bounds
     }
 
-    /// Bounds for durations. They range from 250 µs, the time that a read takes, to 10 s, which is longer than any
-    /// request should take.
+    /// Bounds for durations. The lowest bound is 250 µs, the time of a read. The highest bound is 10 s, because no
+    /// request should take longer.
     package static let durations: [Int64] = [
         250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000, 100_000_000,
         250_000_000, 1_000_000_000, 10_000_000_000,

@@ -20,8 +20,8 @@ package final class MetricSampling: Sendable {
     }
 }
 
-/// A counter that mirrors a total kept elsewhere since the start of the process. Each sample adds the growth of that
-/// total since the previous sample.
+/// A counter that follows a total. Other code keeps the total from the start of the process. Each sample adds the
+/// growth of the total since the previous sample.
 package final class SampledCounter: Sendable {
     private let counter: any CounterHandler
     private let reportedCount = Mutex<Int64>(0)

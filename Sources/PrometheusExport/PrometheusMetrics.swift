@@ -32,8 +32,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
 
     package init() {}
 
-    /// Sets the help text and the bounds of a family, before the family's first series is created. Does nothing for a
-    /// family that was described before.
+    /// Sets the help text and the bounds of a family. Must be called before the family's first series is created. Does
+    /// nothing for a family that was described before.
     package func describe(_ family: MetricFamily) {
         families.withLock { families in
             guard families[family.name] == nil else { return }

@@ -16,8 +16,8 @@ package struct AppStoreApp: Hashable, Sendable {
 /// payloads.
 package enum AppStoreEnvironment: String, Hashable, Sendable, CaseIterable {
     case production = "Production"
-    /// Purchases by sandbox accounts and through TestFlight. App Review tests against our production server, so
-    /// sandbox purchases are accepted there too. They are counted separately.
+    /// Purchases by sandbox accounts and through TestFlight. App Review buys in the sandbox but uses the production
+    /// server. A production server therefore accepts sandbox purchases too. They are counted separately.
     case sandbox = "Sandbox"
     /// StoreKit testing in Xcode. Xcode generates the signing certificate itself, so this server cannot verify the
     /// signature.

@@ -1,7 +1,7 @@
-// Checks whether the three certificates of an `x5c` header (RFC 7515, section 4.1.6) are Apple's, are meant for signing
-// App Store data, and were valid at a given time. The library (swift-certificates) builds and validates the chain.
-// This file checks the rest: the number and order of the certificates, the bytes of the root, Apple's two marker
-// extensions, and the type of the leaf's key.
+// Checks the three certificates of an `x5c` header (RFC 7515, section 4.1.6). The certificates must be Apple's, must be
+// meant for signing App Store data, and must have been valid at a given time. The library (swift-certificates) builds
+// and validates the chain. This file checks the rest: the number and order of the certificates, the bytes of the root,
+// Apple's two marker extensions, and the type of the leaf's key.
 
 internal import Caching
 package import Crypto

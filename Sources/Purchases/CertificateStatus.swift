@@ -26,8 +26,8 @@ package struct PurchaseSigner: Hashable, Sendable {
 
 package struct CertificateStatus: Sendable {
     package static let intervalSeconds = 86_400
-    /// Seconds between two reads of the stored signers. When one server process finds that a leaf is revoked, all other
-    /// processes on the same database learn this within this time, and then reject data signed by the leaf.
+    /// Seconds between two reads of the stored signers. One server process may find that a leaf is revoked. Within
+    /// `pauseSeconds`, all other processes on the same database then also reject data signed by this leaf.
     static let pauseSeconds = 600
 
     package enum Finding: Hashable, Sendable {
@@ -90,8 +90,8 @@ package struct CertificateStatus: Sendable {
         let parsed = certificates.compactMap { try? Certificate(derEncoded: $0) }
         guard parsed.count == CertificateChain.certificateCount else { return .unknown }
         let requester = Requester(query: query)
-        // The chain is validated as of the beginning of the period in which all three certificates are valid. In this
-        // way, a leaf that has expired since then is checked too.
+        // The chain is validated for the first moment at which all three certificates are valid. A leaf that has
+        // expired since then is therefore checked too.
         let time = parsed.map(\.notValidBefore).max() ?? Date()
         var verifier = Verifier(rootCertificates: CertificateStore([parsed[2]])) {
             RFC5280Policy(fixedExpiryValidationTime: time)

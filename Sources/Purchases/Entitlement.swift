@@ -6,7 +6,7 @@ package import JourneyModel
 /// A driver's entitlements, and the number of facts from which they were computed.
 package struct DriverEntitlements: Hashable, Sendable {
     package var entitlements: [Entitlement]
-    /// Transactions and renewals. The time to read and parse the facts grows with their number, also if only a few give
+    /// Transactions and renewals. The time to read and parse the facts grows with their number, even if only a few give
     /// an entitlement.
     package var factCount: Int
 
@@ -34,7 +34,7 @@ package struct Entitlement: Hashable, Sendable {
         package var givesAccess: Bool { self == .active || self == .grace }
 
         /// The rank of the status. If a driver has several subscriptions to the same product, the one with the lowest
-        /// rank counts. It is the best one for the driver.
+        /// rank counts, because it is the best for the driver.
         var rank: Int {
             switch self {
             case .active: 0

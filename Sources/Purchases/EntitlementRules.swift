@@ -65,11 +65,11 @@ private struct Subscription {
     let renewal: RenewalFact?
     let now: Moment
 
-    /// One entitlement for each product that has a period that has started. If no period has started, one entitlement
+    /// One entitlement for each product with a started period. If no period of any product has started, one entitlement
     /// for each product.
     var entitlements: [Entitlement] {
         let current = current
-        // If no transaction gives access, the reason is determined by the transaction that started last.
+        // If no transaction gives access, the transaction that started last shows why there is no access.
         let last = current ?? begun.max { $0.isBefore($1) }
         let early = transactions.filter { !$0.hasBegun(at: now) && (begun.isEmpty || $0.key == current?.key) }
         return Dictionary(grouping: begun + early, by: \.productID).values.compactMap { facts in
@@ -127,8 +127,8 @@ private struct Subscription {
     }
 
     /// Returns the renewal information, or nil if it is about a previous period. Apple may charge a renewal up to a day
-    /// before its period starts, and sign renewal information at that moment. This information is dated before the new
-    /// period, but it is about the new period.
+    /// before its period starts, and may sign renewal information at that moment. Such renewal information is older
+    /// than the new period, but is about the new period.
     private func renewal(after fact: TransactionFact) -> RenewalFact? {
         guard let renewal else { return nil }
         if renewal.signedDate >= fact.purchaseDate { return renewal }
@@ -165,7 +165,8 @@ extension TransactionFact {
     /// because this server's clock may be a little behind Apple's.
     fileprivate func hasBegun(at now: Moment) -> Bool { purchaseDate <= max(now, signedDate) }
 
-    /// Returns the revocation. Returns nil if there is none, or if its date is after both `now` and `signedDate`.
+    /// Returns the revocation. Returns nil if the transaction has none, or if the revocation lies in the future, that
+    /// is, after `now` and after `signedDate`.
     fileprivate func revocation(at now: Moment) -> Revocation? {
         revocation.flatMap { $0.date <= max(now, signedDate) ? $0 : nil }
     }

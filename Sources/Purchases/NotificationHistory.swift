@@ -7,15 +7,15 @@ package import JourneyModel
 package struct NotificationHistory: Sendable {
     /// Maximum age in days of the requested notifications. Apple keeps notifications for 180 days.
     static let daysMax = 179
-    /// Maximum age in days of the requested notifications that Apple could not deliver. Apple retries a delivery for
-    /// three days.
+    /// Notifications that Apple could not deliver are requested if they are at most this many days old. Apple retries a
+    /// delivery for three days.
     static let failureDays = 4
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
-    /// The overlap of the first pass with the stored notifications, in seconds. The pass begins this long before the
-    /// newest stored notification, because notifications from shortly before that one may be missing too.
+    /// The first pass begins this number of seconds before the newest stored notification, because some earlier
+    /// notifications may be missing too.
     static let overlapSeconds = 3_600
-    /// Maximum number of pages per request. It ends the loop even if Apple's answers name a next page forever.
+    /// Maximum number of pages per request. This maximum ends the loop even if every answer of Apple names a next page.
     static let pagesMax = 100_000
 
     /// The result of one pass, for the log.

@@ -1,8 +1,8 @@
 // Every type and subtype of App Store Server Notifications V2 that Apple documents
 // (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026). Each
 // row describes the type for operators, and names the object of the payload that has the details. Access does not
-// depend on this table. It depends on the signed transaction and renewal in a notification. Notifications of unknown
-// types are stored too.
+// depend on this table, but on the signed transaction and renewal in a notification. Notifications of unknown types are
+// stored too.
 
 package struct NotificationTypes: Sendable {
     /// The object of the payload that carries the details.

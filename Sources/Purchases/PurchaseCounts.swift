@@ -43,7 +43,7 @@ package struct PurchaseTotals: Hashable, Sendable {
     }
 }
 
-/// One page of a pass: the facts of some drivers. `next` is the value of `after` that reads the next page. Nil for the
+/// One page of a pass: the facts of some drivers. To read the next page, pass `next` as `after`. `next` is nil for the
 /// last page.
 package struct PurchasePage: Sendable {
     package var facts: [PurchaseFacts]

@@ -25,10 +25,10 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// A payload member is missing, or has a type or value that Apple does not document.
     case wrongClaims = "wrong_claims"
     case wrongBundle = "wrong_bundle"
-    /// The `appAppleId` of a production notification differs from the app's configured id, or none is configured.
+    /// The `appAppleId` of a production notification differs from the app's configured id, or the app has no configured
+    /// id.
     case wrongApp = "wrong_app"
-    /// This server does not accept the environment. Or the environment differs from that of the enclosing notification
-    /// or of the transaction.
+    /// This server does not accept the environment, or signed data that belongs together has different environments.
     case wrongEnvironment = "wrong_environment"
     /// The renewal information is about a subscription other than the transaction's.
     case otherSubscription = "other_subscription"

@@ -83,17 +83,16 @@ package struct SignedPayload: Sendable {
 }
 
 /// A cache of accepted headers. An accepted header has ES256 and a valid chain. Apple uses few different headers. Each
-/// has 5 kB, because the certificates in it are encoded in base64 twice. A notification has three headers, and parsing
-/// all three would cost as much as verifying the three signatures. The validity of the certificates is still checked
-/// for every payload.
+/// has 5 kB, because the certificates in it are encoded in base64 twice. A notification has three headers. Without the
+/// cache, parsing them would cost as much as verifying the three signatures. The validity of the certificates is
+/// checked for every payload, even if its header is in the cache.
 package final class AcceptedHeaders: Sendable {
     struct Header: Sendable {
         var json: JSONValue
         var certificates: [[UInt8]]
     }
 
-    /// Maximum number of cached headers. It equals the number of chains that `CertificateChain` caches, although
-    /// several headers may have the same chain.
+    /// Maximum number of cached headers. `CertificateChain` caches the same number of chains.
     private static let countMax = 32
 
     private let cache = Mutex(TwoGenerationCache<String, Header>(generationCountMax: countMax / 2))

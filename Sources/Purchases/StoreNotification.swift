@@ -46,7 +46,7 @@ package struct NotificationEnvelope: Sendable {
     var signedRenewal: String?
 
     /// Reads the app from the one object that contains it: `data`, `externalPurchaseToken`, `summary` or `appData`.
-    /// Exactly one of them must be present.
+    /// Exactly one of these four objects must be present.
     package init(_ claims: PayloadReader) throws(PurchaseRefusal) {
         guard let uuid = try claims.optionalUUID("notificationUUID") else { throw .wrongClaims }
         notificationUUID = uuid

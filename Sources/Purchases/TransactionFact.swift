@@ -122,7 +122,8 @@ extension TransactionFact {
 }
 
 extension PayloadReader {
-    /// Returns the identifier of an offer, or nil unless it has 1 to 255 bytes. The developer may choose any text.
+    /// Returns the identifier of an offer. Its text is not checked, because developers choose it freely. Returns nil if
+    /// the identifier is absent, empty, or longer than 255 bytes.
     func optionalIdentifier(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let text = try optionalToken(name), (1...Self.textBytesMax).contains(text.utf8.count) else { return nil }
         return text

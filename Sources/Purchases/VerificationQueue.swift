@@ -5,16 +5,16 @@ import Dispatch
 import Synchronization
 
 package final class VerificationQueue: Sendable {
-    /// Default for the maximum number of verifications that wait or run. That many verifications take about a third of
-    /// a second. Each waiting text has at most 64 KiB.
+    /// Default for the maximum number of verifications that wait or run. This number of verifications takes about a
+    /// third of a second. Each waiting text has at most 64 KiB.
     package static let countMax = 1024
 
     private let countMax: Int
     private let count = Mutex(0)
     private let executor = LowPriorityExecutor()
     /// Resumes the callers. The low-priority thread must not resume them itself, because resuming a caller takes the
-    /// lock of an event loop's inbox. While a low-priority thread holds this lock, other threads may keep it from
-    /// running, and the event loop would wait all that time.
+    /// lock of an event loop's inbox. While the low-priority thread holds this lock, other threads may take its
+    /// processor. The event loop would then wait for the lock all that time.
     private let completions = DispatchQueue(label: "dwell.verification.completions", qos: .userInitiated)
 
     package init(countMax: Int = VerificationQueue.countMax) {
@@ -44,8 +44,8 @@ package final class VerificationQueue: Sendable {
 }
 
 private final class LowPriorityExecutor: TaskExecutor {
-    /// On Linux, Dispatch gives the thread of a background queue the nice value 10. The threads of the event loops and
-    /// of the writer therefore run before it whenever they have work.
+    /// On Linux, Dispatch gives the thread of a background queue the nice value 10. Whenever an event loop or the
+    /// writer has work, its thread therefore runs before the background thread.
     private let queue = DispatchQueue(label: "dwell.verification", qos: .background)
 
     func enqueue(_ job: consuming ExecutorJob) {

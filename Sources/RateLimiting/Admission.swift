@@ -15,15 +15,15 @@ package protocol Admission: Sendable {
     func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
     /// Records that the claim's event is on disk. While its idempotency key is remembered, later claims with the same
-    /// key are `.known` and are not charged. After that, a repeat is charged. The charge is refunded when the store
-    /// finds that the event is a repeat. Does not wait.
+    /// key are `.known` and are not charged. When the key is no longer remembered, a repeat is charged at first. The
+    /// charge is refunded when the store finds that the event is a repeat. Does not wait.
     ///
     /// - Parameter isRepeat: whether the event was on disk before this claim.
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool)
 
-    /// Charges an event whose claim was `.known` although the event was new. The event is on disk, so it is charged
-    /// even beyond the limit. The claim was `.known` because another request with the same idempotency key was charged.
-    /// That other charge may still be refunded. Does not wait.
+    /// Charges a new event whose claim was `.known`. The claim was `.known` because another request with the same
+    /// idempotency key was charged. That other charge may still be refunded. The event is on disk, so it is charged
+    /// even beyond the limit. Does not wait.
     func forceCharge(_ claim: AdmissionClaim)
 
     /// Refunds the charge of an `.admitted` event. Called if the event was refused later or was a repeat. Does not
@@ -37,13 +37,14 @@ package protocol Admission: Sendable {
     /// beyond the limit. They expire one by one, at the rate that the limit permits. Does not wait.
     func charge(_ claim: AdmissionClaim, times: Int)
 
-    /// Returns whether the window has more charges than its limit, as counted in this process. Does not call Redis.
+    /// Returns whether the driver's window has more charges than its limit. Uses the count in this process, and does
+    /// not call Redis.
     func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool
 }
 
 extension Admission {
-    /// Does nothing, because the data that this process itself holds about a driver expires. This data consists of the
-    /// rate limit windows, which are stored under the driver's id, and idempotency keys, which are stored as hashes.
+    /// Does nothing, because the data about a driver in this process expires. The rate limit windows are stored under
+    /// the driver's id. The idempotency keys are stored as hashes.
     package func forget(_ driver: DriverID) async {}
 
     package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
@@ -98,8 +99,8 @@ package struct AdmissionDecision: Hashable, Sendable {
         /// The claim was charged now. Only `.admitted` claims may be refunded. If the claim of a repeat was `.known`, a
         /// refund would remove the charge of the first request.
         case admitted
-        /// Nothing was charged, because the idempotency key is recorded as that of a stored event, or was already
-        /// charged within the window. Whether the event is a repeat is decided later by the store.
+        /// Nothing was charged, because the idempotency key is known. Either the key belongs to a stored event, or the
+        /// key was already charged within the window. The store decides later whether the event is a repeat.
         case known
         /// Nothing was charged, because the driver's window is full.
         case refused

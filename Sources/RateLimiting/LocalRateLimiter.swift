@@ -14,8 +14,8 @@ package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {
         /// The maximum number of windows in one generation of the cache (TwoGenerationCache.swift). One database writer
-        /// serves far fewer than 20 000 drivers at once. In the worst case both generations are full. They then hold 2
-        /// * 20 000 windows of 60 charges, with 16 bytes per charge.
+        /// serves far fewer than 20 000 drivers at once. In the worst case both generations are full. They then hold
+        /// 40 000 windows of 60 charges, with 16 bytes per charge.
         package var windowsMax = 20_000
         /// The maximum number of idempotency keys of stored events in one generation of the cache. A phone's retry
         /// queue repeats an event within minutes.
@@ -125,7 +125,7 @@ package final class LocalRateLimiter: Admission {
     private func shard(of claim: HashedClaim) -> SlidingWindowShard { shard(of: claim.driver) }
 
     private func shard(of driver: HashedText) -> SlidingWindowShard {
-        // The shard is chosen by other bits of the hash than those by which a table chooses its buckets.
+        // The driver's hash also determines the bucket in a table. The shard is chosen by other bits of this hash.
         shards[Int(UInt(bitPattern: driver.hash.bits) >> 32 % UInt(shards.count))]
     }
 }

@@ -4,8 +4,9 @@ package struct Quota: Hashable, Sendable {
     package var limit: Int
     package var windowSeconds: Int
     package var remaining: Int
-    /// Milliseconds until one more charge fits, because a charge leaves the window. That charge is the oldest one,
-    /// unless the window holds more charges than its limit. 0 for an empty window.
+    /// Milliseconds until the window has room for one more charge than now. The room appears when the oldest charge
+    /// leaves the window. If the window holds more charges than its limit, several charges must leave first. 0 for an
+    /// empty window.
     package var resetMilliseconds: Int64
 
     package init(limit: Int, windowSeconds: Int, remaining: Int, resetMilliseconds: Int64) {

@@ -3,9 +3,9 @@
 // an event or a request. A charge counts towards the limit for `windowSeconds`.
 
 /// The classes of rate limits (contract, section 4). Each class counts a driver's requests to the routes that name the
-/// class (API/Routes.swift), unless its comment says something else. `sessionEvents` counts events with a session_id,
-/// and `preSessionEvents` counts events without one. `auth` counts requests to the sign-in routes, and has one window
-/// per client address instead of one per driver.
+/// class (API/Routes.swift). If a class counts something else, its comment says so. `sessionEvents` counts events with
+/// a session_id, and `preSessionEvents` counts events without one. `auth` counts requests to the sign-in routes, and
+/// has one window per client address instead of one per driver.
 package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case sessionEvents = "session"
     case preSessionEvents = "presession"
@@ -39,9 +39,10 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_REGISTRATIONS`,
-/// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_PINGS`, `RATE_LIMIT_PURCHASES`,
-/// `RATE_LIMIT_NOTIFICATIONS`, `RATE_LIMIT_OPERATOR`, `RATE_LIMIT_WINDOW_SECONDS`. A value of 0 turns a limit off.
+/// The values of the environment variables `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`,
+/// `RATE_LIMIT_AUTH`, `RATE_LIMIT_REGISTRATIONS`, `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`,
+/// `RATE_LIMIT_PINGS`, `RATE_LIMIT_PURCHASES`, `RATE_LIMIT_NOTIFICATIONS`, `RATE_LIMIT_OPERATOR` and
+/// `RATE_LIMIT_WINDOW_SECONDS`. A limit of 0 is off.
 package struct RateLimits: Hashable, Sendable {
     /// The maximum number of charges that a window may hold beyond its limit. This maximum bounds the window's memory
     /// and the time until a new charge fits.
@@ -115,7 +116,7 @@ extension RateLimits {
     }
 
     /// Returns the quota of a class with `count` charges in its window. `oldestTime` is the time of the charge whose
-    /// expiry makes room for one more charge. It is nil if the window is empty.
+    /// expiry makes room for one more charge. `oldestTime` is nil if the window is empty.
     package func quota(
         of limitClass: RateLimitClass, count: Int, oldestTime: Int64?, at now: Int64
     ) -> Quota {

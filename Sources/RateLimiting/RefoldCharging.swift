@@ -3,8 +3,8 @@
 
 import JourneyModel
 
-/// The port through which the store queries and charges the rate limiter. It is called on the writer's thread, so it
-/// must not block.
+/// The port through which the store queries and charges the rate limiter. The store calls its methods on the writer's
+/// thread, so they must not block.
 package protocol RefoldCharging: Sendable {
     /// Returns whether a late event may be stored. `sharingTime` is the number of the driver's events with the same
     /// corrected time. Returns false while the claim's window has more charges than its limit. Also returns false if
@@ -23,9 +23,9 @@ package struct RefoldCharges: RefoldCharging {
     /// refolds 100 others costs about five times as much as the median event. An ordinary late event of a phone refolds
     /// fewer than ten events.
     package static let rowsPerCharge = 100
-    /// The maximum number of events of one driver with the same corrected time in milliseconds. It applies unless the
-    /// rate limit is off. To find the position of one more event in the driver's order, SQLite sorts all events with
-    /// the same time. For 1000 events, this takes 2 ms. A phone sends only a few events with the same time.
+    /// The maximum number of events of one driver with the same corrected time in milliseconds. This limit is off only
+    /// while the rate limit is off. To find the position of one more event in the driver's order, SQLite sorts all
+    /// events with the same time. For 1000 events, this takes 2 ms. A phone sends only a few events with the same time.
     package static let sharingTimeMax = 1_000
 
     private let admission: any Admission

@@ -9,8 +9,8 @@ package struct RefusalLimit: Sendable {
     /// this size times the number of its events. Each KiB beyond that length is charged.
     static let bytesPerEvent = 10 * 1024
 
-    /// The number of repeats in one body that are charged like one refused event. The two classes of events do not
-    /// charge repeats, and a body can contain five hundred repeats. A single repeat costs the server no more work than
+    /// The number of repeats in one body that are charged like one refused event. Repeats are not charged to the two
+    /// classes of events, although a body can contain five hundred repeats. A repeat costs the server no more work than
     /// a refused event.
     static let repeatsPerCharge = 10
 

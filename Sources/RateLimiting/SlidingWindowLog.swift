@@ -4,7 +4,7 @@
 // drivers, the clock or the results of events.
 
 /// A sliding window log. Callers pass times in milliseconds, all from the same clock. A call may pass an earlier time
-/// than the call before it. Only the charge of that call is then made at the earlier time.
+/// than the call before it. This changes only the time of the call's own charge.
 package struct SlidingWindowLog: Sendable {
     /// The maximum number of charges that are searched linearly by their hashes. If there are more charges, a hash
     /// table is built, which takes 7 KB or more. A driver with 60 events a minute never needs the table.
@@ -18,8 +18,8 @@ package struct SlidingWindowLog: Sendable {
     /// The charges, sorted by time. Charges at indexes below `first` have already left the window.
     private var charges: [Charge] = []
     private var first = 0
-    /// The times of the charges by their keys. This table makes a linear search for a key unnecessary. Nil until there
-    /// are more than `linearSearchMax` charges.
+    /// The time of each charge, by the charge's key. This table makes a linear search for a key unnecessary. Nil until
+    /// there are more than `linearSearchMax` charges.
     private var times: [TextHash: Int64]?
 
     package init() {}
@@ -52,8 +52,8 @@ package struct SlidingWindowLog: Sendable {
         compact()
     }
 
-    /// Charges the key at that time. If the key is already charged, returns false and changes nothing. Takes O(1) if
-    /// times ascend from call to call.
+    /// Charges the key at `time`. If the key is already charged, returns false and changes nothing. Takes O(1) if times
+    /// ascend from call to call.
     @discardableResult
     package mutating func insert(_ key: TextHash, at time: Int64) -> Bool {
         guard !contains(key) else { return false }

@@ -35,8 +35,8 @@ final class SlidingWindowShard: Sendable {
     private struct State: Sendable {
         var windows: TwoGenerationCache<WindowID, SlidingWindowLog>
         var knownKeys: TwoGenerationCache<KnownKey, Bool>
-        /// The latest time passed in. Threads read the clock before they hold the lock, so times may arrive out of
-        /// order. The later of this time and a new time is used, so that time never goes back.
+        /// The latest time that a caller has passed. Threads read the clock before they hold the lock, so times may
+        /// arrive out of order. The later of this time and a new time is used, so that time never goes back.
         var latest = Int64.min
     }
 
@@ -160,10 +160,10 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
-    /// Returns the number of charges that every limiter with complete data counts in the window. The oldest charges,
-    /// which are about to leave the window, are not counted, because the other limiter's clock may differ. The clocks
-    /// of two machines run up to 500 ppm apart while NTP slews them (adjtimex(2)), and both round to milliseconds. The
-    /// tolerance here is far more: a hundredth of the window plus 2 ms.
+    /// Returns the smallest number of charges that the other limiter can count, if it has lost none. Charges that are
+    /// about to leave the window are not included, because the other limiter's clock may be ahead. The clocks of two
+    /// machines run up to 500 ppm apart while NTP slews them (adjtimex(2)), and each clock is rounded to milliseconds.
+    /// The tolerance here is far larger: a hundredth of the window plus 2 ms.
     private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)

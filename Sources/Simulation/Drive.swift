@@ -32,8 +32,8 @@ package struct ScriptedEvent: Hashable, Sendable {
         /// `timestamp` is the time of the event. Each attempt has `X-Sent-At`.
         case ofTheEvent
         /// `timestamp` is the time of an attempt. This attempt was made `secondsBefore` seconds before the first
-        /// attempt that reaches the server. If `secondsBefore` is 0, it is the first attempt that reaches the server.
-        /// No attempt has `X-Sent-At`, because shipped clients do not send it.
+        /// attempt that reaches the server. If `secondsBefore` is 0, `timestamp` is the time of that first attempt
+        /// itself. No attempt has `X-Sent-At`, because shipped clients do not send it.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }

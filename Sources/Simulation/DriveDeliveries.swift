@@ -29,9 +29,9 @@ extension DriveScript {
         Delivery(form: .batch, events: Array(indexes), clockErrorMilliseconds: 0)
     }
 
-    /// Returns deliveries of single events, and one batch of the events from the time in which the phone had no
-    /// connection. In half of the drives, the response to the last event before that time was also lost, and the batch
-    /// contains that event too.
+    /// Returns the deliveries of a phone that loses its connection for some time. The events of that time are one
+    /// batch. Each other event is sent alone. In half of the drives, the response to the last event before that time is
+    /// also lost. The batch then contains that event too.
     private func offlineGap(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         let first = Int.random(in: 1..<(all.count - 1), using: &random)
         let end = Int.random(in: (first + 1)...all.count, using: &random)
@@ -53,8 +53,8 @@ extension DriveScript {
 
     /// Returns the deliveries of one of four cases, chosen at random. Case 0: the response to the first request is
     /// lost, and the app builds the body again. Case 1: the first request arrives only after the request with the
-    /// rebuilt body. Case 2: like case 0, but between the two requests the app sends a body with another time of the
-    /// event, which the server must reject. In the fourth case, the event is sent once.
+    /// rebuilt body. Case 2: like case 0, but between the two requests the app sends a body that states another time of
+    /// the event. The server must reject that body. Case 3: the event is sent once.
     private func rebuilt(_ event: Int, _ random: inout ScriptRandom) -> [Delivery] {
         let forms: [Delivery.Form] =
             switch Int.random(in: 0..<4, using: &random) {
@@ -66,7 +66,7 @@ extension DriveScript {
         return forms.map { Delivery(form: $0, events: [event], clockErrorMilliseconds: 0) }
     }
 
-    /// Returns deliveries of up to three events that are sent a second time, after all other deliveries.
+    /// Returns the second deliveries of up to three events. These deliveries come after all others.
     private func repeats(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         all.shuffled(using: &random).prefix(3).map(alone)
     }

@@ -16,7 +16,7 @@ package struct DriverDay: Hashable, Sendable {
         var previousSession: String?
         drives = scenarios.filter(\.isDrive).map { scenario in
             // Each scenario has its own seed. If a scenario is left out, the other drives therefore stay the same.
-            // There is one exception: a drive may reset another session than before, because the drive before it is
+            // There is one exception: a drive resets the session of the drive before it, and that session may then be
             // another one.
             let index = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(

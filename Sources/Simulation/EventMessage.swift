@@ -46,7 +46,7 @@ struct EventMessage {
         return message
     }
 
-    /// Returns the event with another body. The body has the same idempotency key, but its time of the event is one
+    /// Returns the event with another body. The body has the same idempotency key, but says that the event occurred one
     /// second later.
     func changed() -> EventMessage {
         var message = self

@@ -1,6 +1,5 @@
 // The simulation's own fold of one driver's events. From the events that the server has acknowledged, the fold computes
-// the responses that the server must give. Of the server's responses, it uses only which events they acknowledge, and
-// no other content.
+// the responses that the server must give. The fold takes nothing else from the server's responses.
 
 import JourneyModel
 
@@ -37,8 +36,8 @@ struct ExpectedJourney {
             verdict: folded[index].verdict, states: heads.map(\.state), endings: heads.map(\.endedBy))
     }
 
-    /// Returns the last journey that had this session, at `now`. If another journey closed the session, returns a
-    /// journey in SESSION_ENDED with the reason. Returns nil for a session that was never activated.
+    /// Returns the last journey that had this session, as it is at `now`. If a reset or another activation closed the
+    /// session, returns a journey in SESSION_ENDED with the reason. Returns nil for a session that was never activated.
     func session(_ sessionID: String, at now: Moment) -> Journey? {
         let ordered = Fold.inOrder(events, from: start)
         var found: Journey?

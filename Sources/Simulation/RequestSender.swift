@@ -9,7 +9,7 @@ struct SendOutcome {
     var response: HTTPExchange.Response
     /// The span of time, on the server's clock, within which the server made the response.
     var span: ClosedRange<Moment>
-    /// Whether the server may have stored the event at an earlier attempt. In that case, this response has the status
+    /// Whether the server may have stored the event at an earlier attempt. If it did, this response has the status
     /// `already_processed`.
     var mayBeRepeat: Bool
 }
@@ -26,11 +26,11 @@ struct RequestSender {
     /// about a minute in total, and within that time a restarted server responds again.
     static let attemptsMax = 8
     /// The maximum number of responses with status 429 to one request. Each of these responses defers the request by at
-    /// most an hour (contract, section 5). If there are more of them, one of the server's rate limits is too small for
-    /// the run.
+    /// most an hour (contract, section 5). If there are more such responses, one of the server's rate limits is too
+    /// small for the run.
     static let limitedMax = 20
-    /// The tolerance by which the span is extended on both sides. The server's clock has milliseconds. But `clock` was
-    /// corrected by the server's `Date`, which has only whole seconds.
+    /// The span is extended on both sides by this tolerance, because `clock` is not exact. `clock` was corrected by the
+    /// server's `Date`, which has only whole seconds.
     private static let clockToleranceMilliseconds: Int64 = 2_000
 
     /// - Parameters:

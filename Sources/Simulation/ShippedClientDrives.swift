@@ -89,10 +89,10 @@ extension DriveScript {
         reportState(hasDeparted ? .inTransit : .sessionActive)
     }
 
-    /// Adds the events of a drive in which the arrival and the verification each happen shortly before a deadline. The
-    /// time until the deadline is shorter than the delay of the attempt that reports the event. The two delays differ
-    /// from each other, and both are shorter than every clock error of `clock-jump`. The skew of another event
-    /// therefore never agrees with one of these delays (`ClockMemory`).
+    /// Adds the events of a drive with two late reports. The arrival and the verification each happen shortly before a
+    /// deadline, and are reported after that deadline. The server measures each delay as a skew. If two events had the
+    /// same skew, the server would take the skew for a clock error (`ClockMemory`). The two delays therefore differ,
+    /// and both are shorter than every clock error of `clock-jump`.
     private mutating func retryLate(from start: JourneyState) {
         anchor(from: start)
         activate(sessionID)
@@ -137,8 +137,8 @@ extension DriveScript {
         let hasDeparted = random.happens(inPercent: 40)
         if hasDeparted { say(.departedCharger, first, from: .sessionActive) }
         say(.chargerTargeted, from: hasDeparted ? .inTransit : .sessionActive)
-        // In half of the drives, the phone reports its way to the charger again. In the other half, the activation
-        // proves the missing events.
+        // In half of the drives, the phone again reports its way to the charger. In the other half, it does not, and
+        // the activation proves the missing events.
         if random.happens(inPercent: 50) {
             say(.enteredChargerIntentZone, from: .idle)
             say(.anchorDwellComplete, from: .nearCharger)

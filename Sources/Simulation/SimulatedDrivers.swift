@@ -49,7 +49,7 @@ package struct SimulatedDrivers: Sendable {
     /// - Parameters:
     ///   - identityToken: makes identity tokens. If nil, the scenario `retriedSignIn` is not played.
     ///   - clock: this machine's clock, which may be wrong.
-    ///   - sleep: waits for the time that the server requires, and between the attempts of a request.
+    ///   - sleep: waits for a duration: as long as the server requires, or between two attempts of a request.
     package init(
         _ options: Options, transport: any Transport, tokens: Tokens, identityToken: IdentityToken? = nil,
         clock: @escaping @Sendable () -> Moment = ServerClock.system,

@@ -25,7 +25,7 @@ package struct Summary: Hashable, Sendable {
     package var requests = 0
     /// The number of responses by which the server's rate limiter deferred a request, or events of a batch.
     package var limited = 0
-    /// The number of requests that were repeated for another reason than the rate limiter.
+    /// The number of repeated requests, without those that the rate limiter deferred.
     package var repeatedRequests = 0
     package var latencies = Latencies()
 

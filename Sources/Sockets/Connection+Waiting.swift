@@ -7,7 +7,7 @@
 /// One task may read while another task writes. Any task may make any of these calls. If the task does not run on the
 /// connection's loop, the call first moves to that loop.
 extension Connection {
-    /// The number of successive reads and writes without a wait after which the loop's other connections run.
+    /// After this number of successive reads and writes that did not wait, the loop's other connections run.
     private static let callsWithoutWaitMax = 32
 
     /// Whether a task waits for bytes. Must be read on the loop.

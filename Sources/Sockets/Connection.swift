@@ -45,7 +45,7 @@ package final class Connection: @unchecked Sendable {
 
     private var descriptor: Int32
     private var token: UInt64?
-    /// Whether the poller reported the end of the peer's bytes, or a failure.
+    /// Whether the poller reported a failure, or that the peer sends no more bytes.
     private var peerEnded = false
     private var owner: ((ConnectionChange) -> Void)?
     private var peerEndsSending: (@Sendable () -> Void)?
@@ -53,7 +53,7 @@ package final class Connection: @unchecked Sendable {
     /// Whether `continueInNextRound` was called and the `.ready` that it requests has not been delivered yet.
     private var continues = false
 
-    // The waiters for tasks, one per direction. Each is created at the first wait.
+    // One waiter for the task that reads, and one for the task that writes. Each is created at the first wait.
     var reading: ReadinessWaiter?
     var writing: ReadinessWaiter?
     var callsWithoutWait = 0
@@ -159,8 +159,8 @@ package final class Connection: @unchecked Sendable {
         if ended { peerEnds() }
         if mayRead { reading?.wake(.ready) }
         if mayWrite { writing?.wake(.ready) }
-        // Call the owner after the waiters. Call it even if the peer is gone, because bytes that the kernel still holds
-        // from the peer can be read.
+        // Call the owner after the waiters. Call it even if the peer is gone, because the kernel may still hold bytes
+        // from the peer.
         owner?(.ready)
     }
 

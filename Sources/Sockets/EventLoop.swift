@@ -60,8 +60,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// After a round with at least this number of events, the loop expects more events soon. The sender of the events,
     /// such as a proxy on the same machine, may need this processor. The loop therefore yields the processor before it
     /// sleeps. When the loop runs again, events are usually ready, so the loop neither sleeps nor has to be woken.
-    /// After a round with fewer events, the loop does not yield, because a single request would then wait for processes
-    /// that never sleep.
+    /// After a round with fewer events, the loop does not yield, because yielding would make a single request wait for
+    /// processes that never sleep.
     private static let crowd = 4
 
     /// Creates a loop that owns the poller.

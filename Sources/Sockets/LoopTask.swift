@@ -1,6 +1,6 @@
-// The tasks that a loop starts for its connections. A task whose work has ended waits for more work. Starting a new
-// task for each request would cost more: about a kilobyte that malloc does not keep cached, and a new stack that has to
-// grow.
+// The tasks that a loop starts for its connections. A task whose work has ended waits for more work. A new task for
+// each request would cost more. Each new task needs about a kilobyte that malloc does not keep cached, and a new stack
+// that has to grow.
 
 /// A task that runs one piece of work after another on its loop. Safe to share: all mutable state is touched only on
 /// that loop.

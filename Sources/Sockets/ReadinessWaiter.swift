@@ -12,8 +12,8 @@ final class ReadinessWaiter: @unchecked Sendable {
     private var waiter: UnsafeContinuation<Wake, Never>?
     private var timer: LoopTimer?
     private var endsOnDrain = false
-    /// The number of waits so far. A cancellation compares this number with the number of the wait that it is meant
-    /// for, so that a late cancellation does not end a later wait.
+    /// How many times a task has waited so far. A cancellation carries the number of the wait that it is meant for. If
+    /// a later wait has begun, the numbers differ, and the cancellation does nothing.
     private var number: UInt64 = 0
     /// The number of the wait that was cancelled last. It is stored because the cancellation may arrive before that
     /// wait has a continuation.

@@ -1,4 +1,4 @@
-// The bytes of one log line under construction: quoting, escaping and truncation. Only LogLine uses this type.
+// A buffer in which one log line is built. It quotes, escapes and truncates text. Only LogLine uses this type.
 
 import Logging
 

@@ -1,4 +1,5 @@
-// The output of log lines: one file descriptor. Each line is written with one write(2), which never waits long.
+// The output of log lines: one file descriptor. Each line is normally written with one write(2). This call never waits
+// long.
 //
 // A write to a pipe whose reader has stopped would block the event loop that logs. The descriptor is therefore polled
 // first (poll(2)). A pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once. If the

@@ -48,8 +48,8 @@ import Testing
         let server = try await ServedDwell.start(clock: ManualClock())
         let token = try await server.token(of: Self.driver)
         let request = "GET /native/session/stream HTTP/1.1\r\nHost: d\r\nAuthorization: Bearer \(token)\r\n\r\n"
-        // The first client resets the connection. The second one closes it: until the server writes, this looks as if
-        // the client had only closed its sending side.
+        // The first client resets its connection. The second client closes its connection. Until the server writes,
+        // this close looks as if the client had only ended its sending direction.
         for syscalls in [Syscalls.resetting, .system] {
             let clients = try EventLoopGroup(count: 1, syscalls: syscalls)
             let client = try await Connection.connect(to: server.address, on: clients.next(), until: .inSeconds(10))

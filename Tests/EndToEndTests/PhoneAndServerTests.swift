@@ -113,8 +113,8 @@ final class Bench {
         clock.advance(bySeconds: seconds)
     }
 
-    /// Drives in steps of one second. In each step the phone reads its position, decides and sends. The phone is then
-    /// compared with the server.
+    /// Drives in steps of one second. In each step the phone reads its position, decides and sends. When the server has
+    /// all events of the phone, the journey on the phone is compared with the journey on the server.
     func drive(through seconds: Range<Int>) async throws {
         for second in seconds {
             if second == 0 { try phone.take(.targeted(Drive.charger), at: phoneNow) }
@@ -176,8 +176,8 @@ final class Bench {
         return state
     }
 
-    /// Expects that the events that changed the server's state are the phone's transitions, in the same order and with
-    /// the same times. An expiry that both phone and server noticed is listed once.
+    /// Expects that exactly the phone's transitions changed the state on the server, in the same order and at the same
+    /// times. An expiry that both phone and server noticed is listed once.
     func expectSameTransitions() async throws {
         let applied = try await server.store.timeline(of: driver).filter { $0.verdict.transition == .applied }
         #expect(applied.map(\.name) == phone.transitions.map(\.event), "seed \(seed)")

@@ -1,5 +1,5 @@
-// A server made of the real parts, wired as in App/Server/Wiring.swift, on a free loopback port, with real HTTP and a
-// real database. The clock is manual, so that an hour of driving takes seconds.
+// A server made of the real parts, wired as in App/Server/Wiring.swift. It has a real database, and serves real HTTP on
+// a free loopback port. The clock is manual, so that an hour of driving takes seconds.
 
 import API
 import Engine

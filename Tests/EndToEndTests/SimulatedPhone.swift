@@ -50,7 +50,7 @@ struct SimulatedPhone {
         try follow(engine.handle(input, at: now), at: now)
     }
 
-    /// Kills the app, so that only its files remain, and starts it again at this time, with this position.
+    /// Kills the app and starts it again at time `now` with position `fix`. Only the app's files survive.
     mutating func restart(at now: Moment, fix: LocationFix?) throws {
         let stored = [UInt8](try Data(contentsOf: URL(fileURLWithPath: snapshotPath)))
         queue = try EventQueue(driver: driver, journal: FileEventJournal(path: journalPath))

@@ -37,8 +37,8 @@ import Testing
         #expect(Set(names).count == names.count)
     }
 
-    /// Returns the positions at which to split an input: every position of a short input. For a long input, about 50
-    /// evenly spaced positions and each of the last 60, which are near the limits.
+    /// Returns the positions at which to split an input. A short input is split at every position. A long input is
+    /// split at about 50 evenly spaced positions, and at its last 60 positions, because these are near the limits.
     private func cuts(_ count: Int) -> [Int] {
         guard count > 1200 else { return Array(0...count) }
         return Array(stride(from: 0, to: count - 60, by: count / 50)) + Array((count - 60)...count)

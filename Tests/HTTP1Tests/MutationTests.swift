@@ -1,6 +1,6 @@
-// Tests with randomly damaged requests, made from a fixed seed. Three properties hold for every input. Outcomes and
-// responses do not depend on how the input is split. Nothing follows a rejection. An accepted request is accepted as
-// the same request when it is written in its plainest form. A second server behind this one would receive that form.
+// Tests with randomly damaged requests, made from a fixed seed. For every input, outcomes and responses do not depend
+// on how the input is split, and nothing follows a rejection. Each accepted request is also rewritten in its plainest
+// form, as a proxy would forward it. The parser must read this form as the same request.
 
 import HTTP1
 import TestSupport

@@ -41,8 +41,8 @@ import Testing
             connection.encode(status: .ok, fields: Fields(fields), dateText: dateText, into: &output)
             let kept = fields.filter { $0.0 == "aa" }.count
             let lines = output.split(separator: 0x0A, omittingEmptySubsequences: false)
-            // Besides the lines of the kept fields there are six: the status line, Date, Content-Length, Connection,
-            // the empty line, and the empty rest after the last line feed.
+            // `lines` has six elements besides the kept fields: the status line, Date, Content-Length, Connection, the
+            // empty line, and the empty rest after the last line feed.
             #expect(lines.count == kept + 6, "\(fields)")
             #expect(lines.dropLast().allSatisfy { $0.last == 0x0D && $0.dropLast().allSatisfy { $0 != 0x0D } })
             #expect(!output.contains(0), "\(fields)")

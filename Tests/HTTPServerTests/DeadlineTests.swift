@@ -97,8 +97,8 @@ import Testing
             await #expect(throws: TransportError.reset) {
                 while true { try await client.send(requests) }
             }
-            // The responses of all served requests fit into the kernel's two socket buffers, a few MB each, and the
-            // server's output buffer.
+            // The server stops serving when the kernel's two socket buffers (a few MB each) and the server's output
+            // buffer are full of responses.
             #expect(served.load(ordering: .relaxed) < 500)
         }
     }
@@ -176,8 +176,8 @@ import Testing
             #expect(try await first.begins())
             let second = try await test.connect()
             try await second.send(request)
-            // The second response exceeds the shared budget, so it cannot wait in memory: the server closes the
-            // connection long before the stall timeout of 30 s.
+            // The second response exceeds the shared budget, so it cannot wait in memory. The server therefore closes
+            // the connection long before the stall timeout of 30 s.
             await #expect(throws: (any Error).self) { try await second.answer() }
             let third = try await test.connect()
             #expect(try await third.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n").status == 200)
@@ -216,8 +216,8 @@ import Testing
                 usleep(10_000)
                 return .response(Response(status: .ok))
             })
-        // The idle timeout is 500 ms. One time slice of this connection is longer: the loop serves 64 requests of 10 ms
-        // each, 640 ms, before it serves other connections.
+        // One time slice of this connection takes 640 ms, longer than the idle timeout of 500 ms: the loop serves 64
+        // requests of 10 ms each before it serves other connections.
         try await withServer([route], .test.with(\.idleTimeoutMilliseconds, 500)) { test in
             let client = try await test.connect()
             try await client.send(String(repeating: "GET /busy HTTP/1.1\r\n\(host)\r\n", count: 70))

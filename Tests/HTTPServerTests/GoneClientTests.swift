@@ -1,6 +1,6 @@
-// Tests with clients that go away. When a TCP client resets its connection, or a Unix socket client closes it, the
-// handler's task is cancelled, so that whatever it waits for ends at once. A client that has only closed its sending
-// side still gets its response. A streamed body is notified in either case.
+// Tests with clients that go away. If a TCP client resets its connection, or a client of the Unix socket closes its
+// connection, the handler's task is cancelled. The task's waits then end at once. A client that has only closed its
+// sending side still gets its response. In all these cases, the handler of a streamed response is notified.
 
 import Synchronization
 import Testing
@@ -53,8 +53,8 @@ import Testing
 
     private static let unix = SocketAddress.unix(path: "/tmp/dwell-gone-\(getpid()).sock")
 
-    /// Runs the body with a server that listens on TCP and on a Unix socket, and with an event loop for clients whose
-    /// close resets the connection.
+    /// Runs the body with a server that listens on TCP and on a Unix socket, and with an event loop for clients. A
+    /// client on this loop resets its connection by closing it.
     private func withBoth(
         _ routes: [Route], _ body: (TestServer, EventLoopGroup) async throws -> Void
     ) async throws {
@@ -196,7 +196,8 @@ import Testing
 }
 
 extension Syscalls {
-    /// Closing resets the connection (the ABORT call of RFC 9293): Linux does this when the linger time is 0.
+    /// System calls with a `close` that resets the connection (the ABORT call of RFC 9293). Linux resets the connection
+    /// because the linger time is 0.
     fileprivate static let resetting: Syscalls = {
         var calls = Syscalls.system
         calls.close = { descriptor in

@@ -1,6 +1,6 @@
 // Tests of a route's judge. At the end of a request's head, the judge decides whether to accept the request's content.
-// Rejected content is not read. Accepted content counts against the memory limit of the client that sent it, with the
-// memory that the content occupies.
+// Rejected content is not read. The memory that accepted content occupies counts against the memory limit of the client
+// that sent it.
 
 import Synchronization
 import Testing
@@ -101,8 +101,8 @@ import Testing
             try await holding.send(head(1 << 20, "Authorization: greedy\r\n"))
             try await holding.send(body)
             try await eventually { test.server.counts.bytesHeld > 1_000_000 }
-            // The memory held is at most the announced length plus one input buffer: the body's array does not
-            // over-allocate as it grows.
+            // The body's array does not over-allocate as it grows. The memory held is therefore at most the announced
+            // length plus one input buffer.
             #expect(test.server.counts.bytesHeld <= (1 << 20) + (256 << 10))
 
             let second = try await test.connect()

@@ -263,7 +263,7 @@ import Testing
         #expect(response.fields.first("Access-Control-Allow-Origin") == Self.page)
     }
 
-    /// The middleware are independent of each other: leaving one out removes its effect and no other.
+    /// The middleware are independent of each other: leaving one out removes only its own effect.
     @Test(arguments: 0..<9) func `each can be left out by itself`(leftOut: Int) async throws {
         let prometheus = PrometheusMetrics()
         var list = list(

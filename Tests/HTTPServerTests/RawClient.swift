@@ -1,5 +1,5 @@
-// Shared by the tests of this directory: a client that sends raw bytes and parses responses as the RFCs require, and a
-// server with routes for it.
+// Shared by the tests of this directory: a server with test routes, and a client that sends raw bytes and parses
+// responses as the RFCs require.
 
 import Logging
 import Synchronization
@@ -124,7 +124,7 @@ struct TestServer {
     func connect() async throws -> RawClient { try await RawClient(addresses[0], loops) }
 }
 
-/// Runs a server during the closure. A rejection's body is its detail as plain text.
+/// Runs a server while the closure runs. A rejected request gets the rejection's detail as plain text.
 func withServer(
     _ routes: [Route], _ configuration: ServerConfiguration = .test, _ body: (TestServer) async throws -> Void
 ) async throws {

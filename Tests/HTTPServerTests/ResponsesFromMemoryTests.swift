@@ -1,5 +1,5 @@
-// Tests that requests which are answered from memory, without a task, follow the same rules as all others: response
-// order, time slices, deadlines, drain, and clients that do not read.
+// Tests of requests that the event loop answers from memory, without a task. They follow the same rules as all other
+// requests: response order, time slices, deadlines, drain, and clients that do not read.
 
 import Testing
 
@@ -123,7 +123,8 @@ import Testing
         try await withServer([.hello], .test.with(\.drainIdleMilliseconds, 50)) { test in
             let client = try await test.connect()
             try await client.send("GET /hello HTTP/1.1\r\n")
-            // At this point the connection waits for the rest of a head, so it is not idle when the wait begins.
+            // Send the rest of the head only when the server has the connection. The server then begins to wait in the
+            // middle of a head, when the connection is not idle.
             while test.server.counts.connectionsOpen < 1 { await Task.yield() }
             #expect(try await client.exchange("\(host)\r\n").text == "hello")
             let start = Deadline.now

@@ -22,7 +22,8 @@ import Testing
             var reports: [NotificationHistory.Report] = []
             /// The number of requests that still fail before one succeeds.
             var failures = 0
-            /// The number of notifications that are still rejected as too many before one is accepted.
+            /// The number of further notifications that are rejected as too many. The notifications after them are
+            /// accepted.
             var busyAnswers = 0
             var pausesLeft = 0
         }
@@ -64,8 +65,8 @@ import Testing
             return TakenNotification(notification: notification, outcome: isKnown ? .repeated : .taken(owner: nil))
         }
 
-        /// Records the pause and advances the clock. Throws, like the pause of a cancelled task, when all planned
-        /// pauses are used up.
+        /// Records the pause and advances the clock. When all planned pauses are used up, throws `CancellationError`,
+        /// as if the task was cancelled.
         func pause(_ duration: Duration) throws {
             let isOver = state.withLock { state in
                 state.pauses.append(duration)

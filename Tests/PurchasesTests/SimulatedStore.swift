@@ -1,7 +1,7 @@
 // Simulates a year of one driver's purchases in the App Store, in hours from `start`: purchases, renewals, billing
 // failures and recoveries, upgrades, downgrades, refunds and their reversals. Each step adds the facts that Apple would
-// sign. After each step the simulation records the expected entitlements. It determines the expected entitlements
-// without the facts, so that the test can compare them with the entitlements that follow from the facts.
+// sign. After each step the simulation records the expected entitlements. It does not use the facts for this. The test
+// can therefore compare these entitlements with those that are computed from the facts.
 
 import JourneyModel
 import TestSupport
@@ -113,8 +113,8 @@ struct SimulatedStore {
 
     private mutating func subscribe() {
         let product = [Self.monthly, Self.yearly, Self.weekly].randomPick(&random)
-        // The new purchase's renewal information replaces the one that contained the end of the grace period. From then
-        // on the facts give the end of the paid period.
+        // The renewal information of the new purchase replaces the old renewal information, which contained the end of
+        // the grace period. The facts then contain only the end of the paid period.
         if let last = subscription, truth[last.productID]?.status == .expired {
             truth[last.productID]?.accessEnds = last.expiresDate
         }
@@ -203,7 +203,7 @@ struct SimulatedStore {
         } else {
             now = end + 60 * 24
             if random.chance(1, in: 2) { sign(autoRenews: false, intent: 2) }
-            // The facts contain the end of a grace period only while the latest renewal information does.
+            // The facts contain the end of a grace period only while the latest renewal information contains it.
             let isKnown = renewal?.isInBillingRetry == true
             close(current, .expired, at: isKnown ? hour(grace ?? end) : hour(end))
         }
@@ -215,7 +215,8 @@ struct SimulatedStore {
         waitWithinPeriod()
         buy(Self.yearly, original: old.originalTransactionID)
         close(old, .expired, at: hour(now))
-        // Apple does not always sign the old transaction again, so the new transaction must suffice.
+        // Apple does not always sign the old transaction again. The entitlements must be correct with the new
+        // transaction alone.
         if random.chance(1, in: 2) {
             old.isUpgraded = true
             emit(&old)

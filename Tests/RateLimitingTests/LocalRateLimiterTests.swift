@@ -283,8 +283,8 @@ struct CountingAlongTests {
         #expect(second.decision.quota.resetMilliseconds == 55_000)
     }
 
-    /// Shortly before a charge expires, the clocks of Redis and of this process may disagree about it. The decision of
-    /// Redis then counts.
+    /// Shortly before a charge expires, the clocks of Redis and of this process may disagree whether it has expired.
+    /// The decision of Redis then counts.
     @Test func chargesAboutToLeaveDoNotOverrule() {
         let admission = admission(RateLimits(sessionEvents: 1))
         _ = admission.decide(claim("a"))
@@ -349,7 +349,7 @@ private struct Reference {
 
     mutating func recordStored(_ claim: AdmissionClaim) { stored.insert("\(claim.driver) \(claim.idempotencyKey)") }
 
-    /// Removes the latest charge of the claim, which is the only one that can be inside the window.
+    /// Removes the latest charge of the claim. Only this charge can still be inside the window.
     mutating func refund(_ claim: AdmissionClaim) {
         if let place = charges.lastIndex(where: { $0.claim == claim }) { charges.remove(at: place) }
     }

@@ -1,4 +1,4 @@
-// A server in memory that folds by the contract's rules and returns wrong responses on request.
+// A server in memory that folds by the contract's rules. A test can make it return wrong responses.
 
 import JourneyClient
 import JourneyModel
@@ -10,7 +10,8 @@ import Synchronization
 final class ScriptedServer: Transport {
     /// A function that changes the response to an event. `number` counts the events in the order of arrival, from 1.
     typealias Lie = @Sendable (_ number: Int, inout EventAnswer) -> Void
-    /// A function that returns a response to send without reading the event, or nil for the correct response.
+    /// Returns the response that the server sends instead of reading the event. Returns nil if the server is to read
+    /// the event and respond correctly.
     typealias Refusal = @Sendable (_ requestNumber: Int) -> HTTPExchange.Outcome?
 
     fileprivate struct Driver {
@@ -34,7 +35,7 @@ final class ScriptedServer: Transport {
     private let losesAnswer: @Sendable (Int) -> Bool
     /// The response to a different event that reuses an idempotency key. If nil, such an event is rejected.
     private let reusesKeys: EventAnswer?
-    /// The reason given for the end of every session. Nil gives the real reason.
+    /// The reason that the server reports for the end of every session. If nil, the server reports the real reason.
     private let showsEnding: Journey.Ending?
 
     init(
@@ -171,7 +172,8 @@ extension ScriptedServer.Driver {
 }
 
 extension ScriptedServer.Driver {
-    /// Returns the session's journey after all its deadlines. They have passed, because all drives lie in the past.
+    /// Returns the session's journey after its deadlines. All deadlines have passed, because all drives lie in the
+    /// past.
     fileprivate func session(_ id: String) -> Journey? {
         let ordered = Fold.inOrder(events)
         var found: Journey?

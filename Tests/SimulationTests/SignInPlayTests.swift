@@ -7,7 +7,7 @@ import Simulation
 import Synchronization
 import Testing
 
-/// A server that signs in every client with a token and remembers the token by its nonce.
+/// A server that accepts any identity token with a new nonce, and remembers which token came with which nonce.
 final class ScriptedSignIn: Transport {
     enum Fault: String, CaseIterable {
         case refusesRepeat, opensAnotherSession, makesAnotherUser, takesAnotherToken, keepsAccounts

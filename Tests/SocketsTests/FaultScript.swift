@@ -43,8 +43,7 @@ final class FaultScript: Sendable {
         var registrations: [Int32: (poller: Int32, events: UInt32, token: UInt64)] = [:]
     }
     private let fault: Fault
-    /// The numbers of the failing calls, counted from 1 among the calls of the fault's kind: `n` and the `count - 1`
-    /// calls after it.
+    /// Which calls of the kind `fault.call` fail: the `n`-th, counted from 1, and the `count - 1` calls after it.
     private let range: Range<Int>
     private let state = Mutex(State())
 

@@ -1,6 +1,6 @@
-// Tests that any system call may fail at any point of a conversation. The conversation then completes, or ends with an
-// error within seconds, and every descriptor is closed exactly once. Each fault is tried at the 1st, 2nd, 3rd, ... call
-// of its kind, until a conversation has fewer calls of that kind.
+// Makes each kind of system call fail at each point of a conversation. The conversation must then complete, or end with
+// an error within seconds, and every descriptor must be closed exactly once. Each fault is tried at the 1st, 2nd, 3rd,
+// ... call of its kind, until a conversation has fewer calls of that kind.
 
 import TestSupport
 import Testing

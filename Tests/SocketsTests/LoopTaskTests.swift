@@ -1,5 +1,5 @@
-// Tests of the tasks of an event loop. Their work runs on the loop, a task that has done its work is reused, and the
-// end of the loop ends its tasks.
+// Tests of an event loop's tasks. Work runs on the loop. A task whose work has ended is reused. When the loop ends, its
+// tasks end too.
 
 import Synchronization
 import Testing

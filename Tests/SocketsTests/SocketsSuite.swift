@@ -1,4 +1,4 @@
 import Testing
 
-/// The tests that run one at a time: some keep both processors busy, and others have deadlines.
+/// These tests run one at a time, because some keep both processors busy and others have deadlines.
 @Suite(.serialized) enum SocketsSuite {}

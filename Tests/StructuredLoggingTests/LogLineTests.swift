@@ -1,5 +1,5 @@
-// Tests the bytes of a log line, and that no content can break its format: RFC 8259 for JSON (checked with Foundation's
-// parser), one line without control characters in both formats, and the maximum length.
+// Tests the bytes of a log line. No content can break the format. A JSON line conforms to RFC 8259, as Foundation's
+// parser checks. In both formats, a line has no control characters and at most the maximum length.
 
 import Foundation
 import Logging

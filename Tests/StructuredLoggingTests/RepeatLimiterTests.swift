@@ -1,5 +1,5 @@
-// Tests that a message is written a bounded number of times per second, that its next line has the number of omitted
-// lines, and that the table of messages is bounded.
+// Tests of the limit on repeated messages. Each message is written only a limited number of times per second. Its next
+// line has the number of omitted lines. The table of messages has a maximum size.
 
 import Testing
 

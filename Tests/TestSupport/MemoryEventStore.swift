@@ -34,7 +34,7 @@ package final class MemoryEventStore: EventStore {
 
     package init() {}
 
-    /// Lets every call fail with this failure from now on. Nil ends this.
+    /// From now on, every call fails with `failure`. If `failure` is nil, calls succeed again.
     package func fail(with failure: StoreFailure?) {
         state.withLock { $0.failure = failure }
     }

@@ -1,5 +1,5 @@
-// The events of visits as released phones send them: every transition of the phone, with the previous state as
-// evidence, in whole seconds and without a sequence. If some events are lost and the others prove them, the fold must
+// The events of visits as released phones send them. The phone sends every transition with the previous state as
+// evidence, in whole seconds and without a sequence. If events are lost and later events prove them, the fold must
 // still find the same visits.
 
 package import JourneyModel
@@ -28,9 +28,9 @@ package struct PhoneVisits: Sendable {
         }
     }
 
-    /// Indices of the events that a later event proves. These are all events except two kinds: the ends, which show a
-    /// visit's outcome, and arrivals that are followed only by the hard timeout. Nothing proves such an arrival before
-    /// the grace deadline.
+    /// Indices of the events that a later event proves. These are all events except two kinds. The first kind is the
+    /// end of a visit, which no later event proves. The second kind is an arrival that is followed only by the hard
+    /// timeout, because nothing proves such an arrival before the grace deadline.
     package var droppable: [Int] { events.indices.filter { !ends.contains($0) && !isProvenTooLate($0) } }
 
     private func isProvenTooLate(_ place: Int) -> Bool {
@@ -119,8 +119,8 @@ extension PhoneVisits {
         return events.indices.filter { !lost.contains($0) }.map { events[$0] }
     }
 
-    /// Returns the outcome of each visit after all events of `ordered`. The element is nil for an end that was
-    /// rejected.
+    /// Folds the events of `ordered`, and returns how each visit ended. The element of a visit is nil if the fold did
+    /// not apply its end event.
     package static func outcomes(
         of visits: PhoneVisits, in ordered: [OrderedEvent]
     ) -> [Journey.Ending?] {

@@ -20,12 +20,12 @@ package enum RandomJourney {
         .enteredMerchantZone: .inTransit, .visitVerifiedByWeb: .atMerchant, .gracePeriodExpired: .inTransit,
     ]
 
-    /// Returns at most `countMax` events. A key is `k` and a number; a session id is `sessionPrefix` and a number. The
-    /// events are sorted by `<`. For events of the same second, the position in this order counts as the order of
-    /// arrival.
+    /// Returns at most `countMax` events, sorted by `<`. An idempotency key consists of `k` and a number. A session id
+    /// consists of `sessionPrefix` and a number. Events of the same second count as having arrived in this sorted
+    /// order.
     ///
-    /// - Parameter wholeSeconds: whether some journeys have times without a fraction. The order of their events within
-    ///   one second depends on the order of arrival.
+    /// - Parameter wholeSeconds: whether some journeys have times in whole seconds. The events of one second are then
+    ///   ordered by their arrival.
     package static func events(
         from start: Moment, countMax: Int = 40, sessionPrefix: String = "s", wholeSeconds: Bool = true,
         _ random: inout SeededRandom

@@ -39,8 +39,8 @@ extension AppendRequest {
 
 /// The events of whole journeys.
 package enum SampleJourney {
-    /// Returns eight events from IDLE to SESSION_ENDED, half a minute apart, the first at `start`. Keys are `prefix`
-    /// and a number.
+    /// Returns eight events from IDLE to SESSION_ENDED, half a minute apart. The first event is at `start`. An
+    /// idempotency key consists of `prefix` and a number.
     package static func whole(prefix: String, session: String, from start: Moment = .sample) -> [EventSubmission] {
         let names: [(EventName, hasSession: Bool)] = [
             (.chargerTargeted, false), (.enteredChargerIntentZone, false), (.anchorDwellComplete, false),
@@ -54,9 +54,9 @@ package enum SampleJourney {
         }
     }
 
-    /// Returns `count` events that need not make sense: any names, two sessions and three chargers. Their times lie
-    /// within `spanSeconds`, on whole seconds so that many are equal, and some have sequences. Keys are `prefix` and a
-    /// number.
+    /// Returns `count` events with random names, two sessions and three chargers. Together the events need not make
+    /// sense. All times lie within `spanSeconds` and are whole seconds, so many times are equal. Some events have a
+    /// sequence. An idempotency key consists of `prefix` and a number.
     package static func random(
         count: Int, prefix: String, spanSeconds: Int = 5400, from start: Moment = .sample,
         using random: inout SeededRandom
@@ -74,7 +74,7 @@ package enum SampleJourney {
         }
     }
 
-    /// Returns a name, in three of four cases one from the path of a visit, so that random journeys get far.
+    /// Returns a random name. Three of four names come from the path of a visit, so that random journeys get far.
     private static func anyName(using random: inout SeededRandom) -> EventName {
         let path: [EventName] = [
             .enteredChargerIntentZone, .anchorDwellComplete, .exclusiveActivatedByWeb, .departedCharger,

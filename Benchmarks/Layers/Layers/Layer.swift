@@ -92,7 +92,7 @@ struct Layer: Sendable {
         guard length > 0 else { throw Unexpected(what: "nothing is encoded") }
     }
 
-    /// Charges an event in the rate limiter of the process, and records that the event is stored.
+    /// Asks the rate limiter of the process to admit an event, then records that the event is stored.
     static func admission() -> Layer {
         let admission = LocalRateLimiter(limits: RateLimits(sessionEvents: 100_000, preSessionEvents: 100_000))
         let rounds = 8
@@ -111,7 +111,7 @@ struct Layer: Sendable {
         }
     }
 
-    /// Stores one event. 64 events share one commit, to a real file with synchronous=FULL.
+    /// Stores one event in a real file with synchronous=FULL. 64 events share one commit.
     static func append() throws -> Layer {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("layers-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

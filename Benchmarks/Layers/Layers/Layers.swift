@@ -25,7 +25,8 @@ struct Layers {
             var line = name + String(format: "%10.0f ns %8.2f allocations", cost.nanoseconds, cost.allocations)
             if let limits {
                 let limit = limits[layer.name]
-                // The tolerance covers the allocations of the round itself, which are spread over its operations.
+                // The round itself also allocates. These allocations are spread over the operations, and the tolerance
+                // covers them.
                 let holds = limit.map { cost.allocations <= $0 + 0.02 } ?? false
                 failed = failed || !holds
                 line += "  " + (limit.map { "at most \($0)" } ?? "no limit in the file") + (holds ? "" : "  TOO MANY")

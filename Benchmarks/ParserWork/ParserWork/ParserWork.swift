@@ -3,7 +3,7 @@
 // per byte, and that twice the bytes need at most twice the instructions. This program uses no tasks, because valgrind
 // 3.19 does not support Swift's threads.
 //
-//   ParserWork     prints a line for each run, in the order of the counts: name and number of bytes
+//   ParserWork     prints the name and the number of bytes of each run; callgrind writes its counts in this order
 
 import Foundation
 import Marks

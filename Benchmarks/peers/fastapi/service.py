@@ -94,8 +94,8 @@ class Event(BaseModel):
 class Store:
     def __init__(self, path):
         self.database = sqlite3.connect(path, timeout=10, isolation_level=None)
-        # The two workers take turns by a lock on a file. SQLite's own way of waiting for another process is worse: it
-        # sleeps, and while a new file is switched to WAL mode it does not wait at all.
+        # A lock on a file makes the two workers take turns. SQLite's own wait for another process is worse: SQLite
+        # sleeps, and it does not wait at all while a new file is switched to WAL mode.
         self.turn = open(f"{path}.turn", "w")
         fcntl.flock(self.turn, fcntl.LOCK_EX)
         self.database.executescript(SCHEMA)

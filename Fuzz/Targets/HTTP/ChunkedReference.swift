@@ -21,8 +21,8 @@ struct ChunkedReference {
     private mutating func read(_ bytes: [UInt8], extensionBytesMax: Int, contentBytesMax: Int) -> End {
         var (index, announced, extensions) = (0, 0, 0)
         while true {
-            // Read chunk-size [ chunk-ext ] CRLF. The maximum length of this line is that of the longest size with the
-            // longest extensions.
+            // Read chunk-size [ chunk-ext ] CRLF. The longest allowed line has 16 digits, `extensionBytesMax` bytes of
+            // extensions, and CRLF.
             let window = bytes[index...].prefix(16 + extensionBytesMax + 2)
             guard let lineFeed = window.firstIndex(of: 0x0A) else {
                 return window.count == 16 + extensionBytesMax + 2 ? .refused(400) : .incomplete

@@ -158,7 +158,8 @@ struct Conversation: ~Copyable {
         }
         mustClose = connection.mustClose
         self.head = nil
-        // Check only a connection that must close. If it stays open, the second response would answer the next request.
+        // On a connection that stays open, a second response would answer the next request. Therefore check only a
+        // connection that must close.
         guard mustClose else { return }
         let length = output.count
         let isRepeated = connection.encode(status: .ok, dateText: "", into: &output)

@@ -106,7 +106,7 @@ struct GzipReference {
         guard all.count == literalCount + distanceCount, all[256] > 0 else { throw Stop(end: .malformed) }
         let codes = [Code(Array(all[..<literalCount])), Code(Array(all[literalCount...]))]
         // Section 3.2.7: if a code has only one symbol, the symbol has one bit, and the other value of this bit is
-        // unused. A code of distances without any symbol is allowed.
+        // unused. The distance code may have no symbol at all.
         guard codes.allSatisfy({ $0.left == 0 || $0.lengthMax <= 1 && $0.left > 0 }) else {
             throw Stop(end: .malformed)
         }
@@ -143,11 +143,10 @@ struct GzipReference {
 
     /// A canonical Huffman code (section 3.2.2).
     private struct Code {
-        /// The symbol for each code. A key combines the length and the bits of the code; the first bit of the code is
-        /// its highest bit.
+        /// The symbol for each code. A dictionary key is the length of the code shifted left by 16, plus the bits of
+        /// the code, the first bit highest.
         var symbols: [Int: Int] = [:]
-        /// The number of codes of the longest length that stand for no symbol. Negative if the lengths need more codes
-        /// than there are.
+        /// The number of unused codes of the longest length. Negative if the lengths need more codes than exist.
         var left = 0
         var lengthMax = 0
 

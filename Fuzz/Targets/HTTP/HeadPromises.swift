@@ -1,6 +1,6 @@
-// Checks the promises of RequestHead from the head alone. The framing is derived a second time from the field values
-// and compared, because request smuggling uses a difference between two readings of the framing (RFC 9112 section
-// 11.2).
+// Checks the promises of RequestHead without looking at the request's bytes. Derives the framing a second time, from
+// the field values, and compares the two results. Request smuggling exploits a difference between two readings of the
+// framing (RFC 9112 section 11.2).
 
 import HTTP1
 

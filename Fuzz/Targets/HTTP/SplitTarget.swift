@@ -8,8 +8,8 @@ import HTTP1
 
 func fuzzSplit(_ input: [UInt8]) throws(Finding) {
     guard input.count >= 5 else { return }
-    // Never send 100 (Continue) here, because it is due only if no content arrived together with the head, which
-    // depends on how the bytes were split.
+    // 100 (Continue) is due only if no content arrived together with the head. This depends on how the bytes were
+    // split. Therefore choose a plan that never sends 100 (Continue).
     let plan = Plan(input[0] & ~32)
     let lengths = input[1..<5].map { Int($0 & 63) + 1 }
     let bytes = input[5...]

@@ -1,6 +1,6 @@
-// Reads arbitrary bytes as a list of trusted proxies, a peer, and lines of Forwarded and X-Forwarded-For. Each of these
-// two fields is the trusted field once. The server and a second implementation must find the same client address. The
-// second implementation splits texts where the server scans bytes.
+// Reads arbitrary bytes as a list of trusted proxies, a peer, and lines of Forwarded and X-Forwarded-For. The check
+// runs twice, with each of the two fields as the trusted field. The server and a second implementation must find the
+// same client address. The server scans bytes, while the second implementation splits texts.
 //
 // Input: lines. The first line is the list of proxies, the second the peer's address. Each further line is a field: `F`
 // for Forwarded or `X` for X-Forwarded-For, followed by the value.

@@ -1,6 +1,6 @@
 // Decodes arbitrary bytes as the body of every route that takes JSON: one event for each route, a batch, a session. An
-// accepted event must keep the promises of EventSubmission, and a rejection must be in a form that the client can be
-// sent. An event must have the same result alone, in a batch with other events, and in another notation.
+// accepted event must keep the promises of EventSubmission, and it must be possible to send each rejection to the
+// client. An event must have the same result alone, in a batch with other events, and in another notation.
 //
 // Input: a line for Idempotency-Key, a line for X-Sent-At, then the body. An empty line means that the header is
 // absent.

@@ -1,4 +1,5 @@
-// Checks the promises of EventSubmission and BodyRefusal from their values alone (contract, section 3).
+// Checks what EventSubmission and BodyRefusal promise about their values (contract, section 3). Does not look at the
+// request's bytes.
 
 import JourneyModel
 

@@ -1,6 +1,6 @@
-// Checks the canonical form of an event in another notation. First, everything is changed that
-// EventSubmission.canonicalForm ignores, and the canonical form must stay the same. Then one value is changed that the
-// canonical form must contain, and the canonical form must change.
+// Writes an event in another notation and checks its canonical form. The first rewriting changes everything that
+// EventSubmission.canonicalForm ignores: the canonical form must stay the same. The second rewriting changes one value
+// that the canonical form contains: the canonical form must change.
 
 import JourneyModel
 

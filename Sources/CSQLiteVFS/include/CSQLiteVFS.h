@@ -1,7 +1,7 @@
-// Changes how SQLite uses files and memory. SQLite writes each page to the WAL in two calls; this module joins the
-// calls for many pages into one. The module also divides the writes of a checkpoint into paced steps, zeros the
-// unallocated space of pages on their way to the database file, skips needless scans of the page cache, and turns off
-// SQLite's memory statistics.
+// Changes how SQLite uses files and memory. SQLite writes each page to the WAL in two calls. This module joins the
+// calls for many pages into one. It divides the writes of a checkpoint into paced steps. It zeros the unallocated space
+// of pages that are written to the database file. It skips needless scans of the page cache, and turns off SQLite's
+// memory statistics.
 #ifndef DWELL_CJOINEDWRITES_H
 #define DWELL_CJOINEDWRITES_H
 
@@ -15,7 +15,7 @@ struct sqlite3;
 // zeros.
 //
 // The database must be in WAL mode, without an open transaction. Returns SQLITE_OK, or the result code of the error.
-// When the connection closes its files, the layer is removed.
+// The connection holds writes back until it closes its files.
 int dwell_join_log_writes(struct sqlite3 *connection);
 
 // Divides this connection's writes to the database file into steps. The first step of a checkpoint has `pages` writes.
@@ -23,7 +23,7 @@ int dwell_join_log_writes(struct sqlite3 *connection);
 // next step begins when `after_step` returns, and has as many writes as `after_step` returned. `after_step` and
 // `context` must be valid until the connection is closed.
 //
-// Returns SQLITE_OK, or the result code of the error. When the connection closes the file, the layer is removed.
+// Returns SQLITE_OK, or the result code of the error. The division ends when the connection closes the file.
 int dwell_step_writes(
     struct sqlite3 *connection, int pages, int (*after_step)(void *context, uint64_t nanoseconds), void *context);
 
@@ -35,7 +35,7 @@ int dwell_stop_memory_statistics(void);
 // before the process first uses SQLite. A later call returns SQLITE_MISUSE and changes nothing.
 int dwell_skip_empty_truncations(void);
 
-// Returns how many truncations of page caches in this process were performed, that is, not skipped.
+// Returns the number of page cache truncations in this process that were not skipped.
 unsigned long long dwell_page_cache_truncations(void);
 
 #endif

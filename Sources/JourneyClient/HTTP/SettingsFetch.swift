@@ -17,7 +17,7 @@ public struct SettingsCopy: Hashable, Sendable {
         self.confirmedAt = confirmedAt
     }
 
-    /// The server's `max-age` in seconds. To request the settings more often has no use.
+    /// The server's `max-age` in seconds. More frequent requests are useless.
     public static let freshSeconds = 86_400
 
     /// Returns whether the settings should be requested again. Also returns true if the clock was set back to a time
@@ -69,8 +69,8 @@ public enum SettingsFetch {
 extension Settings {
     /// Reads the settings from the response of `GET /native/config`. Ignores all other members.
     ///
-    /// Nil unless all eight settings are present and in range (contract, section 2). An engine must not use only some
-    /// of the server's settings, or invalid values.
+    /// Returns nil unless all eight settings are present and in range (contract, section 2), because an engine must not
+    /// use only some of the server's settings.
     public init?(configJSON json: JSONValue) {
         self.init()
         for declaration in Self.declarations {

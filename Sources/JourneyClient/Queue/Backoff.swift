@@ -6,8 +6,8 @@ enum Backoff {
     /// The longest delay if the response has no `Retry-After`. The first delays are 1, 2 and 4 s, as in shipped
     /// clients. After that, the delay is doubled up to a minute (docs/client.md).
     static let secondsMax = 60
-    /// The longest `Retry-After` that the server sends (contract, section 5). Only a proxy can send a longer one, which
-    /// is then reduced to this value.
+    /// The longest `Retry-After` that the server sends (contract, section 5). Only a proxy can send a longer one. The
+    /// client then waits only this long.
     static let retryAfterSecondsMax = 3600
     /// The longest possible wait for the next attempt. If a longer wait remains, the clock was set back after the time
     /// of the next attempt was computed.

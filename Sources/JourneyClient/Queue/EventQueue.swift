@@ -47,8 +47,8 @@ public struct EventQueue<Journal: EventJournal> {
     /// The maximum number of events in one batch. The server has two default rate limits of events per time window
     /// (contract, section 4). This number is the smaller of the two. Further events in the batch would get 429.
     public static var batchEventsMax: Int { 30 }
-    /// Number of responses with status 500 after which an event is moved to the end of the queue. In this way it does
-    /// not block other events.
+    /// Number of responses with status 500 after which an event is moved to the end of the queue. There it does not
+    /// block other events.
     static var serverErrorsMax: Int { 5 }
 
     /// - Parameters:
@@ -74,7 +74,7 @@ public struct EventQueue<Journal: EventJournal> {
     /// Makes the final body of the event and stores the event. After this method has returned, the event survives a
     /// crash.
     ///
-    /// If the queue is full, drops the oldest event that moves no state. If every event in the queue moves the state,
+    /// If the queue is full, drops the oldest event without a transition. If every event in the queue has a transition,
     /// drops the oldest event. Events that are being sent are not dropped. The outputs contain the dropped event.
     ///
     /// - Parameters:
@@ -175,9 +175,9 @@ public struct EventQueue<Journal: EventJournal> {
     /// The effect depends on the status. A 2xx response that contains the event's id removes the event from the queue.
     /// After 401 or 403, a new token is requested. If the new token is rejected too, the driver must sign in again. The
     /// event is sent again after 408, 429, 5xx, no response, or a 2xx response that is not from this server. The delay
-    /// before that is 1, 2, 4 ... 60 s or `Retry-After`, whichever is longer, plus a random time. After any other
-    /// status, the event is dropped. The results in a batch are handled event by event. If a whole batch is rejected,
-    /// its events are sent again one by one.
+    /// before the next attempt is 1, 2, 4 ... 60 s or `Retry-After`, whichever is longer, plus a random time. After any
+    /// other status, the event is dropped. The results in a batch are handled event by event. If a whole batch is
+    /// rejected, its events are sent again one by one.
     public mutating func handle(
         _ outcome: HTTPExchange.Outcome, of attempt: Attempt, at now: Moment,
         using random: inout some RandomNumberGenerator
@@ -235,9 +235,9 @@ public struct EventQueue<Journal: EventJournal> {
         return []
     }
 
-    /// Sets the time of the next attempt. If this attempt delivered or refused at least one event, the count of
-    /// consecutive failures starts again at 0. If other events of the attempt must be sent again, the attempt then
-    /// counts as the first failure.
+    /// Sets the time of the next attempt. If the last attempt delivered or refused at least one event, the count of
+    /// consecutive failures starts again at 0. If other events of the last attempt must be sent again, the last attempt
+    /// then counts as the first failure.
     private mutating func pause(
         after replies: [EventReply], _ outcome: HTTPExchange.Outcome, at now: Moment,
         using random: inout some RandomNumberGenerator

@@ -33,8 +33,8 @@ public enum QueueOutput: Hashable, Sendable {
 public enum DropReason: Hashable, Sendable {
     /// The server refused the event, and a retry can never succeed.
     case refused(Refusal)
-    /// The queue was full. The dropped event was the oldest one that moves no state. If every event in the queue moved
-    /// the state, the dropped event was the oldest of all.
+    /// The queue was full. The dropped event was the oldest event without a transition. If every event in the queue had
+    /// a transition, the dropped event was the oldest of all.
     case overflow
 }
 

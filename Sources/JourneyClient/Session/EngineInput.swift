@@ -31,14 +31,14 @@ public enum EngineOutput: Hashable, Sendable {
     case send(EventDraft)
     /// The state has changed. The app may display this on a screen or in the web.
     case transition(Transition)
-    /// The table of transitions rejects a command in this state. The state does not change.
+    /// A command of the web was rejected, for the given reason. The state does not change.
     case refused(EventName, Verdict.Reason)
     /// Set a timer that reports `timerFired` at this time. The new timer replaces an earlier timer of the same name.
     case setTimer(EngineTimer, at: Moment)
     case cancelTimer(EngineTimer)
     /// Monitor exactly these geofences instead of all previous geofences. There are at most two.
     case monitor([Geofence])
-    /// Request one fix, as accurate as possible, from the location receiver, and report it.
+    /// Request one fix from the location receiver, as accurate as possible, and report the fix.
     case requestFix
 
     public struct Transition: Hashable, Sendable {
@@ -59,7 +59,7 @@ public enum EngineOutput: Hashable, Sendable {
 /// The engine's timers. A suspended app may miss timers. The engine then processes the missed deadline at the next
 /// input. The event that reports the deadline has the time of the deadline.
 public enum EngineTimer: String, Hashable, Sendable, CaseIterable {
-    /// Fires when the dwell is due. A fix is needed to complete the dwell.
+    /// Fires when the dwell is due. The timer does not complete the dwell. A fix is still needed.
     case dwell
     case gracePeriod = "grace_period"
     case hardTimeout = "hard_timeout"

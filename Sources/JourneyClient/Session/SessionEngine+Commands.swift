@@ -3,9 +3,9 @@
 import JourneyModel
 
 extension SessionEngine {
-    /// Targets a charger. If another charger is chosen in NEAR_CHARGER, the engine first reports that the phone left
-    /// the zone of the present charger, because the table has no transition from one charger to another. In the states
-    /// from ANCHORED to AT_MERCHANT, the choice is reported but changes nothing, as in the fold.
+    /// Targets a charger. The table has no transition from one charger to another. If another charger is chosen in
+    /// NEAR_CHARGER, the engine therefore first reports that the phone left the zone of the present charger. In the
+    /// states from ANCHORED to AT_MERCHANT, the choice is reported but changes nothing, as in the fold.
     mutating func target(_ place: Place, at occurredAt: Moment) {
         let changesTarget = charger?.id != place.id
         if state == .nearCharger && changesTarget { emit(.exitedChargerIntentZone, at: occurredAt) }
@@ -49,7 +49,8 @@ extension SessionEngine {
     }
 
     /// Reports a command of the web, even if it does not change the state on this phone. The server may have events
-    /// that this phone lacks. It decides the effect of the command by the command's position in the order of events.
+    /// that this phone lacks. The server decides the effect of the command by the command's position in the order of
+    /// events.
     mutating func command(_ name: EventName, _ sessionID: Identifier, at occurredAt: Moment) {
         let verdict = emit(name, at: occurredAt, sessionID: sessionID.text)
         if let reason = verdict.reason { put(.refused(name, reason)) }

@@ -12,8 +12,8 @@ public import JourneyModel
 /// One driver's journey on one phone.
 ///
 /// The engine is a value, so copies of it are independent. After each `handle`, first put the `send` outputs into the
-/// queue, and then store the snapshot. With this order, a crash between the two steps never loses an event. It may
-/// repeat an event, and the server's fold then rejects the repeat.
+/// queue, and then store the snapshot. In this order, a crash between the two steps never loses an event. Such a crash
+/// may repeat an event. The server's fold then rejects the repeat.
 public struct SessionEngine: Sendable {
     /// The journey that the server's fold makes from the events so far.
     public internal(set) var journey = Journey()
@@ -39,8 +39,8 @@ public struct SessionEngine: Sendable {
     private var geofences: [Geofence] = []
     private var outputs: [EngineOutput] = []
 
-    /// A jump of more than this distance between two usable fixes ends the session (issue "Session truth", item 6). No
-    /// drive to a merchant is that long, but the distance to a faked position usually is.
+    /// A jump of more than this distance between two usable fixes ends the session. No drive to a merchant is that
+    /// long, but the distance to a faked position usually is.
     public static let teleportMeters = 50_000.0
 
     public init(settings: Settings) {
@@ -116,13 +116,13 @@ extension SessionEngine {
     }
 
     /// Returns whether the event belongs to this engine's journey. An event of a session on another phone does not
-    /// belong to it, and must not be sent with this engine's state.
+    /// belong to this journey, and must not be sent with this engine's state.
     private func isOfThisJourney(_ name: EventName, _ eventSessionID: String?) -> Bool {
         eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
             || name == .exclusiveActivatedByWeb
     }
 
-    /// Updates, after a transition, the members of the engine that are not part of the journey.
+    /// Updates the members of the engine that are not part of the journey. Called after each transition.
     private mutating func moved(from: JourneyState, by draft: EventDraft) {
         dwell.reset()
         if from == .sessionEnded { endedSessionID = nil }
@@ -145,7 +145,7 @@ extension SessionEngine {
         if !outputs.contains(output) { outputs.append(output) }
     }
 
-    /// Applies every deadline before `moment`, by making the event that reports the deadline.
+    /// Makes and applies the event of every deadline that passes before `moment`.
     mutating func expireDeadlines(before moment: Moment) {
         while let deadline = journey.nextDeadline, deadline.at < moment { expire(deadline) }
     }
@@ -216,8 +216,8 @@ extension SessionEngine {
         }
     }
 
-    /// Handles a timer that fired. If the dwell is due, requests a fix. In any other case, forgets the timer. It is
-    /// then set again if its time has not come yet.
+    /// Handles a timer that fired. If the dwell is due, requests a fix. In any other case, forgets the timer. If the
+    /// time of the timer has not come yet, the timer is then set again.
     private mutating func fired(_ timer: EngineTimer, at now: Moment) {
         if timer == .dwell, let due = dwell.completesAt(by: settings), due <= now {
             put(.requestFix)

@@ -28,14 +28,14 @@ public enum SnapshotError: Error, Hashable, Sendable {
 extension SessionEngine {
     public var snapshot: Snapshot { Snapshot(engine: self) }
 
-    /// Returns the restored engine at `now`, and its outputs, which set all timers and geofences again.
+    /// Returns the engine as it is at `now`, and its outputs. The outputs set all timers and geofences again.
     ///
     /// Three steps follow one another. First, a deadline that passed since the snapshot ends the session, with an event
     /// at the time of the deadline. Second, if a session is still in progress, it is reported with `sessionRestored`.
-    /// Third, `fix`, the present position, is handled like any other fix: it may cause a lost anchor, a departure, an
-    /// exit from the zone, or a jump that ends the session. If `fix` was taken before a deadline, it is handled before
-    /// that deadline. If there is no usable fix, a fix is requested, and the present position has an effect only when
-    /// that fix arrives.
+    /// Third, the present position `fix` is handled like any other fix. It may cause a lost anchor, a departure, an
+    /// exit from the zone, or a jump that ends the session. A fix that was taken before a deadline is handled before
+    /// that deadline. If there is no usable fix, the outputs request one. The present position then has an effect only
+    /// when the requested fix arrives.
     public static func restored(
         from snapshot: Snapshot, at now: Moment, fix: LocationFix? = nil
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {

@@ -56,7 +56,7 @@ private struct SnapshotReader {
 
 extension SessionEngine {
     /// Whether the engine's members fit its state. The engine must have exactly the deadlines and the session that the
-    /// state requires, and at least the charger and the merchant that the state requires.
+    /// state requires. It must also have the charger and the merchant that the state requires.
     fileprivate var isConsistent: Bool {
         let runsGrace = journey.graceDeadline != nil
         let runsHard = journey.hardDeadline != nil

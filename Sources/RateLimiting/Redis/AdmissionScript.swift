@@ -1,4 +1,4 @@
-// The decision of contract, section 4, as one Lua script on Redis's own clock. This file also has the script's
+// A Lua script that makes the decision of contract, section 4, with Redis's own clock. This file also has the script's
 // arguments and its reply. The script implements the algorithm of `LocalRateLimiter`. The tests compare the two
 // implementations call by call.
 
@@ -12,8 +12,8 @@ enum AdmissionScript {
     /// Redis's time, the number of the call. Replies are matched to calls only by their order. A wrong number in a
     /// reply shows that the order was lost.
     ///
-    /// A charge made at t leaves the window at t + window. The clock can go back by more than a window if Redis fails
-    /// over to a machine with a slower clock. The charges are then in the future. They are deleted, because otherwise a
+    /// A charge made at t leaves the window at t + window. Redis may fail over to a machine whose clock is behind by
+    /// more than a window. The stored charges are then in the future. The script deletes them, because otherwise a
     /// client would have to wait until they expire. After the limit was lowered, or after `charge`, there may be more
     /// charges than the limit. A new charge then fits only when the surplus charges have left the window.
     ///
@@ -23,7 +23,8 @@ enum AdmissionScript {
     ///
     /// The charge must be the first write of the script. When Redis lacks memory, it rejects a write only if this write
     /// is the first one of a script. With the charge as the first write, a full Redis reports an error and does not
-    /// make the charge. Nothing is written unless a claim is charged.
+    /// make the charge. Only the deletion of charges in the future comes before the charge. Apart from that deletion, a
+    /// call that makes no charge writes nothing.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')

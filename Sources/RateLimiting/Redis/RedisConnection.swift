@@ -14,8 +14,9 @@ struct RedisConnection: Sendable {
     /// The timeout of a call.
     let timeoutMilliseconds: Int
 
-    /// Connects, authenticates, and runs the script once so that it makes a decision and writes. If Redis is read-only,
-    /// full, or slower than the timeout of a call, this test fails, so that no request has to.
+    /// Connects, authenticates, and runs the script once so that it makes a decision and writes. This run is a test. It
+    /// fails if Redis is read-only, full, or slower than the timeout of a call. A connection that failed the test is
+    /// not used for requests.
     static func open(
         _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {
@@ -52,9 +53,8 @@ struct RedisConnection: Sendable {
         return commands
     }
 
-    /// Returns a command that makes one charge in the window of probes. This window is one millisecond long. The
-    /// idempotency key is random, so that it is new for each probe. The charge is a write, and the window expires after
-    /// that millisecond.
+    /// Returns a command that tests whether Redis accepts writes. The command adds one charge to a window that only
+    /// probes use. The window expires after one millisecond. Each probe has a new, random idempotency key.
     private static func probe() -> RedisCommands {
         let key = String(UInt64.random(in: .min ... .max), radix: 36)
         return RedisCommands(

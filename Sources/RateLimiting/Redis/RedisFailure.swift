@@ -1,4 +1,5 @@
-// The ways in which Redis can fail. After each failure the limiter in this process decides, so no request fails.
+// The ways in which Redis can fail. After a failure, the limiter in this process makes the decision, so no request
+// fails.
 
 /// The reason why a call or a probe failed. Its description is for the log.
 enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {

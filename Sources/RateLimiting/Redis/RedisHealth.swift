@@ -28,8 +28,8 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// Records that a request got a valid reply. Does nothing unless the breaker is closed, because only a probe may
-    /// close an open breaker. A late reply must not close it.
+    /// Records that a request got a valid reply. Has an effect only while the breaker is closed. Only a probe may close
+    /// an open breaker, and a late reply must not do so.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }

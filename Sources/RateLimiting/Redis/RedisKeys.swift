@@ -26,8 +26,8 @@ enum RedisKeys {
     /// tag `%probe`, because a percent sign in a driver's id is encoded.
     static let probe = "dwell:{%probe}"
 
-    /// Returns the driver's id with all bytes percent-encoded except letters, digits, ".", "_" and "-". An unencoded
-    /// brace in the tag would put the driver's keys into different slots.
+    /// Returns the hash tag: the driver's id with all bytes percent-encoded except letters, digits, ".", "_" and "-".
+    /// An unencoded brace in the tag would put the driver's keys into different slots.
     private static func tag(_ driver: DriverID) -> String {
         if driver.rawValue.utf8.allSatisfy(isPlain) { return driver.rawValue }
         return driver.rawValue.utf8.reduce(into: "") { tag, byte in

@@ -23,13 +23,13 @@ package final class RedisRateLimiter: Admission {
     private let callsMade = Atomic<Int64>(0)
 
     /// The time for which Redis keeps the idempotency keys of a driver's repeated events, counted from the driver's
-    /// last repeat. A phone's queue retries within minutes. The time is not longer for the following reason: if a
-    /// driver is deleted while Redis is unreachable, the driver's keys stay in Redis until the time ends.
+    /// last repeat. A phone's queue retries within minutes. A longer time would have a disadvantage: if a driver is
+    /// deleted while Redis is unreachable, the driver's keys stay in Redis until this time ends.
     private static let storedSeconds = 3600
 
-    /// If Redis does not reply, the keys of deleted drivers wait in this process to be deleted. This is the maximum
-    /// number of such drivers. Keys of further drivers expire after `storedSeconds`. If this process restarts, the keys
-    /// of all waiting drivers expire in the same way.
+    /// The maximum number of deleted drivers in `forgotten`. While Redis does not reply, `forgotten` holds the drivers
+    /// whose keys must still be deleted from Redis. Keys of further drivers expire after `storedSeconds`. If this
+    /// process restarts, the keys of all drivers in `forgotten` expire in the same way.
     private static let forgottenMax = 10_000
     private let forgotten = Mutex<Set<DriverID>>([])
 
@@ -150,7 +150,8 @@ package final class RedisRateLimiter: Admission {
         return true
     }
 
-    /// Returns the driver's keys that are in Redis now. Used by a command that checks whether a deletion was complete.
+    /// Returns the keys in Redis that contain the driver's id. Used by a command that checks whether a deletion was
+    /// complete.
     package static func keys(
         of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
     ) async throws -> [String] {

@@ -1,9 +1,9 @@
-// hiredis's reply reader for Swift: parses bytes into replies. In this module, only this file calls C. It depends on
-// neither sockets nor commands.
+// hiredis's reply reader for Swift: parses bytes into replies. No other file of this module calls C. The reader depends
+// on neither sockets nor commands.
 //
-// hiredis builds a reply by calling functions in this file, which create `Node`s. The root is retained for hiredis. A
-// nested array is owned by its parent. When hiredis gives up on a reply, it passes the root to `freeObject`. Otherwise
-// `redisReaderGetReply` returns the root, and this file releases it.
+// hiredis builds a reply by calling functions in this file. These functions create `Node`s. hiredis holds a retained
+// reference to the root node. A parent node owns its nested arrays. When hiredis gives up on a reply, hiredis passes
+// the root to `freeObject`. Otherwise `redisReaderGetReply` returns the root, and this file releases it.
 
 internal import CHiredis
 
@@ -59,7 +59,7 @@ final class RedisReplyReader {
 private final class Node {
     private var reply: RedisReply
     /// The elements of an array. Its nested arrays are kept in `arrays` until the reply is complete, each with its
-    /// index among the elements.
+    /// index in `elements`.
     private var elements: [RedisReply] = []
     private var arrays: [(index: Int, node: Node)] = []
 
@@ -95,8 +95,7 @@ private final class Node {
 }
 
 private enum ReplyFunctions {
-    /// The callbacks. Threads can share them safely, because the memory is written once, before it is shared, and only
-    /// read from then on.
+    /// The callbacks. Threads can share them safely, because the memory is written only once, before it is shared.
     nonisolated(unsafe) static let pointer: UnsafeMutablePointer<redisReplyObjectFunctions> = {
         let pointer = UnsafeMutablePointer<redisReplyObjectFunctions>.allocate(capacity: 1)
         pointer.initialize(

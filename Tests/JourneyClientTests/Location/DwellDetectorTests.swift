@@ -1,5 +1,5 @@
-// Tests of the dwell with the default settings: 120 s inside 30 m of the charger, slower than 1.5 m/s, counting only
-// fixes with an accuracy of 50 m or better.
+// Tests of the dwell. With the default settings, the phone must stay within 30 m of the charger for 120 s, slower than
+// 1.5 m/s. Only fixes with an accuracy of 50 m or better count.
 
 import JourneyClient
 import JourneyModel

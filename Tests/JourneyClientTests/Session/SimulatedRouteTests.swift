@@ -30,8 +30,8 @@ struct SimulatedRouteTests {
         #expect((1150...1300).contains(seconds), "seed \(seed): at the merchant after \(seconds) s")
     }
 
-    /// Returns the position in metres east of the charger, and the speed: 200 s by car to the charger, 300 s of
-    /// charging, then on foot to the merchant.
+    /// Returns the position in metres east of the charger, and the speed. The phone travels to the charger by car for
+    /// 200 s, charges for 300 s, and then moves on foot to the merchant.
     private static func position(at second: Double) -> (east: Double, speed: Double) {
         switch second {
         case ..<200: (-2000 + second * 10, 10)
@@ -41,8 +41,8 @@ struct SimulatedRouteTests {
         }
     }
 
-    /// Reports a fix whose noise is as large as its accuracy. About one fix in seven is too inaccurate to use, with
-    /// even more noise. In 19 of every 100 seconds there is no fix, and the app restarts twice.
+    /// Reports a fix whose noise is as large as its accuracy. About one fix in seven has more noise and is too
+    /// inaccurate to use. In 19 of every 100 seconds there is no fix, and the app restarts twice.
     private func report(
         _ position: (east: Double, speed: Double), at second: Double, to phone: inout Phone,
         _ random: inout SeededRandom

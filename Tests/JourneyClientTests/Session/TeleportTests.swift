@@ -1,4 +1,4 @@
-// Tests of a jump of more than 50 km between two usable fixes, in each state (issue "Session truth", item 6).
+// Tests of a jump of more than 50 km between two usable fixes, in each state.
 
 import JourneyClient
 import JourneyModel

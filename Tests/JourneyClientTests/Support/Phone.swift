@@ -1,4 +1,4 @@
-// A minimal app around the engine. It records the engine's outputs; its clock counts in seconds.
+// A minimal app around the engine. The app records the engine's outputs. The app's clock counts seconds.
 
 import JourneyClient
 import JourneyModel

@@ -95,7 +95,7 @@ extension WithRedis {
                 let client = try await ScriptClient(server, AdmissionScript.source)
                 let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
                 // The limit is 4 a second. Each of the 26 charges over the limit is dated a quarter of a second after
-                // the one before. The last charge therefore expires many windows from now.
+                // the previous charge. The last charge therefore expires many windows from now.
                 try await client.charge(claim, times: 30, limits)
                 let refused = try #require(await client.ask(claim, limits, extra: []))
                 #expect(refused.decision.verdict == .refused)

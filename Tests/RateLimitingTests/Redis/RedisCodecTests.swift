@@ -78,8 +78,8 @@ struct RedisCodecTests {
         }
     }
 
-    /// The stream ends inside a reply. The incomplete reply is freed with the reader; only the address sanitizer can
-    /// detect that it is not.
+    /// The stream ends inside a reply. The incomplete reply is freed with the reader. Only the address sanitizer can
+    /// detect a leak here.
     @Test func unfinishedReplyIsFreed() throws {
         _ = try feed(RedisReplyReader(), Array("*3\r\n:1\r\n*2\r\n$1\r\na\r\n".utf8)[...])
     }
@@ -106,7 +106,7 @@ struct RedisCodecTests {
             .array([.integer(0), .integer(-1)] + good.dropFirst(2)),
             .array([.integer(0), .integer(59), .integer(-1), .integer(0), .integer(7)]),
             .array([.integer(0), .integer(59), .integer(11_000_000), .integer(0), .integer(7)]),
-            // A reply with the call number 6, which belongs to the call before.
+            // The reply to the previous call, which has number 6.
             .array(good.dropLast() + [.integer(6)]),
         ] as [RedisReply]) func whatTheScriptCannotHaveAnsweredIsRefused(reply: RedisReply)
     {

@@ -11,8 +11,8 @@ import Testing
 
 extension WithRedis {
     struct RedisFaultTests {
-        /// The time that a slow machine may need in addition to the timeout before the test fails. A request that waits
-        /// for a reply that never comes exceeds any such bound.
+        /// A test fails if a request takes longer than the timeout plus this time. A slow machine needs the additional
+        /// time. A request that waits forever exceeds any limit, so the test still detects it.
         private static let slackMilliseconds = 2000
 
         /// Runs the body with a rate limiter whose replies come through a proxy.

@@ -31,8 +31,8 @@ extension WithRedis {
                         #expect(decision.verdict == .admitted)
                         #expect(decision.quota.remaining == 4)
                     }
-                    // Each connection costs one timeout. If each of the 200 calls waited 50 ms, the calls would take
-                    // ten seconds.
+                    // On each connection, the timeout passes only once. If each of the 200 calls waited 50 ms, the
+                    // calls would take ten seconds.
                     #expect(ContinuousClock.now - begin < .milliseconds(5000))
                     #expect(await admission.admit(claim("b")).quota.remaining == 3)
                     #expect(await eventually { admission.status.breaker != .closed })
@@ -146,7 +146,7 @@ extension WithRedis {
             }
         }
 
-        /// A key of the limiter holds a value of another type. The process then decides for that driver.
+        /// A key of the limiter holds a value of another type. The limiter in the process then decides for that driver.
         @Test func foreignValueUnderOurKeyIsNoWrongAnswer() async throws {
             try await RedisServer.with { server in
                 try await withAdmission(server, nil, Self.limits) { admission in

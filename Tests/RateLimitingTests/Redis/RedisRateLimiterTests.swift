@@ -54,8 +54,8 @@ extension WithRedis {
             }
         }
 
-        /// A new event's idempotency key is not stored in Redis. Storing it would double the number of commands, and
-        /// the keys of a whole day would stay in Redis's memory.
+        /// Redis stores a new event's idempotency key only as part of the charge. A second copy of each key would
+        /// double the number of commands and take memory in Redis.
         @Test func keyOfANewEventCostsRedisNothingBesideItsCharge() async throws {
             try await RedisServer.with { server in
                 try await withAdmission(server) { admission in

@@ -1,5 +1,5 @@
-// A real redis-server for one test, on a Unix socket in its own directory, and a client that shares only the codec with
-// the code under test.
+// Starts a real redis-server for one test, on a Unix socket in a directory of its own. This file also has a Redis
+// client. The client shares only the codec with the code under test.
 
 import Foundation
 import Sockets

@@ -1,5 +1,5 @@
 // allocations_so_far returns the number of allocations of this process so far, in all of its threads. For benchmarks
-// only, because every malloc in a program that links this library is counted, also in the Swift runtime and in SQLite.
+// only: in a program that links this library, every malloc is counted, also those of the Swift runtime and of SQLite.
 
 #pragma once
 #include <stdint.h>
