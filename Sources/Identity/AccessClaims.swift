@@ -92,9 +92,9 @@ extension AccessClaims {
             caller: Caller(driver: DriverID(sub), signInSession: sid, role: role), issuedAt: iat, expiry: exp)
     }
 
-    /// Returns whether the text has 1 to `lengthMax` Unicode scalars, none of which is a control (Cc) or a line or
-    /// paragraph separator. These scalars are rejected because ids are shown in logs and sent to analytics. The length
-    /// is counted in scalars, because one visible character may consist of any number of scalars.
+    /// Returns whether the text has 1 to `lengthMax` Unicode scalars, and no control character (Cc), line separator or
+    /// paragraph separator. These characters are rejected because ids are shown in logs and sent to analytics. The
+    /// length is counted in scalars, because one visible character may consist of any number of scalars.
     static func isUsable(_ text: String, lengthMax: Int) -> Bool {
         var length = 0
         for scalar in text.unicodeScalars {

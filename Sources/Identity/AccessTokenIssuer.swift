@@ -33,19 +33,20 @@ package struct AccessTokenIssuer: Sendable {
         return try await keys.sign(claims, header: header)
     }
 
-    /// Returns whether a verifier accepts the id as `sub`. It must have 1 to 128 Unicode scalars, none of which is a
-    /// control or a line or paragraph separator.
+    /// Returns whether a verifier accepts the id as `sub`. The id must have 1 to 128 Unicode scalars, and no control
+    /// character, line separator or paragraph separator.
     package static func acceptsDriver(_ id: String) -> Bool {
         AccessClaims.isUsable(id, lengthMax: AccessClaims.idLengthMax)
     }
 
-    /// Returns whether a verifier accepts the role. It must have 1 to 64 Unicode scalars, none of which is a control or
-    /// a line or paragraph separator.
+    /// Returns whether a verifier accepts the role. The role must have 1 to 64 Unicode scalars, and no control
+    /// character, line separator or paragraph separator.
     private static func acceptsRole(_ role: String) -> Bool {
         AccessClaims.isUsable(role, lengthMax: AccessClaims.roleLengthMax)
     }
 
-    /// Returns 128 random bits in hexadecimal, so that no two tokens share a `jti`, even if issued in the same second.
+    /// Returns 128 random bits in hexadecimal. Two tokens therefore never have the same `jti`, even if they are issued
+    /// in the same second.
     private static func randomID() -> String {
         let digits = String(UInt128.random(in: 0 ... .max), radix: 16)
         return String(repeating: "0", count: max(0, 32 - digits.utf8.count)) + digits

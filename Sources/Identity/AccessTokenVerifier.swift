@@ -20,7 +20,7 @@ package protocol SignInSessions: Sendable {
     var revocationEpoch: Int? { get }
 }
 
-/// The verdict on a token's sign-in session that can be given without reading the store.
+/// The result of looking up a token's sign-in session in memory, without reading the store.
 package enum SignInVerdict: Sendable {
     case admitted
     case refused(TokenRefusal)
@@ -133,8 +133,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return token.caller
     }
 
-    /// Returns a reason to refuse the token that does not depend on the status of its sign-in session. Returns nil if
-    /// there is no such reason.
+    /// Makes the checks that do not need the status of the token's sign-in session. Returns the reason to refuse the
+    /// token, or nil if the token passes.
     private func refusal(of token: VerifiedToken) -> TokenRefusal? {
         let isExternal = token.caller.signInSession == nil
         if !trustsExternal && isExternal { return .external }

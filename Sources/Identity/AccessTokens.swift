@@ -21,7 +21,7 @@ package struct Caller: Hashable, Sendable {
     }
 }
 
-/// A verdict on a token that needs neither the verification of a signature nor a read of the store.
+/// The result of looking up a token in memory, without verifying a signature or reading the store.
 package enum TokenVerdict: Sendable {
     case known(Caller)
     /// The reason is written to the log and the audit. The client gets the same 401 for every reason except

@@ -44,13 +44,14 @@ package enum AppleCodeExchangeOutcome: Hashable, Sendable {
     case failed(reason: String)
 }
 
-/// Apple refresh tokens to be revoked, stored until Apple confirms. The store adds entries, and a single delivery loop
-/// reads them. An entry identifies a person only by the sealed token and by a digest of Apple's subject.
+/// A queue of Apple's refresh tokens that are to be revoked. An entry is stored until Apple confirms the revocation.
+/// The store adds entries, and a single delivery loop reads them. An entry identifies a person only by the sealed token
+/// and by a digest of Apple's subject.
 package protocol AppleRevocationQueue: Sendable {
     /// Returns the revocation that became due first; nil if none is due at `now`.
     func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation?
 
-    /// Removes a revocation, because Apple has revoked the token or the token can never be revoked.
+    /// Removes a revocation. Called when Apple has revoked the token, or when the token can never be revoked.
     func delivered(_ id: Int64, at now: Moment) async throws(AccountFailure)
 
     /// Counts a failed attempt and schedules the next one.

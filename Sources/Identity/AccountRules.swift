@@ -46,14 +46,14 @@ package enum AccountRules {
     }
 
     /// Returns whether a token with this `iat` may have been issued before the erasure. The `iat` of such a token can
-    /// be later than `erasedAtSeconds`, for two reasons: the time of the erasure is rounded down to a whole second, and
-    /// another service's clock may be ahead of ours by up to `AccessClaims.aheadSecondsMax`.
+    /// be later than `erasedAtSeconds`, for two reasons. The time of the erasure is rounded down to a whole second.
+    /// Another service's clock may be ahead of ours by up to `AccessClaims.aheadSecondsMax`.
     package static func isErased(issuedAt: Double, erasedAtSeconds: Int64) -> Bool {
         issuedAt < Double(erasedAtSeconds) + 1 + AccessClaims.aheadSecondsMax
     }
 
-    /// A request that was admitted before its driver's erasure may still be running for this time after the erasure.
-    /// During this time, no account with the same id is created.
+    /// After a driver's erasure, no account with the same id is created for this time. Requests that were admitted
+    /// before the erasure may still be running.
     static let erasureSettlesMilliseconds: Int64 = 60_000
 
     package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
@@ -95,14 +95,13 @@ package enum RefreshRule: Hashable, Sendable {
     case `repeat`
     /// Two clients use tokens of the same session, so one of them has a stolen copy. The whole session ends.
     case reuse
-    /// The token was spent within the time of RepeatRule. But the first response cannot be reproduced: the signing key
-    /// was changed after the first request, so the successor that the current key derives from the token is not the
-    /// stored one.
+    /// The token was spent within the time of RepeatRule. But the signing key was changed after the first request. The
+    /// current key derives another successor than the stored one, so the first response cannot be reproduced.
     case unrepeatable
     case expired
 
-    /// Judges a refresh token. `successor` is the stored token that is derived from `token`. It is nil if no such token
-    /// is stored.
+    /// Judges a refresh token. `successor` is the stored token that is derived from `token`, or nil if no such token is
+    /// stored.
     package static func judge(
         _ token: StoredRefreshToken, successor: StoredRefreshToken?, at now: Moment
     ) -> RefreshRule {
@@ -156,8 +155,8 @@ package struct GuessCounts: Hashable, Sendable {
 ///
 /// Guesses from the address that requested a code are counted separately, so that guesses from other addresses cannot
 /// use up the limit of that address. The owner of the phone number can therefore always request a code and sign in with
-/// it. An attacker gains little by requesting codes, because a phone number gets at most 5 codes an hour, and because
-/// after 25 wrong guesses within a day each new code allows only one guess.
+/// it. An attacker gains little by requesting codes. A phone number gets at most 5 codes an hour, and after 25 wrong
+/// guesses within a day each new code allows only one guess.
 ///
 /// With the default limits, at most 174 guesses a day are compared for one phone number. Of these, 144 come from
 /// addresses that requested a code: 25 guesses until the limit is reached, 4 more for the last code that allows five,
@@ -187,8 +186,8 @@ package enum CodeRule: String, Hashable, Sendable {
 
     package static let lifetimeSeconds = 600
 
-    /// - Parameter stored: the codes that the guess may match. It is empty if no code was sent or if the code was used.
-    ///   Even then the same work is done, so that the response time does not reveal that there are no codes.
+    /// - Parameter stored: the codes that the guess may match. The array is empty if no code was sent or if the code
+    ///   was used. Even then the same work is done, so that the response time does not reveal whether there are codes.
     package static func judge(
         _ stored: [StoredCode], guess digest: [UInt8], isAllowed: Bool, at now: Moment
     ) -> CodeRule {
@@ -210,7 +209,7 @@ package struct CodeSendLimits: Hashable, Sendable {
     package var perNetwork: Int
     /// Limit for an IPv6 /48.
     package var perSite: Int
-    /// Limit for all phone numbers without an account that have the same first six digits.
+    /// Limit for the codes to all phone numbers that have the same first six digits and no account.
     package var perPrefix: Int
     package var total: Int
     /// Percentage of `total` that is reserved for phone numbers with an account.

@@ -89,7 +89,7 @@ package protocol AccountService: Sendable {
     /// driver, returns only the id, and the role if the token names one.
     func user(of caller: Caller) async throws(AccountFailure) -> User
 
-    /// PATCH /auth/me. Throws `invalid` with pointers /name and /email.
+    /// PATCH /auth/me. Throws `invalid` if the name or the email is not acceptable, with the pointers /name and /email.
     func change(
         _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> User

@@ -45,7 +45,8 @@ package enum SignInOutcome: Hashable, Sendable {
 
 package protocol SignInStore: Sendable {
     /// Marks the nonce as used, finds or creates the account, and creates the session. Returns `repeated` for a repeat
-    /// (RepeatRule) with the same identity token. The session that the first request created then has the id `new.sid`.
+    /// (RepeatRule) with the same identity token. Nothing is created then, because `new.sid` is derived from the
+    /// identity token, and the first request has created the session with this id.
     func signIn(
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
@@ -113,8 +114,8 @@ package struct CodeSendUse: Hashable, Sendable {
 }
 
 package protocol SignInSessionStore: Sendable {
-    /// Spends the token with that digest and stores its successor `new` in the same session. Also returns `renewed` for
-    /// a repeat; the successor is then stored already. The reuse of a spent token ends the session.
+    /// Spends the token with that digest and stores its successor `new` in the same session. For a repeat, the
+    /// successor is stored already, and the result is `renewed` too. The reuse of a spent token ends the session.
     func rotate(
         _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
@@ -172,8 +173,7 @@ package protocol AccountRecordStore: ErasureCompletion {
 /// The completion of deletions that take more than one transaction.
 package protocol ErasureCompletion: Sendable {
     /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil. Works in many short
-    /// transactions between other work. Returns when all of these deletions are complete. The result is the number of
-    /// these deletions.
+    /// transactions between other work. Returns the number of these deletions when all of them are complete.
     func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int
 }
 

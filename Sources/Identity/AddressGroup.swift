@@ -13,9 +13,9 @@ package struct AddressNetworks: Hashable, Sendable {
     /// The group of addresses that counts as one client: an IPv6 /64 or a single IPv4 address. Any other text is kept
     /// unchanged.
     package var address: String
-    /// An IPv6 /56, the size of network that many homes have, or an IPv4 /24. Nil if the text is not an IP address.
+    /// An IPv6 /56 (many homes have a network of this size) or an IPv4 /24. Nil if the text is not an IP address.
     package var network: String?
-    /// An IPv6 /48, the size of network that a site or a rented server can have. Nil for any other address.
+    /// An IPv6 /48 (a site or a rented server can have a network of this size). Nil for any other address.
     package var site: String?
 
     package init(_ address: String) {

@@ -14,8 +14,7 @@ struct AppleClaims {
     static let identifierLengthMax = 255
 
     private let json: JSONValue
-    /// The client id, one of ours, that `aud` names. If `aud` names several of ours, this is the one that comes first
-    /// in our list.
+    /// The client id that `aud` names. If `aud` names several of our client ids, this is the first of them in our list.
     private let clientID: String
 
     /// Checks the claims common to all of Apple's tokens: `iss`, `aud`, `exp`, `nbf`, `iat`. `exp` may be missing

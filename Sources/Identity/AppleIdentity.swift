@@ -1,10 +1,10 @@
-// The person that Apple identifies, from an identity token that passed every check in AppleTokenVerifier.
+// The contents of an identity token or a notification from Apple that passed every check in AppleTokenVerifier.
 
 /// The claims of a verified identity token (contract, section 6) that are needed to sign in.
 package struct AppleIdentity: Hashable, Sendable {
     /// Apple's `sub`, which identifies the person and is the same for all apps of one team.
     package var subject: String
-    /// Our client id that `aud` named.
+    /// The client id of one of our apps, as found in `aud`.
     package var clientID: String
     package var email: String?
     /// Whether Apple verified the email. Only a verified email is stored in the account.
@@ -16,7 +16,7 @@ package struct AppleIdentity: Hashable, Sendable {
     /// SHA-256 of the token itself. Distinguishes a repeat of a sign-in from a sign-in with another token that has the
     /// same nonce.
     package var tokenDigest: [UInt8]
-    /// `exp`, whole seconds since 1970, rounded up. The nonce is stored until then.
+    /// The expiry (`exp`) in whole seconds since 1970, rounded up. The nonce is stored until this time.
     package var expiresAtSeconds: Int64
 
     package init(

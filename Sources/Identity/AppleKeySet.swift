@@ -26,14 +26,14 @@ package actor AppleKeySet {
     /// in the range.
     static let freshSeconds = 300...86_400
     static let freshSecondsDefault = 3600
-    /// How long stale keys are used while Apple is unreachable. This time is limited for the case that a key has
-    /// leaked: Apple then withdraws the key, and only its absence from a new set shows this.
+    /// How long stale keys are used while Apple is unreachable. The reason for this limit: if a key has leaked, Apple
+    /// removes it from the set, and a server notices this only when it fetches a new set.
     static let staleSecondsMax = 7 * 86_400
     /// Minimum interval between two fetches for key ids missing from the set (contract, section 6), and between two
     /// attempts to replace a stale set.
     static let cooldownSeconds: Int64 = 60
-    /// Maximum interval between attempts while there is no set. The first interval is one second, and each further
-    /// interval is twice as long, up to this maximum.
+    /// Maximum interval between attempts to fetch the key set while there is none. The first interval is one second,
+    /// and each further interval is twice as long, up to this maximum.
     static let pauseSecondsMax: Int64 = 30
 
     private let source: any AppleKeySetSource
@@ -91,7 +91,8 @@ package actor AppleKeySet {
     }
 
     /// Returns the seconds until a fetch for a missing key id is allowed, or nil if it is allowed now. If the time of
-    /// the last fetch is in the future, it is ignored, because a clock that was set back must not extend the interval.
+    /// the last fetch is in the future, this time is ignored, because a clock that was set back must not extend the
+    /// interval.
     private func secondsToWait(hasKeys: Bool, at now: Moment) -> Int64? {
         let since: Moment?
         let pause: Int64

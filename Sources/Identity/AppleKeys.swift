@@ -15,7 +15,8 @@ struct RSAVerificationKey: Sendable {
 
     private let key: _RSA.Signing.PublicKey
 
-    /// Takes the modulus and exponent, big-endian. Returns nil for numbers that are not a key of an accepted size.
+    /// Creates a key from its modulus and exponent (big-endian bytes). Returns nil if they do not form a key of an
+    /// accepted size.
     init?(modulus: [UInt8], exponent: [UInt8]) {
         guard modulus.count * 8 <= Self.bitsMax, (1...8).contains(exponent.count),
             let key = try? _RSA.Signing.PublicKey(n: modulus, e: exponent),

@@ -23,7 +23,7 @@ package struct AppleTokenSigner: Sendable {
         self.clientID = clientID
     }
 
-    /// Returns a compact JWT, RS256 (RFC 7518, section 3.3). `now` is in seconds since 1970.
+    /// Returns a compact JWT that is signed with RS256 (RFC 7518, section 3.3). `now` is in seconds since 1970.
     package func identityToken(subject: String, rawNonce: String, now: Int64) throws -> String {
         let header = Self.object([("alg", .string("RS256")), ("kid", .string(keyID))])
         let claims = Self.object([

@@ -23,7 +23,7 @@ package enum AppleTokenRefusal: Error, Hashable, Sendable {
     case keysUnavailable(retryAfterSeconds: Int64)
 
     package enum Reason: String, CaseIterable, Hashable, Sendable {
-        /// Not a compact JWS of strict JSON, or longer than the limit (`SignedToken.bytesMax`).
+        /// The token is not a compact JWS with strict JSON, or is longer than the limit (`SignedToken.bytesMax`).
         case malformed
         case wrongAlgorithm = "wrong_algorithm"
         /// The key set has no key with that `kid`.

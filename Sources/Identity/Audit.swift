@@ -42,7 +42,7 @@ package struct AuditEntry: Hashable, Sendable {
     package var at: Moment
     package var action: AuditAction
     package var outcome: AuditOutcome
-    /// A word that never changes between releases, or the receipt of an erasure.
+    /// The reason for the outcome, as a word that is the same in all releases, or the receipt of an erasure.
     package var reason: String?
     /// Nil when no driver was recognised.
     package var driver: DriverID?

@@ -16,7 +16,7 @@ import Secrets
     import Darwin
 #endif
 
-/// A secret in a file that only its owner may read, created if missing.
+/// A secret in a file that only its owner may read. The file is created if it is missing.
 package struct LocalKeyFile: Sendable {
     package let path: String
 

@@ -16,8 +16,8 @@ package protocol OperatorAccountStore: ErasureCompletion {
     /// Stores a tombstone for each of these deleted drivers, so that the driver's tokens are rejected. None of these
     /// drivers has stored data.
     func addTombstones(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure)
-    /// Waits, at most for `timeout`, until deleted bytes are gone from the WAL. Returns false if a read transaction
-    /// still needs the old state of the database. A running server removes the bytes when that transaction ends.
+    /// Waits until deleted bytes are gone from the WAL. Returns false if, after `timeout`, a read transaction still
+    /// needs the old state of the database. A running server removes the bytes when that transaction ends.
     func finishRemoval(within timeout: Duration) async -> Bool
 }
 
@@ -27,7 +27,7 @@ package struct OperatorAccounts: Sendable {
     private let forget: @Sendable (DriverID) async -> Void
 
     /// - Parameters:
-    ///   - revoked: called after every revocation. Must return only when this process rejects the revoked tokens.
+    ///   - revoked: called after every revocation. Must not return before this process rejects the revoked tokens.
     ///   - forget: as in `Accounts`.
     package init(
         store: any OperatorAccountStore, revoked: @escaping @Sendable () async -> Void = {},

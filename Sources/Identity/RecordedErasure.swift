@@ -3,8 +3,8 @@
 
 package import JourneyModel
 
-/// A recorded deletion. As text: the time, the digest in 64 hexadecimal digits, and the receipt or `-`, separated by
-/// spaces.
+/// A recorded deletion. Its text form has three parts, separated by spaces: the time, the digest in 64 hexadecimal
+/// digits, and the receipt or `-`.
 package struct RecordedErasure: Hashable, Sendable {
     /// HMAC of the driver's id (KeyedHashes), 32 bytes.
     package var digest: [UInt8]

@@ -1,8 +1,8 @@
-// A cache of the status of sign-in sessions. It is read for every request, because requests of a revoked session or a
-// deleted driver must be rejected at once (contract, section 6). The status of a session is read from the store once
-// and kept until the store's feed of revocations reports a change. This process applies its own revocations before it
-// sends the response. It applies revocations by other processes at the next poll. The number of entries is limited. The
-// cache does not know why a session ended.
+// A cache of the status of sign-in sessions. The cache is read for every request, because requests of a revoked session
+// or a deleted driver must be rejected at once (contract, section 6). The status of a session is read from the store
+// once and kept until the store's feed of revocations reports a change. This process applies its own revocations before
+// it sends the response. Revocations by other processes are applied at the next poll. The number of entries is limited.
+// The cache does not know why a session ended.
 
 import Caching
 package import JourneyModel
@@ -21,7 +21,8 @@ package protocol SessionStatusStore: Sendable {
 
 package enum SessionStatus: Hashable, Sendable {
     case live
-    /// The driver was deleted at that second. Only a token that was issued later is accepted (`AccountRules.isErased`).
+    /// The driver was deleted at that second. Only a token that was issued more than a minute later is accepted
+    /// (`AccountRules.isErased`).
     case erased(atSeconds: Int64)
     /// The session is unknown, has ended, or belongs to another driver.
     case revoked
@@ -72,8 +73,8 @@ package final class SessionStatusCache: SignInSessions {
     /// was read from the store before an increment may be older than a revocation.
     private let epoch = Atomic<Int>(0)
 
-    /// Creates an empty cache. The task `run` applies the revocations of other processes. It does so within
-    /// `pollMilliseconds` plus the time of a read.
+    /// Creates an empty cache. The task `run` applies a revocation by another process within `pollMilliseconds` plus
+    /// the time of a read.
     package init(store: any SessionStatusStore, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
         self.store = store
         state = Mutex(State(known: TwoGenerationCache(generationCountMax: rememberedMax / 2)))
@@ -134,8 +135,8 @@ package final class SessionStatusCache: SignInSessions {
             let revocations = try await store.revocations(after: last)
             state.withLock { state in
                 state.lastRevocation = max(state.lastRevocation ?? revocations.last, revocations.last)
-                // A status that was read before the first read of the feed may be older than the revocations that this
-                // read skipped.
+                // The first read of the feed skips all earlier revocations. A status that was read from the store
+                // before may be older than one of them, so all entries are removed.
                 if revocations.concernsAll || last == nil { return forgetAll(&state) }
                 guard !revocations.sids.isEmpty else { return }
                 epoch.wrappingAdd(1, ordering: .releasing)

@@ -43,7 +43,7 @@ package struct SignIns: SignInService {
         case .signedIn(let signedIn):
             user = signedIn
             if let authorizationCode { await exchange(authorizationCode, of: identity, driver: user.id, from: origin) }
-        // The first request has exchanged the authorization code. A code can be exchanged only once.
+        // The first request has already exchanged the authorization code, and a code can be exchanged only once.
         case .repeated(let signedIn): user = signedIn
         case .refused: throw .unauthorized
         }

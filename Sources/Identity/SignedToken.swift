@@ -1,7 +1,7 @@
 // A compact JWS (RFC 7515, section 7.1) signed with RS256, split into its parts. One strict parser reads both JSON
 // parts and rejects duplicate members. There is no second decoder that could read the bytes differently, so the data
-// that is checked is exactly the data that was signed. This file does not depend on the meaning of claims. Of the keys,
-// it uses only their ids.
+// that is checked is exactly the data that was signed. This file does not depend on the meaning of claims. It does not
+// look up keys: the caller finds the key by its id and passes it.
 
 import Crypto
 import Foundation

@@ -27,7 +27,8 @@ package struct SigningKey: Sendable {
     package let algorithm: Algorithm
     let material: Material
 
-    /// Makes an HS256 key from the UTF-8 of the text. Throws `secretTooShort` below `secretBytesMin` bytes.
+    /// Makes an HS256 key from the text's bytes in UTF-8. Throws `secretTooShort` if there are fewer than
+    /// `secretBytesMin` bytes.
     package init(secret: Secret<String>) throws(SigningKeyError) {
         let text = secret.reveal()
         guard text.utf8.count >= Self.secretBytesMin else { throw .secretTooShort }

@@ -25,7 +25,8 @@ package struct UnfinishedErasures: Sendable {
     private let completed: @Sendable (Int) -> Void
     private let failed: @Sendable (AccountFailure) -> Void
 
-    /// `completed` is called with the number of completed deletions, after each pass that completed at least one.
+    /// `completed` is called after each pass that completed at least one deletion, with the number of completed
+    /// deletions.
     package init(
         store: any ErasureCompletion, completed: @escaping @Sendable (Int) -> Void,
         failed: @escaping @Sendable (AccountFailure) -> Void

@@ -40,7 +40,7 @@ struct VerifiedToken: Sendable {
     var expiry: Double
 }
 
-/// A cached token. This is a class, so that a look-up costs one retain.
+/// A cached token. It is a class, so that a look-up only retains an object and copies nothing else.
 final class RememberedToken: Sendable {
     let token: VerifiedToken
     /// The `SignInSessions.revocationEpoch` at which the token was last admitted. The epoch was read before the check
@@ -57,7 +57,7 @@ final class RememberedToken: Sendable {
         admittedAt.load(ordering: .relaxed) == revocationEpoch
     }
 
-    /// Records that the token was admitted. `revocationEpoch` is the value read before the check.
+    /// Records that the token was admitted. `revocationEpoch` is the epoch that was read before the check.
     func isAdmitted(at revocationEpoch: Int) {
         admittedAt.store(revocationEpoch, ordering: .relaxed)
     }

@@ -1,5 +1,5 @@
 // Checks that valid access tokens are accepted (contract, sections 6 and 8), and that forged or misused tokens are
-// rejected. Attacks that RFC 8725 names are called by those names here.
+// rejected. The tests call attacks by their names in RFC 8725.
 
 import Crypto
 import Foundation

@@ -14,8 +14,8 @@ struct AccountRulesTests {
     @Test(arguments: [
         (nil, 0, RefreshRule.rotate), (0, 0, .repeat), (0, 10_000, .repeat), (0, 10_001, .reuse), (0, 99_999, .reuse),
         (0, 100_000, .expired), (nil, 100_000, .expired), (nil, 99_999, .rotate),
-        // In these two cases the token was spent after `now`. In the first case, 50 ms later, this request waited
-        // longer than the request that spent the token. In the second case, 10,001 ms later, the clock was set back.
+        // In these two cases the token was spent after `now`. In the first case (50 ms), this request waited longer
+        // than the request that spent the token. In the second case (10,001 ms), the clock was set back.
         (50, 0, .repeat), (10_001, 0, .reuse),
     ])
     func `a refresh token`(spentAfter: Int64?, presentedAfter: Int64, expected: RefreshRule) {
@@ -26,7 +26,7 @@ struct AccountRulesTests {
         let unspent = StoredRefreshToken(expiresAt: at.advanced(byMilliseconds: 200_000), spentAt: nil)
         #expect(RefreshRule.judge(token, successor: unspent, at: now) == expected)
         // A repeat is accepted only while the successor is unspent. A spent successor shows that two parties use tokens
-        // of this family.
+        // of this session.
         let spent = StoredRefreshToken(expiresAt: unspent.expiresAt, spentAt: at)
         #expect(
             RefreshRule.judge(token, successor: spent, at: now) == (expected == .repeat ? .reuse : expected))
@@ -77,7 +77,8 @@ struct AccountRulesTests {
         #expect(allows(own: 4) && !allows(own: 5))
         // Guesses from other addresses do not count against an address that requested a code.
         #expect(allows(own: 4, others: 1000, othersInNetwork: 1000, network: 1000))
-        // After 25 wrong guesses for a number, the address has one guess for each new code.
+        // After 25 wrong guesses at the codes of a phone number, an address has only one guess for each code that it
+        // requests.
         #expect(allows(own: 4, ownOfNumber: 24) && !allows(own: 1, ownOfNumber: 25))
         #expect(allows(own: 0, ownOfNumber: 1000))
         #expect(allows() && allows(others: 29) && !allows(others: 30))
@@ -158,7 +159,7 @@ struct AccountRulesTests {
             #expect(code.utf8.count == 6)
             for (place, digit) in code.enumerated() { seen[place].insert(digit) }
         }
-        // Every digit occurs at every position. A correct generator fails this test in about one of 10^90 runs.
+        // Expects every digit at every position. A correct generator fails this test in about one of 10^90 runs.
         #expect(seen.allSatisfy { $0 == Set("0123456789") })
     }
 

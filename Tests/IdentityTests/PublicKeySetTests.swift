@@ -1,4 +1,4 @@
-// Tests that the published key alone suffices to verify the server's tokens, and that its id follows RFC 7638.
+// Tests that the published key alone suffices to verify the server's tokens, and that the key's id follows RFC 7638.
 
 import Crypto
 import Foundation

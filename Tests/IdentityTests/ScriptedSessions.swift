@@ -36,7 +36,8 @@ final class AdmittedSessions: SignInSessions {
     /// Ends a session other than the one under test.
     func somethingEnds() { state.withLock { $0.revocationEpoch += 1 } }
 
-    /// Makes the session end during the next `judge`, after its result is determined and before it is returned.
+    /// Makes the session end during the next `judge`: after `judge` has determined the result, and before it returns
+    /// the result.
     func endsWhileAsked() { state.withLock { $0.endsNow = true } }
 
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict {

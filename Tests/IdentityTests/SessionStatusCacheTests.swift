@@ -1,5 +1,5 @@
-// Tests of the cache of session statuses: no cached status survives a revocation, in any interleaving with a read of
-// the store. The store is scripted.
+// Tests of the cache of session statuses. No cached status survives a revocation, even if the store is being read at
+// the same time. The store is scripted.
 
 import JourneyModel
 import Synchronization
@@ -20,7 +20,7 @@ struct SessionStatusCacheTests {
         }
     }
 
-    /// Returns the result from memory alone, or nil if a lookup is needed.
+    /// Returns the cache's result if memory alone is enough for it, or nil if a lookup is needed.
     private func fromMemory(_ memory: SessionStatusCache, _ caller: Caller) -> Result<Bool, TokenRefusal>? {
         switch memory.judge(caller, issuedAt: 100) {
         case .admitted: .success(true)
@@ -172,7 +172,7 @@ struct SessionStatusCacheTests {
         #expect(store.asked == 1000)
     }
 
-    /// Repeats a revocation with concurrent readers 200 times: no token is admitted after the revocation has returned.
+    /// Repeats a revocation 200 times, with concurrent readers. No token is admitted after the revocation has returned.
     @Test func `nobody is admitted after whoever revoked was answered`() async {
         for round in 0..<200 {
             let store = ScriptedSessionStatusStore(live: ["s-1"])

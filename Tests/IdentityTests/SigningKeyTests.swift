@@ -60,7 +60,7 @@ import Testing
             let token = try await AccessTokenIssuer(key: first, scope: scope)
                 .mint(driver: DriverID("d"), role: nil, ttlSeconds: 60, now: now)
             #expect(await refusal(verifier(second), token) == nil)
-            // The temporary file of the key's creation is gone.
+            // The temporary file in which the key was created is deleted.
             #expect(try FileManager.default.contentsOfDirectory(atPath: folder + "/new") == ["dwell.sqlite3.jwt-key"])
             // The content of the file, without the line feed, is the secret.
             let text = try String(contentsOfFile: file.path, encoding: .utf8)

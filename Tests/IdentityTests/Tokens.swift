@@ -1,5 +1,5 @@
-// Tokens for the tests: some from the real issuer, others built by hand with swift-crypto, so that an attacker's tokens
-// do not depend on the code under test.
+// Tokens for the tests. Some come from the real issuer. Others are built by hand with swift-crypto, so that an
+// attacker's tokens do not depend on the code under test.
 
 import Crypto
 import Foundation
@@ -43,7 +43,7 @@ func payload(_ changes: [String: (any Sendable)?] = [:]) throws -> String {
     return String(decoding: try JSONSerialization.data(withJSONObject: claims), as: UTF8.self)
 }
 
-/// Returns the result from memory alone, or nil if a lookup is needed.
+/// Returns the verifier's result if memory alone is enough for it, or nil if a lookup is needed.
 func fromMemory(
     _ verifier: AccessTokenVerifier, _ token: String, at time: Int64 = now
 ) -> Result<Caller, TokenRefusal>? {

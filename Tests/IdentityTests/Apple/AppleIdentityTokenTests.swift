@@ -1,5 +1,5 @@
 // Checks that valid identity tokens are accepted (contract, section 6), and that forged or misused tokens are rejected.
-// Attacks that RFC 8725 names are called by those names here.
+// The tests call attacks by their names in RFC 8725.
 
 import Crypto
 import CryptoExtras

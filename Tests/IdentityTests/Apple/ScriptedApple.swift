@@ -1,5 +1,5 @@
-// A scripted Apple: keys, and a key set that is readable, slow or unavailable. Tokens are built by hand, so that an
-// attacker's tokens do not depend on the code under test.
+// A scripted substitute for Apple: keys, and a key set that can be slow or unavailable. Tokens are built by hand, so
+// that an attacker's tokens do not depend on the code under test.
 
 import Crypto
 import CryptoExtras
