@@ -22,22 +22,28 @@ TITLES = {
     "memory": ("Resident memory", "resident_mb", "MB"),
 }
 
-TOLD = {
-    "config": "`GET /native/config`, the token checked each time.",
-    "events": "`POST /native/events`, each with an id of its own; a 200 means that it is on disk.",
-    "batch": "`POST /native/events/batch`, a hundred events of one driver each. SQLite alone: rows of the same table in "
-             "one thread, `synchronous=FULL`, so many to a transaction, no HTTP, no JSON, no journeys.",
-    "mix": "A repeat is the last event of its connection, posted once more; it has to be answered `already_processed`.",
-    "connections": "The same load as single events; each connection has one request under way.",
-    "fresh": "Connect, one event, close.",
-    "half": "Requests are sent when they are due, at half of what the load of single events reached, and timed from "
-            "then: a request that had to wait for a connection is charged with the wait. The disk alone: 24 KiB written "
-            "and flushed by one thread, again a millisecond later; that much of a slow answer is not Dwell's.",
-    "latency": "The time from sending an event to having the answer, against SQLite's own time for a transaction of one "
-               "row in the same table.",
-    "table": "Against the same load on an empty database, both from a fresh start.",
-    "start": "From `exec` to the first 200, the file not in the page cache.",
-    "memory": "One process under the load of single events, read after each tenth of them.",
+INTRODUCTIONS = {
+    "config": "`GET /native/config`. Every service checks the token of every request.",
+    "events": "`POST /native/events`. Every event has its own id, and is on disk before the service answers "
+              "200.",
+    "batch": '`POST /native/events/batch`. Each batch has a hundred events of one driver. "SQLite alone" '
+             "inserts rows into the same table in one thread with `synchronous=FULL`, with that number of "
+             "rows in each transaction, and without HTTP, JSON and journeys.",
+    "mix": "A repeat posts the last event of its connection again. The service must answer "
+           "`already_processed`.",
+    "connections": "The load is the same as for single events. Each connection waits for an answer before it sends "
+                   "the next request.",
+    "fresh": "The client opens a connection, posts one event and closes the connection.",
+    "half": "Requests are due at half the rate that was reached with single events. The latency of a request "
+            'counts from the time at which it is due, so it includes any wait for a free connection. "The '
+            'disk alone" is one thread that writes 24 KiB, flushes them, and pauses for a millisecond; the '
+            "disk causes that part of a slow answer.",
+    "latency": "The time from sending an event to receiving the answer, compared with the time that SQLite "
+               "takes for a transaction of one row in the same table.",
+    "table": "Compared with the same load on an empty database. The server is started anew for both.",
+    "start": "The time from `exec` to the first answer 200. The database file is not in the page cache at the "
+             "start.",
+    "memory": "The memory of one process under the load of single events, read after each tenth of the events.",
 }
 
 
@@ -69,7 +75,7 @@ def rows_of(results, load):
             yield series, series_title(load, series), results.median(load, series, counted), min(values), max(values)
 
 
-BAR_HEAD = ("", "found", "in single rounds", "bar", "")
+BAR_HEAD = ("", "median", "least and most of a round", "bar", "")
 
 
 def bar_text(bar):
@@ -108,24 +114,24 @@ def print_tables(results, loads):
             continue
         print(f"\n{TITLES[load][0]}, {TITLES[load][2]}\n")
         print(aligned(list(load_table(results, load))))
-    told = [bar_text(bar) for bar in bars(results) if bar.load in loads]
-    if told:
-        print("\nAgainst the bars\n")
-        print(aligned([BAR_HEAD] + told))
+    verdicts = [bar_text(bar) for bar in bars(results) if bar.load in loads]
+    if verdicts:
+        print("\nFigures and bars\n")
+        print(aligned([BAR_HEAD] + verdicts))
 
 
 def write_document(results):
     PICTURES.mkdir(parents=True, exist_ok=True)
     parts = [
         "# Benchmarks", "",
-        "Written by `make bench`, which measures on the machine it runs on; how and why is in "
-        "[decisions/benchmarks](decisions/benchmarks.md). Who is compared, and how they are set up, is in "
-        "`Benchmarks/peers/`.", ""]
+        "`make bench` measures on the machine that it runs on, and writes this page. "
+        "[decisions/benchmarks](decisions/benchmarks.md) explains what is measured and why. The services with which "
+        "Dwell is compared are in `Benchmarks/peers/`.", ""]
     parts += machines(results)
     if any(entry["busy"] > 0.2 for entry in results.loads.values()):
-        parts += ["**Other programs ran on this machine meanwhile: no figures to go by. Run it again on a quiet one.**", ""]
-    told = [bar_text(bar) for bar in bars(results)]
-    parts += ["## Against the bars", "", markdown([BAR_HEAD] + told), ""]
+        parts += ["**Other programs ran on this machine during the measurement, so these figures are not reliable. Measure again on an idle machine.**", ""]
+    verdicts = [bar_text(bar) for bar in bars(results)]
+    parts += ["## Figures and bars", "", markdown([BAR_HEAD] + verdicts), ""]
     for load in TITLES:
         if load in results.loads:
             parts += section(results, load)
@@ -138,9 +144,9 @@ def machines(results):
         return []
     return [
         f"Measured on: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['kernel']}, "
-        f"{machine['filesystem']}; one flush to disk {machine['flush_us']:.0f} µs. The load runs on the same cores. "
-        "Every answer was checked, and after every measurement the rows on disk were counted against what had been "
-        "acknowledged.", ""]
+        f"{machine['filesystem']}; one flush to disk {machine['flush_us']:.0f} µs. The clients run on the same cores. "
+        "They check every answer. After every measurement, the number of rows on disk is compared with the number of "
+        "acknowledged events.", ""]
 
 
 def section(results, load):
@@ -153,8 +159,8 @@ def section(results, load):
     if load not in ("connections", "latency", "start"):
         conditions += f", {entry['connections']} connections"
     if entry["busy"] > 0.2:
-        conditions += f". **The machine was busy: others kept {entry['busy']:g} processors when this began**"
-    parts = [f"## {title}", "", TOLD[load] + f" Medians, in {unit}. {conditions}.", ""]
+        conditions += f". **The machine was busy: other programs used {entry['busy']:g} processors when this measurement began**"
+    parts = [f"## {title}", "", INTRODUCTIONS[load] + f" Medians, in {unit}. {conditions}.", ""]
     picture = chart(results, load)
     if picture:
         (PICTURES / f"{load}.svg").write_text(picture)

@@ -66,7 +66,7 @@ def bars(results):
         sides = (load, above, figures[0]), (load, below, figures[1])
         return Bar(load, what, results.ratio(*sides), bar, at_least, rounds=results.ratios_of_rounds(*sides))
 
-    half = ratio("half", "p99 at half the maximum rate: against its p50", "dwell", "dwell", 5, at_least=False,
+    half = ratio("half", "p99 at half the maximum rate, compared with the p50 at that rate", "dwell", "dwell", 5, at_least=False,
                  figure=("p99_us", "p50_us"))
     # If the machine has become slower since the maximum rate was measured, all requests queue, and the slowest request
     # takes hardly longer than the others. The ratio of p99 to p50 then means nothing and is dropped.
@@ -75,24 +75,24 @@ def bars(results):
         half.found, half.rounds = None, []
     growth = results.median("memory", "dwell", "growth_mb")
     return [
-        ratio("events", "single events, embedded: against Hummingbird + GRDB", "dwell", "hummingbird", 6),
-        ratio("events", "single events, embedded: against the bare C program", "dwell", "epoll", 0.30),
-        ratio("events", "single events, with Redis: against FastAPI + Redis", "dwell-redis", "fastapi", 12),
-        ratio("events", "single events, with Redis: against the bare C program", "dwell-redis", "epoll", 0.22),
-        ratio("batch", "batches of 100: against SQLite alone at 256 rows a transaction", "dwell", "sqlite-256", 0.6,
+        ratio("events", "single events without Redis, compared with Hummingbird + GRDB", "dwell", "hummingbird", 6),
+        ratio("events", "single events without Redis, compared with the bare C program", "dwell", "epoll", 0.30),
+        ratio("events", "single events with Redis, compared with FastAPI + Redis", "dwell-redis", "fastapi", 12),
+        ratio("events", "single events with Redis, compared with the bare C program", "dwell-redis", "epoll", 0.22),
+        ratio("batch", "batches of 100, compared with SQLite alone with 256 rows in a transaction", "dwell", "sqlite-256", 0.6,
               figure="event_rate"),
-        ratio("config", "config reads: against Hummingbird", "dwell", "hummingbird", 2.2),
-        ratio("config", "config reads: against the bare C program", "dwell", "epoll", 0.70),
+        ratio("config", "config reads, compared with Hummingbird", "dwell", "hummingbird", 2.2),
+        ratio("config", "config reads, compared with the bare C program", "dwell", "epoll", 0.70),
         half,
-        ratio("connections", "256 connections: against 64", "dwell-256", "dwell-64", 0.85),
-        ratio("connections", "2,000 connections: against 64", "dwell-2000", "dwell-64", 0.85),
-        ratio("latency", "one connection, one event: against one SQLite commit of one row", "dwell", "sqlite-1", 1.6,
+        ratio("connections", "256 connections, compared with 64 connections", "dwell-256", "dwell-64", 0.85),
+        ratio("connections", "2,000 connections, compared with 64 connections", "dwell-2000", "dwell-64", 0.85),
+        ratio("latency", "one connection, one event at a time, compared with SQLite's commit of one row", "dwell", "sqlite-1", 1.6,
               at_least=False, figure="p50_us"),
         Bar("memory", "resident memory", results.median("memory", "dwell", "resident_mb"), 150, False, "MB"),
         # The memory must not grow. The limit leaves room for malloc's arenas, whose size varies by a few MB between two
         # readings.
-        Bar("memory", "its growth after the first tenth of the events", growth, 8, False, "MB"),
-        ratio("table", "events into a large table: against an empty one", "filled", "empty", 0.8),
-        Bar("start", "cold start on 1 GB to the first answer", results.median("start", "dwell", "start_ms"), 200, False,
+        Bar("memory", "growth of the resident memory after the first tenth of the events", growth, 8, False, "MB"),
+        ratio("table", "events into a large table, compared with an empty table", "filled", "empty", 0.8),
+        Bar("start", "cold start on a database of 1 GB, until the first answer", results.median("start", "dwell", "start_ms"), 200, False,
             "ms"),
     ]
