@@ -57,34 +57,34 @@ import Testing
     private static let introduction = """
         # HTTP conformance
 
-        The server's responses to given bytes, by section: `9112` is RFC 9112 (HTTP/1.1), `9110` RFC 9110 (HTTP
-        semantics), `3986` RFC 3986 (URIs), `6585` RFC 6585 (431). Each line is a test: its bytes are delivered in one
-        piece, split in two at every byte, byte by byte, and followed by another request.
-        `WRITE_DOCS=1 make test-one TEST=ConformanceDocumentTests` generates this page from the tables of the tests
-        (`Tests/HTTP1Tests/*Cases.swift`).
+        This page lists the server's responses to given bytes, by section of the RFCs: `9112` is RFC 9112 (HTTP/1.1),
+        `9110` is RFC 9110 (HTTP semantics), `3986` is RFC 3986 (URIs), and `6585` is RFC 6585 (431). Each line is a
+        test. The test sends the bytes in one piece, then split in two at every position, then byte by byte, and then
+        followed by another request. `WRITE_DOCS=1 make test-one TEST=ConformanceDocumentTests` generates this page
+        from the tables of the tests (`Tests/HTTP1Tests/*Cases.swift`).
 
-        *Served* means a 200 response to the request as a handler gets it: `<...>` is its content, `[...]` a trailer
-        field. The connection stays open unless the line has *closed*. A bare status is a rejection: one response with
-        `Connection: close`, and no later byte is interpreted. *Incomplete* means that there is no response yet.
-        `ServerConnectionTests.swift` tests 100 (Continue), the limits of single routes, and responses that begin
-        before the request is complete (9110 10.1.1, 15.5.14; 9112 9.3).
+        *Served* means a 200 response to the request as a handler gets it: `<...>` is its content, `[...]` is a
+        trailer field. The connection stays open unless the line says *closed*. A status alone means that the server
+        rejects the request: it sends one response with `Connection: close` and ignores all later bytes. *Incomplete*
+        means that there is no response yet. `ServerConnectionTests.swift` tests 100 (Continue), the limits of single
+        routes, and responses that begin before the request is complete (9110 10.1.1, 15.5.14; 9112 9.3).
 
-        Choices where the RFCs leave one:
+        Where the RFCs leave a choice, the server does this:
 
-        - Input that two servers could read differently is rejected, not corrected: repeated or listed Content-Length
-          even when equal (9112 6.3), Transfer-Encoding together with Content-Length (6.3), obs-fold (5.2), bare CR
-          and LF (2.2), empty elements in Transfer-Encoding.
-        - An unsupported transfer coding is 501 (9112 6.1), also without `chunked` after it. If `chunked` is present
-          but not last, or twice, or malformed, it is 400 (6.3).
-        - Paths: `.` and `..` segments, `//`, `%2F`, `%5C`, control characters and bytes that are not UTF-8 are
-          rejected with 400, plain or encoded. All other bytes are percent-decoded exactly once. A trailing `/` is
-          significant.
+        - Input that two servers could read differently is rejected and never corrected. Examples are several
+          Content-Length values, even equal ones (9112 6.3), Transfer-Encoding together with Content-Length (6.3),
+          obs-fold (5.2), bare CR and LF (2.2), and empty elements in Transfer-Encoding.
+        - An unsupported transfer coding gets 501 (9112 6.1), with or without `chunked` after it. If `chunked` is
+          present but is not the last coding, is repeated, or is malformed, the response is 400 (6.3).
+        - A path is rejected with 400 if it contains a segment `.` or `..`, an empty segment (`//`), `%2F`, `%5C`, a
+          control character, or bytes that are not UTF-8. This holds for plain and for percent-encoded characters. All
+          other bytes are percent-decoded exactly once. A trailing `/` is significant.
         - The authority of absolute-form replaces Host (9112 3.2.2), but a valid Host is still required. The scheme
-          `https` is accepted there, since a gateway may terminate TLS.
-        - CONNECT is 501: there are no tunnels. Upgrade is ignored (9110 7.8). An empty Host is 400, since an http URI
-          has a host (9110 4.2.1).
+          `https` is accepted in absolute-form, because a gateway may terminate TLS.
+        - CONNECT gets 501, because the server has no tunnels. Upgrade is ignored (9110 7.8). An empty Host gets 400,
+          because an http URI has a host (9110 4.2.1).
         - Bytes above ASCII in field values are read as UTF-8; invalid UTF-8 becomes U+FFFD. Fields that this server
-          acts on cannot contain them.
+          acts on cannot contain such bytes.
 
         """
 
