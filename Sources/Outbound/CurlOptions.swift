@@ -1,0 +1,58 @@
+// The options that every libcurl handle of the server has: TLS verification, no redirects, no signals. Also the list of
+// request fields, and the meaning of libcurl's error codes. This file does not depend on how a handle is run.
+
+import CCurl
+
+enum CurlOptions {
+    /// Whether libcurl was initialised without an error. It is initialised once per process, before the first handle,
+    /// and stays initialised.
+    static let isReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
+
+    /// Sets the TLS options and the limits. By default, libcurl does not follow redirects, does not store cookies or
+    /// credentials, and does not decompress content. The TLS options are set even where they equal the defaults,
+    /// because security depends on them.
+    static func set(_ handle: UnsafeMutableRawPointer, httpVersion: Int, protocols: String, bytesMax: Int) -> Bool {
+        let numbers: [(CURLoption, Int)] = [
+            (CURLOPT_SSL_VERIFYPEER, 1), (CURLOPT_SSL_VERIFYHOST, 2), (CURLOPT_FOLLOWLOCATION, 0),
+            (CURLOPT_HTTP_VERSION, httpVersion),
+            // libcurl must not use signals in a process with several threads.
+            (CURLOPT_NOSIGNAL, 1),
+        ]
+        return numbers.allSatisfy { curl_shim_set_long(handle, $0, $1) == CURLE_OK }
+            && curl_shim_set_string(handle, CURLOPT_PROTOCOLS_STR, protocols) == CURLE_OK
+            && curl_shim_set_offset(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(bytesMax)) == CURLE_OK
+    }
+
+    /// Adds the file's certificates to the system's, which libcurl keeps reading from its directory.
+    static func setAuthority(_ handle: UnsafeMutableRawPointer, _ path: String?) -> Bool {
+        path.map { curl_shim_set_string(handle, CURLOPT_CAINFO, $0) == CURLE_OK } ?? true
+    }
+
+    /// Returns a list for CURLOPT_HTTPHEADER, which the caller must free after the transfer; nil if memory is
+    /// exhausted. A field with an empty value makes libcurl omit that field. `Expect` is omitted so that libcurl sends
+    /// the body at once, without waiting for 100 Continue.
+    static func list(_ fields: [(name: String, value: String)]) -> UnsafeMutablePointer<curl_slist>? {
+        var list: UnsafeMutablePointer<curl_slist>?
+        for (name, value) in [("User-Agent", "dwell"), ("Expect", "")] + fields {
+            guard let longer = curl_slist_append(list, value.isEmpty ? "\(name):" : "\(name): \(value)") else {
+                curl_slist_free_all(list)
+                return nil
+            }
+            list = longer
+        }
+        return list
+    }
+}
+
+extension OutgoingFailure {
+    init(_ code: CURLcode) {
+        self =
+            switch code {
+            case CURLE_FILESIZE_EXCEEDED: .answerTooLong
+            case CURLE_OPERATION_TIMEDOUT: .timedOut
+            case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_ISSUER_ERROR: .notTrusted
+            case CURLE_ABORTED_BY_CALLBACK: .cancelled
+            default: .unreachable
+            }
+    }
+}

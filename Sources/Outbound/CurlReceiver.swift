@@ -1,0 +1,91 @@
+// Receives the responses of one libcurl handle through its callbacks, within limits.
+
+import CCurl
+import Foundation
+
+/// The type is not Sendable, because only one thread at a time may use a libcurl handle.
+final class CurlReceiver {
+    /// Maximum bytes of all header lines together. The header lines of Apple's responses have about 1 KiB.
+    static let headBytesMax = 65_536
+
+    private let bytesMax: Int
+    private var headBytes = 0
+    /// The response so far. It grows while data arrives. Its status is set by the owner at the end.
+    private(set) var answer = OutgoingResponse(status: 0, body: [])
+    private(set) var isTooLong = false
+
+    init(bytesMax: Int) {
+        self.bytesMax = bytesMax
+    }
+
+    /// Forgets the previous response.
+    func begin() {
+        answer = OutgoingResponse(status: 0, body: [])
+        (headBytes, isTooLong) = (0, false)
+    }
+
+    /// Whether anything of the response has arrived.
+    var hasBegun: Bool { headBytes > 0 }
+
+    /// Registers the callbacks. Each callback gets an unretained reference to this object, so the owner must keep the
+    /// object alive for as long as libcurl may call the callbacks.
+    func register(on handle: UnsafeMutableRawPointer) -> Bool {
+        let this = Unmanaged.passUnretained(self).toOpaque()
+        return curl_shim_set_pointer(handle, CURLOPT_WRITEDATA, this) == CURLE_OK
+            && curl_shim_set_pointer(handle, CURLOPT_HEADERDATA, this) == CURLE_OK
+            && curl_shim_set_receiver(handle, CURLOPT_WRITEFUNCTION) { bytes, size, count, this in
+                CurlReceiver.of(this)?.receive(UnsafeRawBufferPointer(start: bytes, count: size * count)) ?? 0
+            } == CURLE_OK
+            && curl_shim_set_receiver(handle, CURLOPT_HEADERFUNCTION) { bytes, size, count, this in
+                CurlReceiver.of(this)?.receiveLine(UnsafeRawBufferPointer(start: bytes, count: size * count)) ?? 0
+            } == CURLE_OK
+    }
+
+    private static func of(_ this: UnsafeMutableRawPointer?) -> CurlReceiver? {
+        this.map { Unmanaged<CurlReceiver>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    /// Returns the number of bytes consumed. Any number other than `bytes.count` makes libcurl end the exchange.
+    private func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
+        guard answer.body.count + bytes.count <= bytesMax else {
+            isTooLong = true
+            return 0
+        }
+        answer.body += bytes
+        return bytes.count
+    }
+
+    private func receiveLine(_ line: UnsafeRawBufferPointer) -> Int {
+        headBytes += line.count
+        guard headBytes <= Self.headBytesMax else {
+            isTooLong = true
+            return 0
+        }
+        let text = String(decoding: line, as: UTF8.self)
+        // Interim responses have header lines too, so each status line begins a new response.
+        if text.hasPrefix("HTTP/") { answer = OutgoingResponse(status: 0, body: []) }
+        let parts = text.split(separator: ":", maxSplits: 1)
+        guard parts.count == 2 else { return line.count }
+        let value = parts[1].trimmingCharacters(in: .whitespacesAndNewlines)
+        switch parts[0].lowercased() {
+        case "cache-control": answer.cacheControl = value
+        case "retry-after": answer.retryAfterSeconds = Int(value)
+        case "content-type": answer.contentType = value
+        default: break
+        }
+        return line.count
+    }
+
+    /// Returns the result of the transfer that ended with `code`.
+    func result(_ code: CURLcode, of handle: UnsafeMutableRawPointer) -> Result<OutgoingResponse, OutgoingFailure> {
+        var status = 0
+        if isTooLong { return .failure(.answerTooLong) }
+        guard code == CURLE_OK, curl_shim_get_status(handle, &status) == CURLE_OK else {
+            return .failure(OutgoingFailure(code))
+        }
+        guard ![301, 302, 303, 307, 308].contains(status) else { return .failure(.redirected) }
+        var answer = answer
+        answer.status = status
+        return .success(answer)
+    }
+}
