@@ -25,21 +25,15 @@ package struct AppleTokenSigner: Sendable {
 
     /// Returns a compact JWT that is signed with RS256 (RFC 7518, section 3.3). `now` is in seconds since 1970.
     package func identityToken(subject: String, rawNonce: String, now: Int64) throws -> String {
-        let header = Self.object([("alg", .string("RS256")), ("kid", .string(keyID))])
-        let claims = Self.object([
-            ("iss", .string(AppleClaims.issuers[0])), ("aud", .string(clientID)), ("sub", .string(subject)),
-            ("iat", .number(String(now))), ("exp", .number(String(now + Self.secondsToUse))),
-            ("nonce", .string(AppleClaims.nonceClaim(rawNonce))),
-            ("jti", .string(String(UInt128.random(in: 0 ... .max), radix: 16))),
-        ])
-        let signed = "\(Base64URL.text(of: header)).\(Base64URL.text(of: claims))"
+        let signed = CompactJWS.signingInput(
+            header: [("alg", .string("RS256")), ("kid", .string(keyID))],
+            claims: [
+                ("iss", .string(AppleClaims.issuers[0])), ("aud", .string(clientID)), ("sub", .string(subject)),
+                ("iat", .number(String(now))), ("exp", .number(String(now + Self.secondsToUse))),
+                ("nonce", .string(AppleClaims.nonceClaim(rawNonce))),
+                ("jti", .string(String(UInt128.random(in: 0 ... .max), radix: 16))),
+            ])
         let signature = try key.signature(for: SHA256.hash(data: Data(signed.utf8)), padding: .insecurePKCS1v1_5)
         return "\(signed).\(Base64URL.text(of: signature.rawRepresentation))"
-    }
-
-    private static func object(_ members: [(String, JSONValue)]) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.value(.object(members.map { JSONMember($0.0, $0.1) }))
-        return writer.bytes
     }
 }

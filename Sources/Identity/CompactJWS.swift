@@ -1,4 +1,5 @@
-// A compact JWS (RFC 7515, section 7.1), split into its parts and not yet verified. The strict parser that reads all
+// A compact JWS (RFC 7515, section 7.1), split into its parts and not yet verified; and the bytes that are signed when
+// one is made. The strict parser that reads all
 // JSON also parses the header, and each part has only one accepted encoding. The data that is checked is therefore
 // exactly the data that was signed. This file does not depend on algorithms, keys or claims.
 
@@ -67,5 +68,18 @@ package struct CompactJWS: Sendable {
     static func bytes(_ part: Substring) -> [UInt8]? {
         guard let bytes = Base64URL.bytes(of: part, isCanonical: true), !bytes.isEmpty else { return nil }
         return bytes
+    }
+}
+
+extension CompactJWS {
+    /// Returns the input of the signature of a token that is made here: `header.payload`.
+    static func signingInput(header: [(String, JSONValue)], claims: [(String, JSONValue)]) -> String {
+        "\(Base64URL.text(of: object(header))).\(Base64URL.text(of: object(claims)))"
+    }
+
+    private static func object(_ members: [(String, JSONValue)]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.value(.object(members.map { JSONMember($0.0, $0.1) }))
+        return writer.bytes
     }
 }

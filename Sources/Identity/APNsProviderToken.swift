@@ -1,0 +1,70 @@
+// Our token for APNs (Apple, "Establishing a token-based connection to APNs"): a JWT signed with a key of the team. The
+// process has one token for all connections. Apple accepts a token for an hour after its `iat`, and rejects providers
+// that renew it more often than every 20 minutes. This file does not depend on HTTP.
+
+import Crypto
+import Foundation
+import JourneyModel
+package import Secrets
+import Synchronization
+
+package final class APNsProviderToken: Sendable {
+    /// The age at which a token is renewed.
+    static let renewalSeconds: Int64 = 50 * 60
+    /// The age before which a token is not renewed, even if APNs rejects it.
+    static let renewalSecondsMin: Int64 = 20 * 60
+
+    private struct Made {
+        var text: Secret<String>
+        var at: Int64
+    }
+
+    private let key: Secret<P256.Signing.PrivateKey>
+    private let keyID: String
+    private let teamID: String
+    private let made = Mutex<Made?>(nil)
+
+    /// Returns nil unless the key is one for ES256.
+    package init?(teamID: String, keyID: String, key: SigningKey) {
+        guard case .ecdsa(_, let key) = key.material else { return nil }
+        self.key = key
+        self.keyID = keyID
+        self.teamID = teamID
+    }
+
+    /// Returns the token; a new one if there is none, or if the last one is 50 minutes old.
+    package func text(atSecondsSince1970 now: Int64) throws -> Secret<String> {
+        try made.withLock { made in
+            // If the clock was set back after the token was made, the token's `iat` may be in the future, and Apple
+            // would reject it.
+            if let made, (-60..<Self.renewalSeconds).contains(now - made.at) { return made.text }
+            return try renew(&made, at: now)
+        }
+    }
+
+    /// Called when APNs rejected `text` as expired. Returns a newer token; nil if `text` is the newest one and is less
+    /// than 20 minutes old.
+    package func text(afterRejected text: Secret<String>, atSecondsSince1970 now: Int64) throws -> Secret<String>? {
+        try made.withLock { made in
+            if let made, made.text != text { return made.text }
+            if let made, (0..<Self.renewalSecondsMin).contains(now - made.at) { return nil }
+            return try renew(&made, at: now)
+        }
+    }
+
+    /// Returns the seconds until the token may be renewed, at least 1.
+    package func secondsUntilRenewal(atSecondsSince1970 now: Int64) -> Int {
+        let age = made.withLock { made in made.map { max(0, now - $0.at) } ?? Self.renewalSecondsMin }
+        return Int(max(1, Self.renewalSecondsMin - age))
+    }
+
+    private func renew(_ made: inout Made?, at now: Int64) throws -> Secret<String> {
+        let signed = CompactJWS.signingInput(
+            header: [("alg", .string("ES256")), ("kid", .string(keyID))],
+            claims: [("iss", .string(teamID)), ("iat", .number(String(now)))])
+        let signature = try key.reveal().signature(for: Data(signed.utf8))
+        let text = Secret("\(signed).\(Base64URL.text(of: signature.rawRepresentation))")
+        made = Made(text: text, at: now)
+        return text
+    }
+}
