@@ -148,7 +148,9 @@ let package = Package(
         .target(
             name: "Outbound",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Purchases", "Secrets", "StructuredLogging", "CCurl", "CZlib",
+                "Engine", "Identity", "JourneyModel", "MetricInstruments", "Purchases", "Push", "Secrets",
+                "StructuredLogging", "CCurl", "CZlib",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
@@ -175,7 +177,7 @@ let package = Package(
         .executableTarget(
             name: "App",
             dependencies: [
-                "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "Purchases", "SQLiteStore",
+                "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "Purchases", "Push", "SQLiteStore",
                 "RateLimiting", "Outbound", "JourneyModel", "Simulation", "MetricInstruments", "PrometheusExport",
                 "Secrets", "StructuredLogging", "CSignals",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
@@ -287,10 +289,11 @@ let package = Package(
         .testTarget(
             name: "OutboundTests",
             dependencies: [
-                "Outbound", "Engine", "Identity", "JourneyModel", "Sockets", "Secrets", "StructuredLogging",
-                "TestSupport",
+                "Outbound", "Engine", "Identity", "JourneyModel", "PrometheusExport", "Push", "Sockets", "Secrets",
+                "StructuredLogging", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
             ],
             swiftSettings: settings
         ),
@@ -319,7 +322,7 @@ let package = Package(
         .testTarget(
             name: "AppTests",
             dependencies: [
-                "API", "App", "Engine", "Identity", "Outbound", "RateLimiting", "SQLiteStore", "Sockets",
+                "API", "App", "Engine", "Identity", "Outbound", "Push", "RateLimiting", "SQLiteStore", "Sockets",
                 "PrometheusExport", "Secrets",
                 "StructuredLogging", "JourneyModel",
                 "TestSupport",

@@ -32,3 +32,25 @@ static inline CURLcode curl_shim_set_progress(CURL *handle, curl_xferinfo_callba
 static inline CURLcode curl_shim_get_status(CURL *handle, long *status) {
     return curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, status);
 }
+
+static inline CURLcode curl_shim_get_long(CURL *handle, CURLINFO info, long *value) {
+    return curl_easy_getinfo(handle, info, value);
+}
+
+static inline CURLcode curl_shim_get_private(CURL *handle, void **value) {
+    return curl_easy_getinfo(handle, CURLINFO_PRIVATE, value);
+}
+
+static inline CURLMcode curl_shim_set_multi_long(CURLM *multi, CURLMoption option, long value) {
+    return curl_multi_setopt(multi, option, value);
+}
+
+// Lets the thread of a name lookup finish by itself when its transfer is removed. Without the option (libcurl before
+// 7.87) the removal waits for the lookup.
+static inline CURLcode curl_shim_set_quick_exit(CURL *handle) {
+#if LIBCURL_VERSION_NUM >= 0x075700
+    return curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);
+#else
+    return CURLE_OK;
+#endif
+}

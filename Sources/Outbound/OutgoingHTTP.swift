@@ -50,6 +50,8 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
     /// The response is a redirect. Redirects are never followed, because only the configured address may receive the
     /// request.
     case redirected
+    /// The server does not speak HTTP/2, where the caller requires it.
+    case notHTTP2 = "not_http2"
     /// The maximum number of calls is in progress.
     case busy
     /// The caller cancelled, or the server is shutting down.

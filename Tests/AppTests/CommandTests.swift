@@ -33,6 +33,9 @@ import Testing
         ["healthcheck", "--url", "https://127.0.0.1"], ["healthcheck", "--url", "http://u@127.0.0.1"],
         ["check-config", "--links", "http://127.0.0.1"], ["check-config", "--links", "https://h/path"],
         ["check-config", "--links", "go.example.org"], ["check-config", "--links", "https://h", "--json"],
+        ["push-test"], ["push-test", "--token", "ab", "--environment", "test"],
+        ["push-test", "--token", "ab", "--kind", "live-activity"], ["push-test", "--token", "ab", "--count", "0"],
+        ["push-test", "--token", "ab", "--google", "--kind", "live-activity", "--payload", "p.json"],
         ["check-config", "--links-authority", "a.pem"], ["check-config", "--links", "https://u@h"],
     ])
     func wrongUsageIs64(arguments: [String]) {

@@ -39,6 +39,8 @@ import Testing
                 ["JWT_PRIVATE_KEY_FILE": folder + "/key", "APPLE_PRIVATE_KEY_FILE": folder + "/key"],
                 ["DATA_KEY": key, "OTP_WEBHOOK_SECRET": key, "OTP_DELIVERY": "webhook"],
                 ["DATA_KEY_FILE": folder + "/key", "OTP_WEBHOOK_SECRET_FILE": folder + "/key", "APPLE_TEAM_ID": "T"],
+                ["PUSH_APNS_KEY_FILE": folder + "/key", "PUSH_APNS_TEAM_ID": "T"],
+                ["PUSH_FCM_SERVICE_ACCOUNT_FILE": folder + "/key"],
                 ["ENV_FILE": folder + "/env"],
             ]
             for environment in environments {

@@ -254,6 +254,8 @@ PYTHON
     ends_with 0 dwell refold
     ends_with 1 dwell refold --database "$missing"
     ends_with 64 dwell refold --since yesterday
+    ends_with 64 dwell push-test
+    ends_with 78 dwell push-test --token ab
     ends_with 0 dwell healthcheck --ready
     ends_with 1 dwell healthcheck --url http://127.0.0.1:1
     ends_with 64 dwell healthcheck --url ftp://x

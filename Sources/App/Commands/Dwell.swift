@@ -25,7 +25,7 @@ struct Dwell: AsyncParsableCommand {
             ServeCommand.self, CheckConfigCommand.self, ConfigCommand.self, TokenCommand.self, MigrateCommand.self,
             HealthcheckCommand.self, ExplainCommand.self, BackupCommand.self,
             RestoreCommand.self, CheckCommand.self, RefoldCommand.self, SimulateCommand.self, AuditCommand.self,
-            VerifyErasedCommand.self, DriverCommand.self, PurchasesCommand.self,
+            VerifyErasedCommand.self, DriverCommand.self, PurchasesCommand.self, PushTestCommand.self,
         ])
 
     /// Runs the command. If the subcommand is unknown, prints the list of subcommands.

@@ -95,7 +95,7 @@ struct LinkJudge: Sendable {
         case .notTrusted: "the certificate is not trusted for this host"
         case .timedOut: "no response within \(LinkCheck.timeoutMilliseconds / 1000) s"
         case .answerTooLong: "more than \(bytesMax) bytes"
-        case .unreachable, .busy, .cancelled: "no connection with TLS"
+        case .unreachable, .notHTTP2, .busy, .cancelled: "no connection with TLS"
         }
     }
 

@@ -297,7 +297,7 @@ enum Variables {
             databasePath, eventRetentionDays, auditRetentionDays, redis, redisTimeoutMilliseconds,
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,
             v1AccessTokenTTLSeconds, refreshTokenTTLDays, legacyTokenTTLDays, dataKey,
-        ] + signIn + purchases + links + [
+        ] + signIn + purchases + links + push + [
             rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitAuth, rateLimitRegistrations,
             rateLimitDevices, rateLimitAccount, rateLimitReads, rateLimitPings, rateLimitPurchases,
             rateLimitNotifications, rateLimitOperator, rateLimitWindowSeconds,

@@ -86,6 +86,7 @@ extension Configuration {
         codes = CodeConfiguration(&reading, environment: environment)
         purchases = PurchaseConfiguration(&reading, environment: environment)
         links = LinkConfiguration(&reading)
+        push = PushConfiguration(&reading, environment: environment)
         rateLimits = RateLimits(
             sessionEvents: reading.value(of: Variables.rateLimitSessionEvents),
             preSessionEvents: reading.value(of: Variables.rateLimitPreSessionEvents),

@@ -94,6 +94,8 @@ struct Configuration: Sendable {
     /// The settings of purchases; nil if the server accepts no purchases.
     var purchases: PurchaseConfiguration?
     var links: LinkConfiguration
+    /// The settings of push notifications; nil if the server sends none.
+    var push: PushConfiguration?
     var rateLimits: RateLimits
     var sessionRegistration: SessionRegistrationRule
     var operatorToken: Secret<String>?

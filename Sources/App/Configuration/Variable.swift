@@ -33,6 +33,7 @@ enum VariableSection: String, CaseIterable, Sendable {
     case codes = "One-time codes"
     case purchases = "Purchases in the App Store"
     case links = "Links and pages"
+    case push = "Push notifications"
     case limits = "Limits"
     case operation = "Operations"
     case engine = "The session engine on the phone: GET /native/config returns exactly these"

@@ -1,0 +1,55 @@
+// The meaning of a response of APNs (Apple, "Handling notification responses from APNs").
+
+import JourneyModel
+import Push
+
+struct APNsResponse {
+    /// The provider token is older than an hour.
+    static let expiredToken = "ExpiredProviderToken"
+
+    let status: Int
+    /// Apple's word for an error; nil if the response has none.
+    let reason: String?
+    /// The time at which APNs last found the device token invalid, in a response with status 410.
+    let timestamp: Moment?
+    private let retryAfterSeconds: Int?
+
+    init(_ response: OutgoingResponse) {
+        status = response.status
+        retryAfterSeconds = response.retryAfterSeconds.map { min(max($0, 1), 3600) }
+        let json = response.body.isEmpty ? nil : try? JSONValue.parse(response.body)
+        if case .string(let text) = json?["reason"], !text.isEmpty, text.utf8.count <= 64,
+            text.utf8.allSatisfy(Self.isLetter)
+        {
+            reason = text
+        } else {
+            reason = nil
+        }
+        // Milliseconds since 1970.
+        if case .number(let text) = json?["timestamp"], let milliseconds = Int64(text), milliseconds > 0 {
+            timestamp = Moment(millisecondsSinceEpoch: milliseconds)
+        } else {
+            timestamp = nil
+        }
+    }
+
+    var outcome: PushOutcome {
+        let word = reason ?? "status_\(status)"
+        switch status {
+        case 200: return .delivered
+        case 410: return .unregistered(since: timestamp)
+        // Apple closed the connection before the request was complete.
+        case 400 where reason == "IdleTimeout": return .unavailable(reason: word, afterSeconds: retryAfterSeconds)
+        case 403 where reason == Self.expiredToken: return .unavailable(reason: word, afterSeconds: retryAfterSeconds)
+        // TooManyRequests: too many notifications to one device. TooManyProviderTokenUpdates: see APNsProviderToken;
+        // only another server with the same key, or a restart, makes tokens that often.
+        case 429: return .unavailable(reason: word, afterSeconds: retryAfterSeconds ?? 60)
+        case 500...599: return .unavailable(reason: word, afterSeconds: retryAfterSeconds)
+        default: return .refused(reason: word)
+        }
+    }
+
+    private static func isLetter(_ byte: UInt8) -> Bool {
+        (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+    }
+}

@@ -1,0 +1,213 @@
+// The thread of an HTTP2Channel: runs libcurl's multi interface, which sends all requests over one connection. It also
+// enforces the time limits itself: libcurl 8.13 to 8.15 can wait forever after a transfer's first time-out
+// (curl#18177), so no handle has a time limit of libcurl's.
+
+import CCurl
+import Foundation
+
+/// The type is not Sendable: it is created, used and released on one thread.
+final class HTTP2Loop {
+    /// How often the time limits are checked, in milliseconds. A request ends at most this long after its time limit.
+    private static let checkMilliseconds = 100
+    /// How long the thread sleeps when there is nothing to do. `HTTP2Channel.submit` wakes it.
+    private static let idleMilliseconds: Int32 = 60_000
+    /// How long a connection without requests is used again, in seconds. Apple asks providers to keep connections.
+    private static let idleConnectionSeconds = 3600
+
+    private let channel: HTTP2Channel
+    /// Submissions that wait for a stream; the oldest is at `next`. All have the same time limit, so they are also in
+    /// the order of their deadlines.
+    private var queue: [HTTP2Channel.Submission] = []
+    private var next = 0
+    private var slots: [HTTP2Slot] = []
+    private var idle: [HTTP2Slot] = []
+    private var activeCount = 0
+    private var multi: UnsafeMutableRawPointer?
+    /// Whether this multi handle received a response. Before that, only one request is sent: APNs accepts a single
+    /// stream until it has verified the provider token, and further ones would open more connections.
+    private var hasResponse = false
+    private var lastResponseAt = ContinuousClock.now
+    private var nextCheckAt = ContinuousClock.now
+
+    init(_ channel: HTTP2Channel) {
+        self.channel = channel
+    }
+
+    func run() {
+        defer { finish() }
+        while true {
+            // Before `take`, so that every later submission can wake the thread.
+            let isOpen = multi != nil || open()
+            guard let submissions = channel.take(openStreams: activeCount) else { return }
+            queue += submissions
+            guard isOpen, let multi else {
+                failAll(.unreachable)
+                Thread.sleep(forTimeInterval: 0.1)
+                continue
+            }
+            startCalls(multi)
+            var running: Int32 = 0
+            guard curl_multi_perform(multi, &running) == CURLM_OK else {
+                reconnect()
+                continue
+            }
+            readResults(multi)
+            check()
+            // `check` may have replaced the handle.
+            guard self.multi != nil else { continue }
+            if next < queue.count, activeCount < streamsAllowed { continue }
+            let isIdle = activeCount == 0 && next == queue.count
+            let timeout = isIdle ? Self.idleMilliseconds : Int32(Self.checkMilliseconds)
+            _ = curl_multi_poll(multi, nil, 0, timeout, nil)
+        }
+    }
+
+    // MARK: The multi handle
+
+    private func open() -> Bool {
+        guard CurlOptions.isReady, let multi = curl_multi_init() else { return false }
+        let numbers: [(CURLMoption, Int)] = [
+            (CURLMOPT_PIPELINING, Int(CURLPIPE_MULTIPLEX)),
+            (CURLMOPT_MAX_CONCURRENT_STREAMS, channel.limits.streamsMax),
+            // The second connection is used while the first one, after a GOAWAY, finishes its last streams, and when
+            // the service allows fewer streams than are needed (FCM allows 100).
+            (CURLMOPT_MAX_HOST_CONNECTIONS, 2), (CURLMOPT_MAXCONNECTS, 2),
+        ]
+        guard numbers.allSatisfy({ curl_shim_set_multi_long(multi, $0, $1) == CURLM_OK }) else {
+            curl_multi_cleanup(multi)
+            return false
+        }
+        self.multi = multi
+        hasResponse = false
+        channel.wake(multi)
+        return true
+    }
+
+    /// Ends all transfers, and closes the connections with them. libcurl has no call that closes one connection.
+    private func close(_ failure: OutgoingFailure) {
+        for slot in slots where slot.isActive { end(slot, with: .failure(failure)) }
+        guard let multi else { return }
+        channel.wake(nil)
+        curl_multi_cleanup(multi)
+        self.multi = nil
+    }
+
+    /// Replaces a connection that no longer responds.
+    private func reconnect() {
+        close(.unreachable)
+    }
+
+    private func failAll(_ failure: OutgoingFailure) {
+        for submission in queue[next...] { submission.call.end(with: .failure(failure)) }
+        channel.ended(queue.count - next, openStreams: activeCount)
+        (queue, next) = ([], 0)
+    }
+
+    private func finish() {
+        close(.cancelled)
+        queue += channel.takeLast()
+        failAll(.cancelled)
+        for slot in slots { slot.release() }
+    }
+
+    // MARK: Requests
+
+    private var streamsAllowed: Int { hasResponse ? channel.limits.streamsMax : 1 }
+
+    private func startCalls(_ multi: UnsafeMutableRawPointer) {
+        while next < queue.count, activeCount < streamsAllowed {
+            let submission = queue[next]
+            next += 1
+            if submission.call.hasEnded || !start(submission, multi) {
+                submission.call.end(with: .failure(.unreachable))
+                channel.ended(1, openStreams: activeCount)
+            }
+        }
+        if next == queue.count {
+            queue.removeAll(keepingCapacity: true)
+            next = 0
+        } else if next > 4096 {
+            queue.removeFirst(next)
+            next = 0
+        }
+    }
+
+    /// Returns false if libcurl cannot start the request, for example because memory is exhausted.
+    private func start(_ submission: HTTP2Channel.Submission, _ multi: UnsafeMutableRawPointer) -> Bool {
+        guard let slot = freeSlot() else { return false }
+        guard slot.begin(submission, origin: channel.origin), curl_multi_add_handle(multi, slot.handle) == CURLM_OK
+        else {
+            idle.append(slot)
+            return false
+        }
+        slot.isActive = true
+        activeCount += 1
+        return true
+    }
+
+    private func freeSlot() -> HTTP2Slot? {
+        if let slot = idle.popLast() { return slot }
+        guard
+            let slot = HTTP2Slot(
+                bytesMax: channel.limits.answerBytesMax, authorityFile: channel.authorityFile,
+                idleConnectionSeconds: Self.idleConnectionSeconds)
+        else { return nil }
+        slots.append(slot)
+        return slot
+    }
+
+    private func readResults(_ multi: UnsafeMutableRawPointer) {
+        var left: Int32 = 0
+        while let message = curl_multi_info_read(multi, &left) {
+            guard message.pointee.msg == CURLMSG_DONE, let slot = HTTP2Slot.of(message.pointee.easy_handle) else {
+                continue
+            }
+            let result = slot.result(message.pointee.data.result)
+            switch result {
+            case .success:
+                hasResponse = true
+                lastResponseAt = .now
+            case .failure:
+                // The connection may be lost. The next one begins with one stream again.
+                hasResponse = false
+            }
+            end(slot, with: result)
+        }
+    }
+
+    private func end(_ slot: HTTP2Slot, with result: OutgoingCall.Result) {
+        if let multi { curl_multi_remove_handle(multi, slot.handle) }
+        slot.isActive = false
+        activeCount -= 1
+        idle.append(slot)
+        channel.ended(1, openStreams: activeCount, connectionsMade: slot.connectionsMade)
+        slot.end(with: result)
+    }
+
+    // MARK: Time limits
+
+    /// Ends the requests whose time is over, and those whose callers no longer wait.
+    private func check() {
+        let now = ContinuousClock.now
+        guard now >= nextCheckAt else { return }
+        nextCheckAt = now.advanced(by: .milliseconds(Self.checkMilliseconds))
+        let silentSince = now.advanced(by: .milliseconds(-channel.limits.timeoutMilliseconds / 2))
+        var isDead = false
+        for slot in slots where slot.isActive {
+            if slot.deadline <= now {
+                // If nothing has arrived on the connection for half of that time, the peer is gone, and every other
+                // request on the connection would wait for its time limit too.
+                isDead = isDead || lastResponseAt < silentSince
+                end(slot, with: .failure(.timedOut))
+            } else if slot.hasEnded {
+                end(slot, with: .failure(.cancelled))
+            }
+        }
+        if isDead { reconnect() }
+        while next < queue.count, queue[next].deadline <= now {
+            queue[next].call.end(with: .failure(.timedOut))
+            channel.ended(1, openStreams: activeCount)
+            next += 1
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// One stream of an HTTP2Loop: a libcurl handle that is used for one request after another.
+
+import CCurl
+
+/// The type is not Sendable: only its loop's thread uses it. The loop keeps it for as long as the handle exists.
+final class HTTP2Slot {
+    let handle: UnsafeMutableRawPointer
+    /// Whether the handle is added to the loop's multi handle.
+    var isActive = false
+    private(set) var deadline = ContinuousClock.now
+    private let receiver: CurlReceiver
+    private var call: OutgoingCall?
+    /// libcurl reads the list until the transfer ends.
+    private var fields: UnsafeMutablePointer<curl_slist>?
+
+    /// Returns nil if memory is exhausted, or if libcurl has no HTTP/2.
+    init?(bytesMax: Int, authorityFile: String?, idleConnectionSeconds: Int) {
+        guard let handle = curl_easy_init() else { return nil }
+        self.handle = handle
+        receiver = CurlReceiver(bytesMax: bytesMax)
+        let numbers: [(CURLoption, Int)] = [
+            (CURLOPT_POST, 1), (CURLOPT_MAXAGE_CONN, idleConnectionSeconds),
+            // A new request waits for a connection that is being made instead of opening another one.
+            (CURLOPT_PIPEWAIT, 1),
+            // The system notices within about two minutes that a peer without open requests is gone.
+            (CURLOPT_TCP_KEEPALIVE, 1), (CURLOPT_TCP_KEEPIDLE, 60), (CURLOPT_TCP_KEEPINTVL, 10),
+        ]
+        guard
+            CurlOptions.set(
+                handle, httpVersion: Int(CURL_HTTP_VERSION_2TLS), protocols: "https", bytesMax: bytesMax),
+            numbers.allSatisfy({ curl_shim_set_long(handle, $0, $1) == CURLE_OK }),
+            curl_shim_set_quick_exit(handle) == CURLE_OK, CurlOptions.setAuthority(handle, authorityFile),
+            receiver.register(on: handle),
+            curl_shim_set_pointer(handle, CURLOPT_PRIVATE, Unmanaged.passUnretained(self).toOpaque()) == CURLE_OK
+        else {
+            curl_easy_cleanup(handle)
+            return nil
+        }
+    }
+
+    /// Releases the handle. The slot must not be used afterwards.
+    func release() {
+        freeFields()
+        curl_easy_cleanup(handle)
+    }
+
+    /// Returns the slot of a handle. The loop keeps the slot alive.
+    static func of(_ handle: UnsafeMutableRawPointer?) -> HTTP2Slot? {
+        var this: UnsafeMutableRawPointer?
+        guard let handle, curl_shim_get_private(handle, &this) == CURLE_OK else { return nil }
+        return this.map { Unmanaged<HTTP2Slot>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    /// Sets the request. Returns false if libcurl does not accept it.
+    func begin(_ submission: HTTP2Channel.Submission, origin: String) -> Bool {
+        let request = submission.request
+        freeFields()
+        fields = CurlOptions.list(request.fields)
+        receiver.begin()
+        (call, deadline) = (submission.call, submission.deadline)
+        return fields != nil
+            && curl_shim_set_string(handle, CURLOPT_URL, origin + request.path) == CURLE_OK
+            && curl_shim_set_list(handle, CURLOPT_HTTPHEADER, fields) == CURLE_OK
+            // The size must be set first, because libcurl copies that many bytes.
+            && curl_shim_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(request.body.count)) == CURLE_OK
+            && request.body.withUnsafeBytes { body in
+                // libcurl takes a null pointer as "no body set", so an empty body is an empty string.
+                guard let start = body.baseAddress, body.count > 0 else {
+                    return curl_shim_set_string(handle, CURLOPT_COPYPOSTFIELDS, "") == CURLE_OK
+                }
+                return curl_shim_set_pointer(
+                    handle, CURLOPT_COPYPOSTFIELDS, UnsafeMutableRawPointer(mutating: start)) == CURLE_OK
+            }
+    }
+
+    var hasEnded: Bool { call?.hasEnded ?? true }
+
+    /// Returns the result of the transfer that ended with `code`.
+    func result(_ code: CURLcode) -> OutgoingCall.Result {
+        let result = receiver.result(code, of: handle)
+        var version = 0
+        // Without HTTP/2 each request would need a connection of its own.
+        if case .success = result, curl_shim_get_long(handle, CURLINFO_HTTP_VERSION, &version) == CURLE_OK,
+            version != Int(CURL_HTTP_VERSION_2_0)
+        {
+            return .failure(.notHTTP2)
+        }
+        return result
+    }
+
+    /// The number of connections that the transfer made: 1 if it was the first on its connection.
+    var connectionsMade: Int {
+        var count = 0
+        return curl_shim_get_long(handle, CURLINFO_NUM_CONNECTS, &count) == CURLE_OK ? count : 0
+    }
+
+    func end(with result: OutgoingCall.Result) {
+        call?.end(with: result)
+        call = nil
+    }
+
+    private func freeFields() {
+        // The handle must not refer to the list when it is freed.
+        curl_shim_set_list(handle, CURLOPT_HTTPHEADER, nil)
+        curl_slist_free_all(fields)
+        fields = nil
+    }
+}
