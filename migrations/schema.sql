@@ -1,5 +1,4 @@
--- What all migrations together make: for reading, and for the test that compares it with a fresh database.
--- Made by SQLite; see CONTRIBUTING.md, "A migration".
+
 
 CREATE TABLE schema_migration (
     number         INTEGER PRIMARY KEY,
@@ -68,10 +67,7 @@ CREATE TABLE event_kind (
     lifecycle_rank  INTEGER NOT NULL,
     -- 0 a client, 1 the server itself; for the order.
     origin          INTEGER NOT NULL CHECK (origin IN (0, 1))
-) STRICT;
-
-CREATE UNIQUE INDEX event_kind_by_members
-    ON event_kind (name, has_session, spelling, schema_version, source, origin, app_state);
+, sender INTEGER NOT NULL DEFAULT 0 CHECK (sender IN (0, 1, 2))) STRICT;
 
 CREATE TABLE event (
     id                         INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -380,35 +376,6 @@ CREATE TABLE instance (
 
 CREATE INDEX event_by_closed_session ON event (closed_session) WHERE closed_session IS NOT NULL;
 
-CREATE VIEW event_timeline AS
-SELECT
-    event.id,
-    driver.driver_id,
-    event_kind.name,
-    session.session_id,
-    event.occurred_at,
-    event.corrected_at_ms,
-    event.sequence,
-    event.second_place,
-    event_kind.source,
-    CASE event.transition WHEN 0 THEN 'none' WHEN 1 THEN 'applied' WHEN 2 THEN 'rejected' END AS transition,
-    CASE event.reason
-        WHEN 0 THEN 'not_anchored' WHEN 1 THEN 'not_at_merchant' WHEN 2 THEN 'must_depart_first'
-        WHEN 3 THEN 'no_such_transition' END AS reason,
-    event.implied,
-    CASE event.previous_state
-        WHEN 0 THEN 'IDLE' WHEN 1 THEN 'NEAR_CHARGER' WHEN 2 THEN 'ANCHORED' WHEN 3 THEN 'SESSION_ACTIVE'
-        WHEN 4 THEN 'IN_TRANSIT' WHEN 5 THEN 'AT_MERCHANT' WHEN 6 THEN 'SESSION_ENDED' END AS previous_state,
-    CASE event.after_state
-        WHEN 0 THEN 'IDLE' WHEN 1 THEN 'NEAR_CHARGER' WHEN 2 THEN 'ANCHORED' WHEN 3 THEN 'SESSION_ACTIVE'
-        WHEN 4 THEN 'IN_TRANSIT' WHEN 5 THEN 'AT_MERCHANT' WHEN 6 THEN 'SESSION_ENDED' END AS state_after,
-    CASE event.after_ended_by
-        WHEN 0 THEN 'verified' WHEN 1 THEN 'grace' WHEN 2 THEN 'hard_timeout' WHEN 3 THEN 'requested' END AS ended_by
-FROM event
-JOIN driver ON driver.id = event.driver
-JOIN event_kind ON event_kind.id = event.kind
-LEFT JOIN session ON session.id = event.session;
-
 CREATE INDEX audit_of_requests ON audit (driver, id) WHERE driver IS NOT NULL
     AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
         OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'));
@@ -558,3 +525,36 @@ CREATE TABLE consumption_request (
 ) STRICT;
 
 CREATE INDEX consumption_request_due ON consumption_request (next_attempt_at_ms) WHERE next_attempt_at_ms IS NOT NULL;
+
+CREATE UNIQUE INDEX event_kind_by_members
+    ON event_kind (name, has_session, spelling, schema_version, source, origin, app_state, sender);
+
+CREATE VIEW event_timeline AS
+SELECT
+    event.id,
+    driver.driver_id,
+    event_kind.name,
+    session.session_id,
+    event.occurred_at,
+    event.corrected_at_ms,
+    event.sequence,
+    event.second_place,
+    event_kind.source,
+    CASE event_kind.sender WHEN 0 THEN 'app' WHEN 1 THEN 'unconfirmed_app' WHEN 2 THEN 'service' END AS sender,
+    CASE event.transition WHEN 0 THEN 'none' WHEN 1 THEN 'applied' WHEN 2 THEN 'rejected' END AS transition,
+    CASE event.reason
+        WHEN 0 THEN 'not_anchored' WHEN 1 THEN 'not_at_merchant' WHEN 2 THEN 'must_depart_first'
+        WHEN 3 THEN 'no_such_transition' WHEN 4 THEN 'unconfirmed' END AS reason,
+    event.implied,
+    CASE event.previous_state
+        WHEN 0 THEN 'IDLE' WHEN 1 THEN 'NEAR_CHARGER' WHEN 2 THEN 'ANCHORED' WHEN 3 THEN 'SESSION_ACTIVE'
+        WHEN 4 THEN 'IN_TRANSIT' WHEN 5 THEN 'AT_MERCHANT' WHEN 6 THEN 'SESSION_ENDED' END AS previous_state,
+    CASE event.after_state
+        WHEN 0 THEN 'IDLE' WHEN 1 THEN 'NEAR_CHARGER' WHEN 2 THEN 'ANCHORED' WHEN 3 THEN 'SESSION_ACTIVE'
+        WHEN 4 THEN 'IN_TRANSIT' WHEN 5 THEN 'AT_MERCHANT' WHEN 6 THEN 'SESSION_ENDED' END AS state_after,
+    CASE event.after_ended_by
+        WHEN 0 THEN 'verified' WHEN 1 THEN 'grace' WHEN 2 THEN 'hard_timeout' WHEN 3 THEN 'requested' END AS ended_by
+FROM event
+JOIN driver ON driver.id = event.driver
+JOIN event_kind ON event_kind.id = event.kind
+LEFT JOIN session ON session.id = event.session;

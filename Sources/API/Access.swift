@@ -45,15 +45,20 @@ struct Access: Sendable {
     /// Returns the check that admits any signed-in driver. The check starts a task only if the responder returns work,
     /// or if the token needs a look-up.
     ///
-    /// - Parameter contentRefusal: returns a problem if the driver's content must not be read, otherwise nil.
+    /// - Parameters:
+    ///   - admitsServices: whether tokens of the role `service` are admitted too. Otherwise they get 403.
+    ///   - contentRefusal: returns a problem if the driver's content must not be read, otherwise nil.
     func driver(
-        _ respond: @escaping CallerResponder, route: String, form: ProblemForm = .plain,
+        _ respond: @escaping CallerResponder, route: String, form: ProblemForm = .plain, admitsServices: Bool = false,
         contentRefusal: @escaping @Sendable (DriverID) -> ProblemAnswer? = { _ in nil }
     ) -> CredentialCheck {
         CredentialCheck(
-            judge: driverJudge(route, form, contentRefusal),
+            judge: driverJudge(route, form, admitsServices, contentRefusal),
             responder: { request in
                 switch judge(request) {
+                case .known(let caller) where caller.isService && !admitsServices:
+                    let response = ProblemAnswer.notForServices.response(requestID: request.id, form)
+                    return .response(noted(response, of: caller, route, request.id, request.receivedAt))
                 case .known(let caller):
                     switch respond(request, caller) {
                     case .response(let response):
@@ -71,6 +76,7 @@ struct Access: Sendable {
                     return .work {
                         do throws(ProblemAnswer) {
                             let caller = try await found(lookUp)
+                            if caller.isService, !admitsServices { throw .notForServices }
                             let response = await respond(request, caller).response()
                             return noted(response, of: caller, route, request.id, request.receivedAt)
                         } catch {
@@ -84,15 +90,17 @@ struct Access: Sendable {
     /// Returns a judge that checks the driver's credential before the content is read. The memory for accepted content
     /// counts towards the driver's share of the BufferBudget.
     private func driverJudge(
-        _ route: String, _ form: ProblemForm, _ contentRefusal: @escaping @Sendable (DriverID) -> ProblemAnswer?
+        _ route: String, _ form: ProblemForm, _ admitsServices: Bool,
+        _ contentRefusal: @escaping @Sendable (DriverID) -> ProblemAnswer?
     ) -> RequestJudge {
         { request in
             var driver: DriverID?
             do throws(ProblemAnswer) {
-                let caller = try await caller(of: request).driver
-                driver = caller
-                if let answer = contentRefusal(caller) { throw answer }
-                return .welcome(client: caller.rawValue)
+                let caller = try await caller(of: request)
+                driver = caller.driver
+                if caller.isService, !admitsServices { throw .notForServices }
+                if let answer = contentRefusal(caller.driver) { throw answer }
+                return .welcome(client: caller.driver.rawValue)
             } catch {
                 var response = error.response(requestID: request.id, form)
                 response.principal = driver?.rawValue

@@ -24,12 +24,15 @@ struct BatchHandler: Sendable {
             events.respond(request, of: caller) { () throws(ProblemAnswer) in
                 let (decoded, bytes) = try events.decode(request, of: caller, bytesMax: RequestLimits.batchBytesMax) {
                     body, headers throws(BodyRefusal) in
-                    try EventBatch.decode(body, sentAt: headers.sentAt)
+                    try EventBatch.decode(
+                        body, route: caller.isService ? .service : .native, sentAt: headers.sentAt
+                    ).map { checked($0, of: caller) }
                 }
                 return {
                     let submissions = decoded.compactMap { try? $0.get() }
                     let ingested = await events.ingest.ingest(
-                        submissions, of: caller.driver, receivedAt: request.receivedAt)
+                        submissions, from: caller.isService ? .service(caller.driver) : .driver(caller.driver),
+                        receivedAt: request.receivedAt)
                     let refusedCount = decoded.count - submissions.count + ingested.count(where: \.outcome.isRefusal)
                     events.refusals.charge(
                         caller.driver, bytes: bytes, events: decoded.count, refused: refusedCount,
@@ -37,6 +40,16 @@ struct BatchHandler: Sendable {
                     return events.withQuotas(answer(decoded, ingested, of: caller.driver, request), of: caller)
                 }
             }
+        }
+    }
+
+    private func checked(
+        _ event: Result<EventSubmission, BodyRefusal>, of caller: Caller
+    ) -> Result<EventSubmission, BodyRefusal> {
+        Result { () throws(BodyRefusal) in
+            let submission = try event.get()
+            try submission.checkDriver(caller)
+            return submission
         }
     }
 

@@ -25,12 +25,18 @@ final class EventHandlers: Sendable {
     func post(_ route: EventRoute) -> CallerResponder {
         { [self] request, caller in
             respond(request, of: caller) { () throws(ProblemAnswer) in
+                let route = caller.isService ? .service : route
                 let (submission, bytes) = try decode(request, of: caller, bytesMax: RequestLimits.eventBytesMax) {
                     body, headers throws(BodyRefusal) in
-                    try EventSubmission.decode(body, route: route, headers: headers)
+                    let submission = try EventSubmission.decode(body, route: route, headers: headers)
+                    try submission.checkDriver(caller)
+                    return submission
                 }
                 return { [self] in
-                    let ingested = await ingest.ingest(submission, of: caller.driver, receivedAt: request.receivedAt)
+                    let driver = caller.isService ? DriverID(submission.driverID ?? "") : caller.driver
+                    let ingested = await ingest.ingest(
+                        submission, of: driver, from: caller.isService ? caller.driver : nil,
+                        receivedAt: request.receivedAt)
                     refusals.charge(
                         caller.driver, bytes: bytes, events: 1, refused: ingested.outcome.isRefusal ? 1 : 0)
                     return withQuotas(answer(ingested, request), of: caller)
@@ -51,9 +57,16 @@ final class EventHandlers: Sendable {
     }
 
     /// Adds the driver's quotas to the response. Every response to a known driver carries quotas (contract, section 4).
-    /// If no event of the request counted towards a limit, adds the quotas of both event limits.
+    /// If no event of the request counted towards a limit, adds the quotas of both event limits. A response to a service
+    /// also carries the policy of the service's limit, which the route does not add.
     func withQuotas(_ response: consuming Response, of caller: Caller) -> Response {
-        if response.rateLimit == nil {
+        if caller.isService {
+            let quota = ingest.quota(ofService: caller.driver)
+            if response.rateLimit == nil { response.rateLimit = RateLimitValues.rateLimit([(.serviceEvents, quota)]) }
+            if let policy = RateLimitValues.policy(.serviceEvents, quota) {
+                response.fields.append("RateLimit-Policy", policy)
+            }
+        } else if response.rateLimit == nil {
             response.rateLimit = RateLimitValues.rateLimit(ingest.quotas(of: caller.driver))
         }
         return response
@@ -112,10 +125,18 @@ final class EventHandlers: Sendable {
         case .rateLimited: throw .rateLimited(ingested.quota)
         case .keyReused: throw .keyReused
         case .sessionNotFound: throw .sessionNotFound
+        case .driverNotFound: throw .driverNotFound
         case .failed(let failure):
             logger.storeFailed(failure, request)
             throw ProblemAnswer(failure)
         }
+    }
+}
+
+extension EventSubmission {
+    /// Throws `otherDriver` if a driver's app names another driver.
+    func checkDriver(_ caller: Caller) throws(BodyRefusal) {
+        if let driverID, !caller.isService, DriverID(driverID) != caller.driver { throw .otherDriver }
     }
 }
 

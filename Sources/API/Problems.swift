@@ -84,6 +84,16 @@ extension ProblemAnswer {
     static let sessionNotFound = ProblemAnswer(
         .sessionNotFound, "Session not found.")
 
+    /// The problem for a service's event of a driver who is unknown or deleted.
+    static let driverNotFound = ProblemAnswer(
+        Problem(
+            .driverNotFound, detail: "Driver not found. /driver_id must be a driver known to this server.",
+            errors: [FieldError(pointer: "/driver_id", detail: "must be a driver known to this server")]))
+
+    /// The problem for a service on a route that is not for services.
+    static let notForServices = ProblemAnswer(
+        .forbidden, "A token of the role service only posts events, on /native/events and /native/events/batch.")
+
     init(_ failure: StoreFailure) {
         switch failure {
         case .driverErased: self = .refusedCredential

@@ -17,6 +17,11 @@ enum RateLimitValues {
             })
     }
 
+    /// Returns the policy of one limit; nil if it is off.
+    static func policy(_ limitClass: RateLimitClass, _ quota: Quota) -> String? {
+        quota.limit > 0 ? "\"\(limitClass.rawValue)\";q=\(quota.limit);w=\(quota.windowSeconds)" : nil
+    }
+
     /// Returns the driver's quota after this response, for example `"session";r=59;t=60`. `r` is the number of requests
     /// left. `t` is the number of seconds, rounded up, until the oldest counted request leaves the window and `r`
     /// grows.
@@ -28,7 +33,7 @@ enum RateLimitValues {
     /// event that counts towards this limit.
     static func rateLimit(_ answers: [Ingested]) -> String? {
         rateLimit(
-            RateLimitClass.ofEvents.compactMap { limitClass in
+            (RateLimitClass.ofEvents + [.serviceEvents]).compactMap { limitClass in
                 answers.last { $0.limitClass == limitClass }.map { (limitClass, $0.quota) }
             })
     }

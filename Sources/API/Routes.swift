@@ -92,8 +92,9 @@ package struct API: Sendable {
     private var endpoints: [Endpoint] {
         let batch = BatchHandler(events: events, refused: access.refused)
         return [
-            event("/native/events", events.post(.native)),
-            event("/native/events/batch", batch.post, bodyBytesMax: RequestLimits.batchBytesMax),
+            event("/native/events", events.post(.native), admitsServices: true),
+            event(
+                "/native/events/batch", batch.post, bodyBytesMax: RequestLimits.batchBytesMax, admitsServices: true),
             write(.post, "/native/sessions", limit: .registrations, sessions.post),
             read("/native/sessions", journeys.sessions),
             read("/native/sessions/{session_id}", journeys.timeline),
@@ -259,9 +260,10 @@ package struct API: Sendable {
     /// Returns a route whose limits count events, not requests. If the driver has used up the limit of refusals, the
     /// content of the request is not read.
     private func event(
-        _ template: String, _ respond: @escaping CallerResponder, bodyBytesMax: Int = RequestLimits.eventBytesMax
+        _ template: String, _ respond: @escaping CallerResponder, bodyBytesMax: Int = RequestLimits.eventBytesMax,
+        admitsServices: Bool = false
     ) -> Endpoint {
-        let check = access.driver(respond, route: template) { [refusalLimit] driver in
+        let check = access.driver(respond, route: template, admitsServices: admitsServices) { [refusalLimit] driver in
             refusalLimit.exhausted(by: driver).map(ProblemAnswer.tooManyRefusals)
         }
         return Endpoint(

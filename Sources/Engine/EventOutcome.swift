@@ -11,6 +11,8 @@ package enum EventOutcome: Hashable, Sendable {
     case keyReused
     /// The session belongs to another driver, or it is unknown although registration is required: 404.
     case sessionNotFound
+    /// A service named a driver who is unknown or deleted: 404.
+    case driverNotFound
     /// The idempotency key is new, and the driver's rate limit is used up: 429. The store itself returns this case only
     /// for a late event, when the driver's refolds have used up the limit (RefoldCharging.swift).
     case rateLimited
@@ -40,7 +42,7 @@ extension EventOutcome {
     /// Whether the client's request is the reason why the event was not stored.
     package var isRefusal: Bool {
         switch self {
-        case .rateLimited, .keyReused, .sessionNotFound: true
+        case .rateLimited, .keyReused, .sessionNotFound, .driverNotFound: true
         case .stored, .replayed, .failed: false
         }
     }
@@ -55,7 +57,7 @@ extension EventOutcome {
         switch self {
         case .stored(let event) where event.journey.hasPassedDeadline(at: now): .stored(event.advanced(to: now))
         case .replayed(let event) where event.journey.hasPassedDeadline(at: now): .replayed(event.advanced(to: now))
-        case .stored, .replayed, .keyReused, .sessionNotFound, .rateLimited, .failed: self
+        case .stored, .replayed, .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed: self
         }
     }
 }

@@ -1,4 +1,5 @@
 package import JourneyModel
+package import RateLimiting
 
 /// The port that makes events durable. Each implementation passes `EventStoreContract` in TestSupport.
 package protocol EventStore: Sendable {
@@ -36,16 +37,57 @@ package struct AppendRequest: Sendable {
     /// Whether an event with an unknown session_id is refused (`SESSION_REGISTRATION=required`). If false, such an
     /// event opens the session.
     package var requiresRegisteredSession: Bool
+    package var sender: OrderedEvent.Sender
+    /// The id of the service that sent the event; nil if the driver's app sent it. A service's event is charged to the
+    /// service's window. It is refused with `driverNotFound` if the driver is unknown.
+    package var service: DriverID?
 
     package init(
         driver: DriverID, submission: EventSubmission, receivedAt: Moment, settings: VersionedSettings,
-        requiresRegisteredSession: Bool = false
+        requiresRegisteredSession: Bool = false, sender: OrderedEvent.Sender = .app, service: DriverID? = nil
     ) {
+        self.sender = sender
+        self.service = service
         self.driver = driver
         self.submission = submission
         self.receivedAt = receivedAt
         self.settings = settings
         self.requiresRegisteredSession = requiresRegisteredSession
+    }
+}
+
+extension AppendRequest {
+    /// The claim on the rate limit of the sender: the driver's window, or the service's.
+    package var claim: AdmissionClaim { .ofEvent(submission, of: driver, from: service) }
+}
+
+extension AdmissionClaim {
+    static func ofEvent(
+        _ submission: EventSubmission, of driver: DriverID, from service: DriverID?
+    ) -> AdmissionClaim {
+        if let service {
+            return AdmissionClaim(service: service, driver: driver, idempotencyKey: submission.idempotencyKey)
+        }
+        return AdmissionClaim(
+            driver: driver, hasSession: submission.sessionID != nil, idempotencyKey: submission.idempotencyKey)
+    }
+}
+
+extension ClockCorrection {
+    /// Returns the correction of the request's event.
+    ///
+    /// - Parameter memory: what is known about the clock of the driver's phone.
+    package init(_ request: AppendRequest, memory: ClockMemory) {
+        if request.sender == .service {
+            self = .ofService(
+                occurredAt: request.submission.occurredAt,
+                sentAt: request.submission.sentAt ?? request.submission.timestamp, receivedAt: request.receivedAt,
+                memory: memory)
+        } else {
+            self.init(
+                occurredAt: request.submission.occurredAt, sentAt: request.submission.sentAt,
+                timestamp: request.submission.timestamp, receivedAt: request.receivedAt, memory: memory)
+        }
     }
 }
 

@@ -17,25 +17,33 @@ package struct Ingest: Sendable {
     private let settings: CurrentSettings
     /// Whether an event's session must have been registered before (`SESSION_REGISTRATION=required`).
     private let requiresRegisteredSession: Bool
+    /// The sender of the events of drivers' apps: `.unconfirmedApp` if only a service may confirm activations and visits
+    /// (`TRUSTED_CONFIRMATIONS=service`).
+    private let appSender: OrderedEvent.Sender
     private let metrics: IngestMetrics
 
     package init(
         store: any EventStore, admission: any Admission, settings: CurrentSettings,
-        requiresRegisteredSession: Bool = false, metrics: any MetricsFactory = NOOPMetricsHandler.instance
+        requiresRegisteredSession: Bool = false, confirmsByServiceOnly: Bool = false,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         self.store = store
         self.admission = admission
         self.settings = settings
         self.requiresRegisteredSession = requiresRegisteredSession
+        appSender = confirmsByServiceOnly ? .unconfirmedApp : .app
         self.metrics = IngestMetrics(metrics)
     }
 
     /// Stores one event of one driver. Returns once the event is on disk, or was refused, or could not be stored.
+    ///
+    /// - Parameter service: the service that sent the event; nil if the driver's app sent it.
     package nonisolated(nonsending) func ingest(
-        _ submission: consuming EventSubmission, of driver: DriverID, receivedAt: Moment
+        _ submission: consuming EventSubmission, of driver: DriverID, from service: DriverID? = nil,
+        receivedAt: Moment
     ) async -> Ingested {
         let (name, source) = (submission.name, EventSource(submission.source))
-        let claim = Self.claim(for: submission, of: driver)
+        let claim = AdmissionClaim.ofEvent(submission, of: driver, from: service)
         let decision = await admission.admit(claim)
         metrics.count(claim.limitClass, decision.verdict)
         var outcome: EventOutcome
@@ -43,7 +51,8 @@ package struct Ingest: Sendable {
         if decision.verdict == .refused {
             outcome = await lookUp(submission, of: driver)
         } else {
-            outcome = await store.append(request(submission, of: driver, receivedAt: receivedAt))
+            outcome = await store.append(
+                request(submission, of: driver, from: service, receivedAt: receivedAt))
             if settle(claim, decision.verdict, after: outcome) { quota = quota.refunding(1) }
             quota = current(quota, of: claim, after: outcome)
         }
@@ -52,27 +61,27 @@ package struct Ingest: Sendable {
         return Ingested(outcome: outcome, limitClass: claim.limitClass, quota: quota)
     }
 
-    /// Stores a batch of events of one driver, in order. Each event is charged and answered as if it had been sent
+    /// Stores a batch of events, in order: all of one driver, or from a service and each of its own driver. Each event is charged and answered as if it had been sent
     /// alone. Events of the batch that were over the rate limit are tried again whenever other events of the batch are
     /// refunded.
-    package func ingest(
-        _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
-    ) async -> [Ingested] {
-        var round = await oneRound(submissions, of: driver, receivedAt: receivedAt)
+    package func ingest(_ submissions: [EventSubmission], from sender: BatchSender, receivedAt: Moment) async
+        -> [Ingested]
+    {
+        var round = await oneRound(submissions, from: sender, receivedAt: receivedAt)
         var answers = round.ingested
         // The loop ends, because every round with a refund also completes an event, and a completed event is not tried
         // again.
         while round.gaveBack {
             let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
             if refused.isEmpty { break }
-            round = await oneRound(refused.map { submissions[$0] }, of: driver, receivedAt: receivedAt)
+            round = await oneRound(refused.map { submissions[$0] }, from: sender, receivedAt: receivedAt)
             for (index, ingested) in zip(refused, round.ingested) { answers[index] = ingested }
         }
         let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
-        let found = await lookUp(refused.map { submissions[$0] }, of: driver)
+        let found = await lookUp(refused.map { submissions[$0] }, from: sender)
         for (index, outcome) in zip(refused, found) { answers[index].outcome = outcome.advanced(to: receivedAt) }
         for (index, submission) in submissions.enumerated() {
-            if !driver.isSimulated {
+            if !sender.driver(of: submission).isSimulated {
                 metrics.count(submission.name, EventSource(submission.source), answers[index].outcome)
             }
         }
@@ -82,12 +91,16 @@ package struct Ingest: Sendable {
     /// Processes each event once. An event over the rate limit gets `.rateLimited`, without a call of the store.
     /// `gaveBack` is true if a refund may admit another event.
     private func oneRound(
-        _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
+        _ submissions: [EventSubmission], from sender: BatchSender, receivedAt: Moment
     ) async -> (ingested: [Ingested], gaveBack: Bool) {
-        let claims = submissions.map { Self.claim(for: $0, of: driver) }
+        let claims = submissions.map { AdmissionClaim.ofEvent($0, of: sender.driver(of: $0), from: sender.service) }
         let decisions = await admission.admit(claims)
         let admitted = submissions.indices.filter { decisions[$0].verdict != .refused }
-        let requests = admitted.map { request(submissions[$0], of: driver, receivedAt: receivedAt) }
+        let requests = admitted.map { index in
+            request(
+                submissions[index], of: sender.driver(of: submissions[index]), from: sender.service,
+                receivedAt: receivedAt)
+        }
         var outcomes = zip(admitted, await store.append(requests)).makeIterator()
         var next = outcomes.next()
 
@@ -120,7 +133,7 @@ package struct Ingest: Sendable {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
         case .rateLimited: admission.quota(of: claim.driver, in: claim.limitClass)
-        case .stored, .replayed, .keyReused, .sessionNotFound, .failed: quota
+        case .stored, .replayed, .keyReused, .sessionNotFound, .driverNotFound, .failed: quota
         }
     }
 
@@ -130,17 +143,18 @@ package struct Ingest: Sendable {
         RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
     }
 
-    private static func claim(for submission: EventSubmission, of driver: DriverID) -> AdmissionClaim {
-        AdmissionClaim(
-            driver: driver, hasSession: submission.sessionID != nil, idempotencyKey: submission.idempotencyKey)
+    /// Returns the quota of a service.
+    package func quota(ofService service: DriverID) -> Quota {
+        admission.quota(of: service, in: .serviceEvents)
     }
 
     private func request(
-        _ submission: consuming EventSubmission, of driver: DriverID, receivedAt: Moment
+        _ submission: consuming EventSubmission, of driver: DriverID, from service: DriverID?, receivedAt: Moment
     ) -> AppendRequest {
         AppendRequest(
             driver: driver, submission: submission, receivedAt: receivedAt, settings: settings.read(),
-            requiresRegisteredSession: requiresRegisteredSession)
+            requiresRegisteredSession: requiresRegisteredSession, sender: service == nil ? appSender : .service,
+            service: service)
     }
 
     /// Returns the outcome of an event that is over the rate limit. It is the stored outcome if the event is a repeat,
@@ -153,9 +167,21 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns the outcomes of several events that are over the rate limit. Reads the store only once.
+    /// Returns the outcomes of several events that are over the rate limit. Reads the store only once for each driver in
+    /// a row.
+    private func lookUp(_ submissions: [EventSubmission], from sender: BatchSender) async -> [EventOutcome] {
+        var outcomes: [EventOutcome] = []
+        var rest = submissions[...]
+        while let first = rest.first {
+            let driver = sender.driver(of: first)
+            let group = rest.prefix { sender.driver(of: $0) == driver }
+            outcomes += await lookUp(Array(group), of: driver)
+            rest = rest.dropFirst(group.count)
+        }
+        return outcomes
+    }
+
     private func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async -> [EventOutcome] {
-        if submissions.isEmpty { return [] }
         do {
             return try await store.lookUp(submissions, of: driver).map { $0 ?? .rateLimited }
         } catch {
@@ -180,7 +206,8 @@ package struct Ingest: Sendable {
         let isFree =
             switch outcome {
             // The store returns `.rateLimited` when earlier refolds have used up the driver's limit.
-            case .replayed, .keyReused, .sessionNotFound, .rateLimited, .failed(.unavailable), .failed(.cancelled),
+            case .replayed, .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed(.unavailable),
+                .failed(.cancelled),
                 .failed(.driverErased):
                 true
             case .stored, .failed(.unknown): false
@@ -192,9 +219,26 @@ package struct Ingest: Sendable {
             if verdict == .known { admission.forceCharge(claim) }
             admission.recordStored(claim, isRepeat: false)
         case .replayed: admission.recordStored(claim, isRepeat: true)
-        case .keyReused, .sessionNotFound, .rateLimited, .failed: break
+        case .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed: break
         }
         return givesBack
+    }
+}
+
+/// Who sent a batch. An app's events are all of its own driver. Each event of a service names its driver.
+package enum BatchSender: Hashable, Sendable {
+    case driver(DriverID)
+    case service(DriverID)
+
+    package var service: DriverID? {
+        if case .service(let service) = self { service } else { nil }
+    }
+
+    func driver(of submission: EventSubmission) -> DriverID {
+        switch self {
+        case .driver(let driver): driver
+        case .service: DriverID(submission.driverID ?? "")
+        }
     }
 }
 

@@ -19,7 +19,7 @@ struct IngestMetrics: Sendable {
     private let admissions: CounterTable
 
     private enum Outcome: Int, CaseIterable {
-        case applied, none, rejected, repeated, rateLimited, keyReused, sessionNotFound, failed
+        case applied, none, rejected, repeated, rateLimited, keyReused, sessionNotFound, driverNotFound, failed
 
         var label: String {
             switch self {
@@ -30,13 +30,14 @@ struct IngestMetrics: Sendable {
             case .rateLimited: "rate_limited"
             case .keyReused: "key_reused"
             case .sessionNotFound: "session_not_found"
+            case .driverNotFound: "driver_not_found"
             case .failed: "failed"
             }
         }
     }
 
     private static let verdicts = ["admitted", "known", "refused"]
-    private static let classes = RateLimitClass.ofEvents
+    private static let classes = RateLimitClass.ofEvents + [.serviceEvents]
     /// The listed names, and the diagnostics as one.
     private static let nameCount = EventName.listed.count + 1
 
@@ -74,7 +75,12 @@ struct IngestMetrics: Sendable {
     }
 
     func count(_ limitClass: RateLimitClass, _ verdict: AdmissionDecision.Verdict) {
-        let row = limitClass == .sessionEvents ? 0 : 1
+        let row =
+            switch limitClass {
+            case .sessionEvents: 0
+            case .serviceEvents: 2
+            default: 1
+            }
         let column: Int =
             switch verdict {
             case .admitted: 0
@@ -96,6 +102,7 @@ struct IngestMetrics: Sendable {
         case .rateLimited: return .rateLimited
         case .keyReused: return .keyReused
         case .sessionNotFound: return .sessionNotFound
+        case .driverNotFound: return .driverNotFound
         case .failed: return .failed
         }
     }

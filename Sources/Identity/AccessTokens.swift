@@ -5,6 +5,8 @@ package enum TokenRole: String, Hashable, Sendable, CaseIterable {
     case driver
     /// The role of a caller who may read /ops.
     case ops
+    /// The role of a service that posts events for drivers: the web's backend or a partner's. It may do nothing else.
+    case service
 }
 
 /// The author of a request, as named by the verified access token.
@@ -13,6 +15,8 @@ package struct Caller: Hashable, Sendable {
     /// The sign-in session (`sid`). Nil for a token that an operator or another service issued.
     package var signInSession: String?
     package var role: String?
+
+    package var isService: Bool { role == TokenRole.service.rawValue }
 
     package init(driver: DriverID, signInSession: String? = nil, role: String? = nil) {
         self.driver = driver

@@ -44,6 +44,18 @@ public struct ClockCorrection: Hashable, Sendable {
     /// to be network delay.
     public static let reuseMilliseconds: Int64 = 60 * 1000
 
+    /// Returns the correction of an event of a service. A service's clock counts as right, so only the rule
+    /// `ahead_of_receipt` can shift the event. The memory stays that of the driver's phone.
+    public static func ofService(
+        occurredAt: Moment, sentAt: Moment?, receivedAt: Moment, memory: ClockMemory
+    ) -> ClockCorrection {
+        var clock = ClockCorrection(occurredAt: occurredAt, sentAt: nil, receivedAt: receivedAt, memory: memory)
+        guard let sentAt else { return clock }
+        clock.skewMilliseconds = receivedAt.milliseconds(since: sentAt)
+        if clock.rule == .noSendTime { clock.rule = .rightClock }
+        return clock
+    }
+
     /// - Parameters:
     ///   - sentAt: `X-Sent-At`, measured by the same clock as `occurredAt`.
     ///   - timestamp: `timestamp` of the body; used only if `sentAt` is nil. If both are nil, the clock is not

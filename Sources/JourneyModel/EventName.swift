@@ -83,6 +83,10 @@ extension EventName {
     /// Whether an event of this name is rejected without a `session_id`.
     public var requiresSession: Bool { row.requiresSession }
 
+    /// Whether the event confirms what only the web or a partner knows: the activation of a session or a visit. Under
+    /// `TRUSTED_CONFIRMATIONS=service`, only a service's event has this effect.
+    public var isConfirmation: Bool { self == .exclusiveActivatedByWeb || self == .visitVerifiedByWeb }
+
     /// The rank that orders events of one millisecond if they have the same `sequence` or none. Listed names have 0 to
     /// 14, and diagnostic events have 15.
     public var lifecycleRank: UInt8 { row.lifecycleRank }

@@ -7,7 +7,10 @@ public struct EventSubmission: Hashable, Sendable {
     public var schemaVersion: String
     /// 1 to 128 printable ASCII characters.
     public var eventID: String
-    /// 1 to 128 printable ASCII characters, case-sensitive. Only keys of the same driver must differ.
+    /// The driver that the event names (`driver_id`); nil if it names none.
+    public var driverID: String?
+    /// 1 to 128 printable ASCII characters, case-sensitive. Only keys of the same driver must differ. The key of a
+    /// service's event begins with `servicePrefix`.
     public var idempotencyKey: String
     public var sessionID: String?
     public var chargerID: String?
@@ -36,7 +39,8 @@ public struct EventSubmission: Hashable, Sendable {
 
     public init(
         name: EventName, spelling: String, schemaVersion: String = "1.0", eventID: String, idempotencyKey: String,
-        sessionID: String? = nil, chargerID: String? = nil, merchantID: String? = nil, occurredAt: Moment,
+        driverID: String? = nil, sessionID: String? = nil, chargerID: String? = nil, merchantID: String? = nil,
+        occurredAt: Moment,
         occurredAtText: String, sentAt: Moment? = nil, timestamp: Moment? = nil, source: String = "ios_native",
         appState: String? = nil, sequence: Int64? = nil, metadata: String? = nil, previousState: JourneyState? = nil,
         details: String? = nil, canonicalForm: [UInt8]
@@ -46,6 +50,7 @@ public struct EventSubmission: Hashable, Sendable {
         self.schemaVersion = schemaVersion
         self.eventID = eventID
         self.idempotencyKey = idempotencyKey
+        self.driverID = driverID
         self.sessionID = sessionID
         self.chargerID = chargerID
         self.merchantID = merchantID
@@ -64,6 +69,10 @@ public struct EventSubmission: Hashable, Sendable {
 }
 
 extension EventSubmission {
+    /// The beginning of the stored key of every event of a service. Apps cannot send such a key, so no event of an app
+    /// can take the key of a service's event.
+    public static let servicePrefix = "\u{A7}service/"
+
     /// Whether `occurred_at` was sent without a fraction of a second.
     public var isWholeSecond: Bool { !occurredAtText.utf8.contains(UInt8(ascii: ".")) }
 }

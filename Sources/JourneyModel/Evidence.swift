@@ -17,6 +17,7 @@ extension Journey {
     }
 
     func course(of event: OrderedEvent) -> Course {
+        if event.isUnconfirmedClaim { return Course(.rejected(.unconfirmed)) }
         let direct = Transition(from: state, on: event.name)
         if direct == .stays { return Course(.stays) }
         if state.hasSessionInProgress {
@@ -29,12 +30,13 @@ extension Journey {
         } else if isOver(event.sessionID) {
             return Course(direct)
         }
-        return provenCourse(of: event) ?? Course(direct)
+        return provenCourse(of: event, insteadOf: direct) ?? Course(direct)
     }
 
     /// Returns the course that the event's evidence proves. Returns nil if the evidence is absent or proves no missing
-    /// step.
-    private func provenCourse(of event: OrderedEvent) -> Course? {
+    /// step. Also returns nil if the evidence claims an activation that the event may not confirm, but the event has the
+    /// transition `direct` without the evidence.
+    private func provenCourse(of event: OrderedEvent, insteadOf direct: Transition) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
             // The event that ended the session is missing, and it is unknown which event that was. The next journey
@@ -42,6 +44,10 @@ extension Journey {
             return state == .idle ? nil : Course(Transition(from: evidence, on: event.name))
         }
         guard let path = ImpliedSteps.path(from: state, to: evidence) else { return nil }
+        if event.sender == .unconfirmedApp, path.contains(.exclusiveActivatedByWeb) {
+            if case .to = direct { return nil }
+            return Course(.rejected(.unconfirmed))
+        }
         return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
@@ -65,9 +71,11 @@ extension Journey {
     }
 
     private func newSession(at evidence: JourneyState, _ event: OrderedEvent) -> Course {
-        Course(
-            Transition(from: evidence, on: event.name),
-            after: ImpliedSteps.path(from: .sessionEnded, to: evidence) ?? [])
+        let path = ImpliedSteps.path(from: .sessionEnded, to: evidence) ?? []
+        if event.sender == .unconfirmedApp, path.contains(.exclusiveActivatedByWeb) {
+            return Course(.rejected(.unconfirmed))
+        }
+        return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
     /// Returns whether the session has ended already. A phone's report does not restart an ended session.
@@ -79,6 +87,9 @@ extension Journey {
 }
 
 extension OrderedEvent {
+    /// Whether the event is an app's own confirmation of an activation or a visit, which only a service may confirm.
+    var isUnconfirmedClaim: Bool { sender == .unconfirmedApp && name.isConfirmation }
+
     /// The evidence is `previousState` if the table has a transition on this event from that state. Otherwise it is
     /// nil. A state within a session is evidence only if the event has a session id.
     var evidence: JourneyState? {

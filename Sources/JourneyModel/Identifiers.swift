@@ -12,6 +12,9 @@ public struct DriverID: Hashable, Sendable, CustomStringConvertible {
     /// token by a holder of the signing key. No client can choose its driver's id.
     public static let simulatedPrefix = "simulated-"
 
+    /// Whether this is the id that the server gives a deleted driver's remaining rows. No token has such an id.
+    public var isPseudonym: Bool { rawValue.utf8.starts(with: "erased-".utf8) }
+
     /// Whether this is a driver of `dwell simulate`. Such drivers are left out of all metrics and never sent to
     /// analytics.
     public var isSimulated: Bool { rawValue.utf8.starts(with: Self.simulatedPrefix.utf8) }

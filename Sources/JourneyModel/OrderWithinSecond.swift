@@ -73,7 +73,7 @@ private struct Candidate {
     let index: Int
     let event: OrderedEvent
     /// The states from which the event has a transition without implied steps, and the state to which the transition
-    /// leads. Both sets are empty for an event that never moves the state.
+    /// leads. Both sets are empty for an event that never moves the state, such as an app's unconfirmed claim.
     let sources: StateSet
     let destination: StateSet
 
@@ -81,7 +81,7 @@ private struct Candidate {
         self.index = index
         self.event = event
         var (sources, destination) = (StateSet(), StateSet())
-        for state in JourneyState.allCases {
+        for state in JourneyState.allCases where !event.isUnconfirmedClaim {
             guard case .to(let end, let implied) = Transition(from: state, on: event.name) else { continue }
             if let evidence = event.evidence {
                 if evidence != state { continue }
@@ -221,7 +221,8 @@ private struct Fit {
 extension OrderedEvent {
     /// Returns whether the fold treats both events alike.
     fileprivate func isSame(asFact other: OrderedEvent) -> Bool {
-        name == other.name && previousState == other.previousState && gracePeriodSeconds == other.gracePeriodSeconds
+        name == other.name && sender == other.sender && previousState == other.previousState
+            && gracePeriodSeconds == other.gracePeriodSeconds
             && hardTimeoutSeconds == other.hardTimeoutSeconds && haveSameBytes(sessionID, other.sessionID)
             && haveSameBytes(chargerID, other.chargerID)
     }

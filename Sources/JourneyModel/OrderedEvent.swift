@@ -9,6 +9,17 @@ public struct OrderedEvent: Hashable, Sendable {
         case server = 1
     }
 
+    /// Who sent an event. Decides whether the fold lets the event confirm an activation or a visit. The raw values are
+    /// stored.
+    public enum Sender: UInt8, Hashable, Sendable {
+        /// The driver's app, under `TRUSTED_CONFIRMATIONS=any`. Also the sender of the server's expiries.
+        case app = 0
+        /// The driver's app, under `TRUSTED_CONFIRMATIONS=service`. Its events confirm neither activations nor visits.
+        case unconfirmedApp = 1
+        /// A service: a caller with a token of the role `service`.
+        case service = 2
+    }
+
     public var name: EventName
     public var sessionID: String?
     public var chargerID: String?
@@ -18,6 +29,7 @@ public struct OrderedEvent: Hashable, Sendable {
     public var eventID: String
     public var idempotencyKey: String
     public var origin: Origin
+    public var sender: Sender
     /// The state before the event, as the client reported it. Nil if the client did not report it.
     public var previousState: JourneyState?
     /// Whether `occurred_at` was sent without a fraction of a second. If several such events have the same time, the
@@ -29,8 +41,9 @@ public struct OrderedEvent: Hashable, Sendable {
 
     public init(
         name: EventName, sessionID: String?, chargerID: String?, occurredAt: Moment, sequence: Int64?,
-        eventID: String, idempotencyKey: String, origin: Origin, previousState: JourneyState? = nil,
-        isWholeSecond: Bool = false, gracePeriodSeconds: Int, hardTimeoutSeconds: Int
+        eventID: String, idempotencyKey: String, origin: Origin, sender: Sender = .app,
+        previousState: JourneyState? = nil, isWholeSecond: Bool = false, gracePeriodSeconds: Int,
+        hardTimeoutSeconds: Int
     ) {
         self.name = name
         self.sessionID = sessionID
@@ -40,6 +53,7 @@ public struct OrderedEvent: Hashable, Sendable {
         self.eventID = eventID
         self.idempotencyKey = idempotencyKey
         self.origin = origin
+        self.sender = sender
         self.previousState = previousState
         self.isWholeSecond = isWholeSecond
         self.gracePeriodSeconds = gracePeriodSeconds

@@ -10,6 +10,8 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case forbidden
     case notFound = "not_found"
     case sessionNotFound = "session_not_found"
+    /// A service named a driver who does not exist or was deleted.
+    case driverNotFound = "driver_not_found"
     case methodNotAllowed = "method_not_allowed"
     case requestTimeout = "request_timeout"
     /// The purchase belongs to another account.
@@ -60,6 +62,7 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
         case .forbidden: (403, "Insufficient permissions")
         case .notFound: (404, "Not found")
         case .sessionNotFound: (404, "Session not found")
+        case .driverNotFound: (404, "Driver not found")
         case .methodNotAllowed: (405, "Method not allowed")
         case .requestTimeout: (408, "The request took too long to arrive")
         case .purchaseOwnedByAnother: (409, "The purchase belongs to another account")

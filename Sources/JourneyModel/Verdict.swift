@@ -17,6 +17,9 @@ public struct Verdict: Hashable, Sendable {
         case notAtMerchant = "not_at_merchant"
         case mustDepartFirst = "must_depart_first"
         case noSuchTransition = "no_such_transition"
+        /// The event confirms an activation or a visit, itself or by its evidence, and only a service may do so
+        /// (`TRUSTED_CONFIRMATIONS`).
+        case unconfirmed
     }
 
     public var transition: Transition

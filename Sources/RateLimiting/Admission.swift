@@ -80,6 +80,13 @@ package struct AdmissionClaim: Hashable, Sendable {
             driver: driver, limitClass: hasSession ? .sessionEvents : .preSessionEvents, idempotencyKey: idempotencyKey)
     }
 
+    /// Creates the claim of an event that a service posts for a driver. Events of different drivers may have the same
+    /// idempotency key, so the claim's key contains the driver.
+    package init(service: DriverID, driver: DriverID, idempotencyKey: String) {
+        self.init(
+            driver: service, limitClass: .serviceEvents, idempotencyKey: "\(driver.rawValue)\0\(idempotencyKey)")
+    }
+
     /// Returns a claim that charges the window of this claim once more. `number` distinguishes the additional charges.
     /// The key cannot equal a client's key, because clients cannot send NUL.
     package func repeated(_ number: Int) -> AdmissionClaim {

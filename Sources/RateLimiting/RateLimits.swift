@@ -9,6 +9,8 @@
 package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case sessionEvents = "session"
     case preSessionEvents = "presession"
+    /// Events that a service posts for drivers. One window per service.
+    case serviceEvents = "service"
     case auth
     /// Sessions registered before their first event.
     case registrations
@@ -40,9 +42,9 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
 }
 
 /// The values of the environment variables `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`,
-/// `RATE_LIMIT_AUTH`, `RATE_LIMIT_REGISTRATIONS`, `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`,
-/// `RATE_LIMIT_PINGS`, `RATE_LIMIT_PURCHASES`, `RATE_LIMIT_NOTIFICATIONS`, `RATE_LIMIT_OPERATOR` and
-/// `RATE_LIMIT_WINDOW_SECONDS`. A limit of 0 is off.
+/// `RATE_LIMIT_SERVICE_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_REGISTRATIONS`, `RATE_LIMIT_DEVICES`,
+/// `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_PINGS`, `RATE_LIMIT_PURCHASES`, `RATE_LIMIT_NOTIFICATIONS`,
+/// `RATE_LIMIT_OPERATOR` and `RATE_LIMIT_WINDOW_SECONDS`. A limit of 0 is off.
 package struct RateLimits: Hashable, Sendable {
     /// The maximum number of charges that a window may hold beyond its limit. This maximum bounds the window's memory
     /// and the time until a new charge fits.
@@ -50,6 +52,7 @@ package struct RateLimits: Hashable, Sendable {
 
     package var sessionEvents: Int
     package var preSessionEvents: Int
+    package var serviceEvents: Int
     package var auth: Int
     package var registrations: Int
     package var devices: Int
@@ -62,12 +65,14 @@ package struct RateLimits: Hashable, Sendable {
     package var windowSeconds: Int
 
     package init(
-        sessionEvents: Int = 60, preSessionEvents: Int = 30, auth: Int = 30, registrations: Int = 20,
-        devices: Int = 10, account: Int = 20, reads: Int = 600, pings: Int = 60, purchases: Int = 30,
+        sessionEvents: Int = 60, preSessionEvents: Int = 30, serviceEvents: Int = 6000, auth: Int = 30,
+        registrations: Int = 20, devices: Int = 10, account: Int = 20, reads: Int = 600, pings: Int = 60,
+        purchases: Int = 30,
         notifications: Int = 30, operatorGuesses: Int = 10, windowSeconds: Int = 60
     ) {
         self.sessionEvents = sessionEvents
         self.preSessionEvents = preSessionEvents
+        self.serviceEvents = serviceEvents
         self.auth = auth
         self.registrations = registrations
         self.devices = devices
@@ -84,6 +89,7 @@ package struct RateLimits: Hashable, Sendable {
         switch limitClass {
         case .sessionEvents: sessionEvents
         case .preSessionEvents: preSessionEvents
+        case .serviceEvents: serviceEvents
         case .auth: auth
         case .registrations: registrations
         case .devices: devices

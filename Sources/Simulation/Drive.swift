@@ -76,7 +76,7 @@ package struct Drive: Hashable, Sendable {
 extension EventRoute {
     var path: String {
         switch self {
-        case .native: "/native/events"
+        case .native, .service: "/native/events"
         case .v1Session: "/v1/native/session-events"
         case .v1PreSession: "/v1/native/pre-session-events"
         }

@@ -1,5 +1,5 @@
-// The routes with scripted services, without a socket. The only valid token is "good", of driver "driver", until it is
-// revoked. The clock stays at the sample moment until a test moves it.
+// The routes with scripted services, without a socket. The valid tokens are "good", of driver "driver", until it is
+// revoked, and "service", of the service "partner". The clock stays at the sample moment until a test moves it.
 
 import Engine
 import HTTP1
@@ -158,8 +158,8 @@ final class Guessed: Sendable {
 
 extension RateLimits {
     static let off = RateLimits(
-        sessionEvents: 0, preSessionEvents: 0, auth: 0, registrations: 0, devices: 0, account: 0, reads: 0,
-        pings: 0, purchases: 0, notifications: 0, operatorGuesses: 0)
+        sessionEvents: 0, preSessionEvents: 0, serviceEvents: 0, auth: 0, registrations: 0, devices: 0, account: 0,
+        reads: 0, pings: 0, purchases: 0, notifications: 0, operatorGuesses: 0)
 }
 
 extension Response {
@@ -176,6 +176,9 @@ final class ScriptedTokens: TokenVerifier {
 
     /// Returns a verdict from memory for the token "good". Any other token needs a lookup, which rejects it.
     func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
+        if token.elementsEqual("service".utf8) {
+            return .known(Caller(driver: DriverID("partner"), role: TokenRole.service.rawValue))
+        }
         guard token.elementsEqual("good".utf8) else {
             return .needsLookup { () async throws(TokenRefusal) in throw .revoked }
         }

@@ -123,7 +123,7 @@ struct IngestTests {
         // They are rejected again.
         let admission = ScriptedAdmission([.admitted, .refused, .admitted, .refused, .refused, .refused])
         let answers = await ingest(store, admission).ingest(
-            ["k1", "k2", "k3", "k4"].map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now
+            ["k1", "k2", "k3", "k4"].map { Self.submission($0) }, from: .driver(Self.driver), receivedAt: Self.now
         ).map(\.outcome)
         #expect(answers.count == 4)
         #expect(store.appended.map(\.submission.idempotencyKey) == ["k1", "k3"])
@@ -137,7 +137,7 @@ struct IngestTests {
         let store = ScriptedStore(known: ["k7": .replayed(Self.stored)])
         let admission = ScriptedAdmission(keys.map { _ in .refused })
         let answers = await ingest(store, admission).ingest(
-            keys.map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now)
+            keys.map { Self.submission($0) }, from: .driver(Self.driver), receivedAt: Self.now)
         #expect(store.readsOfMany == 1)
         #expect(store.lookedUp == keys)
         #expect(answers.count { $0.outcome == .rateLimited } == 499)
@@ -150,7 +150,7 @@ struct IngestTests {
         let store = ScriptedStore([.rateLimited, .stored(Self.stored)])
         let admission = ScriptedAdmission([.admitted, .admitted])
         let answers = await ingest(store, admission).ingest(
-            ["k1", "k2"].map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now)
+            ["k1", "k2"].map { Self.submission($0) }, from: .driver(Self.driver), receivedAt: Self.now)
         #expect(answers.map(\.outcome) == [.rateLimited, .stored(Self.stored)])
         #expect(store.appended.map(\.submission.idempotencyKey) == ["k1", "k2"])
         #expect(admission.calls == [.admit("k1"), .admit("k2"), .refund("k1"), .recordStored("k2")])
@@ -161,7 +161,7 @@ struct IngestTests {
         let store = ScriptedStore([.sessionNotFound, .stored(Self.stored)])
         let admission = ScriptedAdmission([.admitted, .refused, .refused, .admitted, .refused])
         let answers = await ingest(store, admission).ingest(
-            ["k1", "k2", "k3"].map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now)
+            ["k1", "k2", "k3"].map { Self.submission($0) }, from: .driver(Self.driver), receivedAt: Self.now)
         #expect(store.appended.map(\.submission.idempotencyKey) == ["k1", "k2"])
         #expect(answers[0].outcome == .sessionNotFound)
         #expect(answers[0].quota.remaining == ScriptedAdmission.quota.remaining + 1)

@@ -23,6 +23,7 @@ extension EventStoreContract {
                 case .replayed(let event): "replayed \(event.journey.state)"
                 case .keyReused: "reused"
                 case .sessionNotFound: "no session"
+                case .driverNotFound: "no driver"
                 case .rateLimited: "limited"
                 case .failed(let failure): "\(failure)"
                 }

@@ -27,7 +27,7 @@ package enum EventStoreContract {
         }
     }
 
-    package static let all: [Clause] = repeats + sessions + order + groups
+    package static let all: [Clause] = repeats + sessions + order + groups + services
 
     /// Throws a violation unless `found` equals `expected`.
     static func expect<Value: Equatable>(_ found: Value, _ expected: Value, _ what: String) throws {
@@ -40,7 +40,7 @@ package enum EventStoreContract {
     static func event(_ outcome: EventOutcome, _ what: String) throws -> StoredEvent {
         switch outcome {
         case .stored(let event), .replayed(let event): return event
-        case .keyReused, .sessionNotFound, .rateLimited, .failed:
+        case .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed:
             throw ContractViolation(description: "\(what): expected an event, found \(outcome)")
         }
     }

@@ -95,6 +95,9 @@ package final class MemoryEventStore: EventStore {
         let submission = request.submission
         var driver = state.drivers[request.driver] ?? Driver()
         if let outcome = repeated(submission, of: driver) { return outcome }
+        if request.service != nil, state.drivers[request.driver] == nil || request.driver.isPseudonym {
+            return .driverNotFound
+        }
         if let sessionID = submission.sessionID {
             let known = state.sessions[sessionID]
             if known == nil && request.requiresRegisteredSession { return .sessionNotFound }
@@ -111,14 +114,12 @@ extension MemoryEventStore.Driver {
     /// Stores the event in its place. Returns the verdict on it.
     fileprivate mutating func store(_ request: AppendRequest) -> Verdict {
         let submission = request.submission
-        let clock = ClockCorrection(
-            occurredAt: submission.occurredAt, sentAt: submission.sentAt, timestamp: submission.timestamp,
-            receivedAt: request.receivedAt, memory: clockMemory)
+        let clock = ClockCorrection(request, memory: clockMemory)
         clockMemory = clock.memory
         let placed = OrderedEvent(
             name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
             occurredAt: clock.corrected, sequence: submission.sequence, eventID: submission.eventID,
-            idempotencyKey: submission.idempotencyKey, origin: .client,
+            idempotencyKey: submission.idempotencyKey, origin: .client, sender: request.sender,
             previousState: submission.previousState, isWholeSecond: submission.isWholeSecond,
             gracePeriodSeconds: request.settings.settings.gracePeriodSeconds,
             hardTimeoutSeconds: request.settings.settings.hardTimeoutSeconds)

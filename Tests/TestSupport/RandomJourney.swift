@@ -32,6 +32,7 @@ package enum RandomJourney {
     ) -> [OrderedEvent] {
         let isWhole = wholeSeconds && random.chance(1, in: 3)
         let givesEvidence = random.chance(1, in: 2)
+        let hasServices = random.chance(1, in: 3)
         var (events, milliseconds, session, likely): ([OrderedEvent], Int64, Int, Int) = ([], 0, 1, 0)
         for index in 0..<Int.random(in: 1...countMax, using: &random) {
             milliseconds += steps.randomPick(&random)
@@ -42,6 +43,8 @@ package enum RandomJourney {
             let needsSession =
                 name.requiresSession || name != .anchorLost && random.chance(name == .webRequestedEnd ? 4 : 1, in: 5)
             let ofAnother = random.chance(1, in: 12)
+            let sender: OrderedEvent.Sender =
+                !hasServices ? .app : random.chance(1, in: 3) ? .service : .unconfirmedApp
             let evidence =
                 !givesEvidence || random.chance(1, in: 4)
                 ? nil : random.chance(1, in: 6) ? JourneyState.allCases.randomPick(&random) : sources[name]
@@ -52,7 +55,7 @@ package enum RandomJourney {
                     occurredAt: start.advanced(byMilliseconds: milliseconds),
                     sequence: random.chance(1, in: 2) ? Int64.random(in: 0...5, using: &random) : nil,
                     eventID: "e\(Int.random(in: 0...9, using: &random))", idempotencyKey: "k\(index)",
-                    origin: .client, previousState: evidence, isWholeSecond: isWhole,
+                    origin: .client, sender: sender, previousState: evidence, isWholeSecond: isWhole,
                     gracePeriodSeconds: [60, 600, 900, 3600].randomPick(&random),
                     hardTimeoutSeconds: [600, 3600].randomPick(&random)))
         }

@@ -28,12 +28,13 @@ extension AppendRequest {
     /// moment.
     package static func sample(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment = .sample.advanced(bySeconds: 3600),
-        settings: Settings = Settings(), requiresRegisteredSession: Bool = false
+        settings: Settings = Settings(), requiresRegisteredSession: Bool = false,
+        sender: OrderedEvent.Sender = .app, service: DriverID? = nil
     ) -> AppendRequest {
         AppendRequest(
             driver: driver, submission: submission, receivedAt: receivedAt,
             settings: VersionedSettings(settings: settings, version: settings.version),
-            requiresRegisteredSession: requiresRegisteredSession)
+            requiresRegisteredSession: requiresRegisteredSession, sender: sender, service: service)
     }
 }
 

@@ -56,6 +56,7 @@ extension RecordedEvent {
                 return "session \(running) is in progress"
             }
             return "no transition from \(before.state.rawValue) for this event"
+        case .unconfirmed: return "only a service confirms it (TRUSTED_CONFIRMATIONS=service when it was stored)"
         case nil:
             let isStale = origin == .server && verdict.transition == .none
             return isStale ? "a late event moved or cleared this deadline" : nil

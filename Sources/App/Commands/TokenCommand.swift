@@ -19,6 +19,7 @@ struct TokenCommand: AsyncParsableCommand {
             EXAMPLES
               curl -H "Authorization: Bearer $(dwell token --driver jonas)" http://127.0.0.1:8080/native/config
               dwell token --driver you --role ops --ttl 86400
+              dwell token --driver web-backend --role service --ttl 2592000
             """)
 
     @Option(
@@ -26,7 +27,7 @@ struct TokenCommand: AsyncParsableCommand {
         help: ArgumentHelp("The driver's id (sub): 1 to 128 characters.", valueName: "id"))
     var driver: String
 
-    @Option(help: "Role in the token; ops reads /ops.")
+    @Option(help: "Role in the token; ops reads /ops, service posts events for drivers.")
     var role: TokenRole?
 
     @Option(

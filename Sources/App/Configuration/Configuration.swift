@@ -237,6 +237,10 @@ enum Variables {
         "RATE_LIMIT_PRESESSION_EVENTS", .limits, default: 30, in: 0...100_000,
         "Pre-session events per driver and window; 0 is no limit.")
 
+    static let rateLimitServiceEvents = Variable<Int>.integer(
+        "RATE_LIMIT_SERVICE_EVENTS", .limits, default: 6000, in: 0...100_000,
+        "Events that a service (token role service) posts for drivers, per service and window; 0 is no limit.")
+
     static let rateLimitAuth = Variable<Int>.integer(
         "RATE_LIMIT_AUTH", .limits, default: 30, in: 0...100_000,
         "Requests to /auth, /v1/auth, /api and /apple/notifications per address (IPv6: per /64) and window; 0 is no limit. "
@@ -285,6 +289,11 @@ enum Variables {
         "SESSION_REGISTRATION", .limits, default: .open,
         "open: an unknown session_id opens that session; required: it must be registered first.")
 
+    static let trustedConfirmations = Variable<ConfirmationRule>.words(
+        "TRUSTED_CONFIRMATIONS", .limits, default: .any,
+        "Whose exclusiveActivatedByWeb and visitVerifiedByWeb have an effect. any: everybody's; service: only those of "
+            + "tokens with the role service.")
+
     /// All declarations, in the order of ENV.example.
     static let all: [any Declaration] =
         [
@@ -298,10 +307,11 @@ enum Variables {
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,
             v1AccessTokenTTLSeconds, refreshTokenTTLDays, legacyTokenTTLDays, dataKey,
         ] + signIn + purchases + links + push + [
-            rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitAuth, rateLimitRegistrations,
-            rateLimitDevices, rateLimitAccount, rateLimitReads, rateLimitPings, rateLimitPurchases,
+            rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitServiceEvents, rateLimitAuth,
+            rateLimitRegistrations, rateLimitDevices, rateLimitAccount, rateLimitReads, rateLimitPings,
+            rateLimitPurchases,
             rateLimitNotifications, rateLimitOperator, rateLimitWindowSeconds,
-            sessionRegistration,
+            sessionRegistration, trustedConfirmations,
         ] + operation + [settingsChangedBy, settingsChangeReason] + Settings.declarations.map(EngineVariable.init)
 }
 
@@ -313,6 +323,11 @@ enum AppEnvironment: String, CaseIterable, Sendable {
 /// The values of `SESSION_REGISTRATION`. The raw values are the texts of the variable.
 enum SessionRegistrationRule: String, CaseIterable, Sendable {
     case open, required
+}
+
+/// The values of `TRUSTED_CONFIRMATIONS`. The raw values are the texts of the variable.
+enum ConfirmationRule: String, CaseIterable, Sendable {
+    case any, service
 }
 
 /// A variable of the session engine, as JourneyModel declares it.

@@ -90,6 +90,7 @@ extension Configuration {
         rateLimits = RateLimits(
             sessionEvents: reading.value(of: Variables.rateLimitSessionEvents),
             preSessionEvents: reading.value(of: Variables.rateLimitPreSessionEvents),
+            serviceEvents: reading.value(of: Variables.rateLimitServiceEvents),
             auth: reading.value(of: Variables.rateLimitAuth),
             registrations: reading.value(of: Variables.rateLimitRegistrations),
             devices: reading.value(of: Variables.rateLimitDevices),
@@ -101,6 +102,12 @@ extension Configuration {
             operatorGuesses: reading.value(of: Variables.rateLimitOperator),
             windowSeconds: reading.value(of: Variables.rateLimitWindowSeconds))
         sessionRegistration = reading.value(of: Variables.sessionRegistration)
+        trustedConfirmations = reading.value(of: Variables.trustedConfirmations)
+        if trustedConfirmations == .service, !tokens.trustsExternal {
+            reading.note(
+                Variables.trustedConfirmations.name,
+                "=service needs \(Variables.jwtTrustExternal.name)=true, because a service's token has no sid")
+        }
         operatorToken = reading.value(of: Variables.operatorToken)
         analytics = AnalyticsConfiguration(&reading)
         operation = Operation(&reading)

@@ -98,6 +98,7 @@ struct Configuration: Sendable {
     var push: PushConfiguration?
     var rateLimits: RateLimits
     var sessionRegistration: SessionRegistrationRule
+    var trustedConfirmations: ConfirmationRule
     var operatorToken: Secret<String>?
     /// The analytics service; nil if events are not forwarded.
     var analytics: AnalyticsConfiguration?

@@ -80,7 +80,8 @@ struct Wiring {
 
         let ingest = Ingest(
             store: store, admission: admission, settings: settings,
-            requiresRegisteredSession: configuration.sessionRegistration == .required, metrics: metrics)
+            requiresRegisteredSession: configuration.sessionRegistration == .required,
+            confirmsByServiceOnly: configuration.trustedConfirmations == .service, metrics: metrics)
         let guesses = Self.guesses(admission, SQLiteAccounts(store: store, digests: digests))
         let drivers = DriverCounts(reader: store)
         watching = OperationWiring(

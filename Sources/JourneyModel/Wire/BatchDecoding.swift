@@ -9,18 +9,20 @@ public enum EventBatch {
     /// Returns one result for each of the 1 to 500 events, in the order of the events. Each result is the same as for a
     /// request with only that event. Its JSON Pointers therefore begin at the event, for example `/occurred_at`.
     ///
-    /// - Parameter sentAt: the header `X-Sent-At`, which is the send time of all events. `Idempotency-Key` has no
-    ///   meaning for a batch.
+    /// - Parameters:
+    ///   - route: `.native`, or `.service` for the batch of a service.
+    ///   - sentAt: the header `X-Sent-At`, which is the send time of all events. `Idempotency-Key` has no meaning for a
+    ///     batch.
     /// - Throws: if the body is not JSON, or is not an envelope of 1 to 500 events. The single events then have no
     ///   results.
     public static func decode(
-        _ body: [UInt8], sentAt: String? = nil
+        _ body: [UInt8], route: EventRoute = .native, sentAt: String? = nil
     ) throws(BodyRefusal) -> [Result<EventSubmission, BodyRefusal>] {
         let events: [Result<EventSubmission, BodyRefusal>]?
         do {
             events = try body.withUnsafeBufferPointer { bytes throws(JSONError) in
                 var parser = JSONParser(bytes)
-                return try parser.batchEvents(EventHeaders(sentAt: sentAt))
+                return try parser.batchEvents(route, EventHeaders(sentAt: sentAt))
             }
         } catch {
             throw .malformedJSON(error)
@@ -37,7 +39,7 @@ extension JSONParser {
     /// Reads the whole text as an envelope. Returns one result for each element of the array `events`. Returns nil if
     /// the text is not an object or has no such array.
     fileprivate mutating func batchEvents(
-        _ headers: EventHeaders
+        _ route: EventRoute, _ headers: EventHeaders
     ) throws(JSONError) -> [Result<EventSubmission, BodyRefusal>]? {
         var events: [Result<EventSubmission, BodyRefusal>]?
         if startOfValue() == UInt8(ascii: "{") {
@@ -46,7 +48,7 @@ extension JSONParser {
                 let name = try parser.name(&names, after: earlier)
                 earlier.append(name)
                 if name == "events" && parser.startOfValue() == UInt8(ascii: "[") {
-                    events = try parser.elementsEachRefused(headers)
+                    events = try parser.elementsEachRefused(route, headers)
                 } else {
                     _ = try parser.value(depth: 1)
                 }
@@ -60,7 +62,7 @@ extension JSONParser {
     }
 
     private mutating func elementsEachRefused(
-        _ headers: EventHeaders
+        _ route: EventRoute, _ headers: EventHeaders
     ) throws(JSONError) -> [Result<EventSubmission, BodyRefusal>] {
         let refusalOfEnvelope = refusal
         var results: [Result<EventSubmission, BodyRefusal>] = []
@@ -75,7 +77,7 @@ extension JSONParser {
                 return
             }
             do throws(InvalidFields) {
-                results.append(.success(try EventSubmission(members, route: .native, headers: headers)))
+                results.append(.success(try EventSubmission(members, route: route, headers: headers)))
             } catch {
                 results.append(.failure(.invalid(error)))
             }

@@ -5,12 +5,19 @@
 public enum EventRoute: Hashable, Sendable, CaseIterable {
     /// `POST /native/events` and its batch.
     case native
+    /// The same routes, called by a service: `driver_id` required. The key of the event is one of a service.
+    case service
     /// `POST /v1/native/session-events`: `session_id` required.
     case v1Session
     /// `POST /v1/native/pre-session-events`: `session_id` rejected.
     case v1PreSession
 
-    var requiresTimestamp: Bool { self != .native }
+    var requiresTimestamp: Bool {
+        switch self {
+        case .native, .service: false
+        case .v1Session, .v1PreSession: true
+        }
+    }
 }
 
 /// The header fields that concern an event. If the request does not have a field, its value is nil. Surrounding white

@@ -4,7 +4,8 @@
 /// The names of the members of an event that the server itself uses (contract, section 3, the table of fields), in the
 /// order of the table. Members that only describe an event are declared in `EventDetail`.
 enum EventMemberName: Int, CaseIterable {
-    case schemaVersion, eventID, idempotencyKey, sessionID, chargerID, merchantID, event, occurredAt, timestamp,
+    case schemaVersion, eventID, idempotencyKey, driverID, sessionID, chargerID, merchantID, event, occurredAt,
+        timestamp,
         source, appState, sequence, metadata
 
     init?(_ utf8: UnsafeBufferPointer<UInt8>) {
@@ -20,6 +21,7 @@ enum EventMemberName: Int, CaseIterable {
         case (5, _): candidate = .event
         case (11, _): candidate = .occurredAt
         case (9, UInt8(ascii: "t")): candidate = .timestamp
+        case (9, UInt8(ascii: "d")): candidate = .driverID
         case (6, _): candidate = .source
         case (9, _): candidate = .appState
         case (8, UInt8(ascii: "s")): candidate = .sequence
@@ -44,6 +46,7 @@ enum EventMemberName: Int, CaseIterable {
         case .schemaVersion: "schema_version"
         case .eventID: "event_id"
         case .idempotencyKey: "idempotency_key"
+        case .driverID: "driver_id"
         case .sessionID: "session_id"
         case .chargerID: "charger_id"
         case .merchantID: "merchant_id"

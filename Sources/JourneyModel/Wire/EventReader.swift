@@ -21,6 +21,7 @@ struct EventReader {
         }
         let schemaVersion = schemaVersion()
         let (eventID, idempotencyKey) = keys()
+        let driverID = driverID()
         let sessionID = sessionID()
         let chargerID = shortText(.chargerID)
         let merchantID = shortText(.merchantID)
@@ -37,7 +38,8 @@ struct EventReader {
         }
         var submission = EventSubmission(
             name: event.name, spelling: event.spelling, schemaVersion: schemaVersion, eventID: eventID,
-            idempotencyKey: idempotencyKey, sessionID: sessionID, chargerID: chargerID, merchantID: merchantID,
+            idempotencyKey: route == .service ? EventSubmission.servicePrefix + idempotencyKey : idempotencyKey,
+            driverID: driverID, sessionID: sessionID, chargerID: chargerID, merchantID: merchantID,
             occurredAt: occurredAt, occurredAtText: occurredAtText, sentAt: sentAt, timestamp: timestamp,
             source: source, appState: appState, sequence: sequence, metadata: metadata?.compact,
             previousState: metadata?.value.previousState, details: details, canonicalForm: [])
@@ -99,9 +101,19 @@ struct EventReader {
         return isQuoted ? String(header.dropFirst().dropLast()) : header
     }
 
-    private mutating func sessionID() -> String? {
+    /// Reads the driver to whom the event belongs. The v1 routes do not know the member.
+    private mutating func driverID() -> String? {
         switch route {
         case .native: break
+        case .service: require(.driverID, "is required of a service")
+        case .v1Session, .v1PreSession: return nil
+        }
+        return shortText(.driverID)
+    }
+
+    private mutating func sessionID() -> String? {
+        switch route {
+        case .native, .service: break
         case .v1Session: require(.sessionID, "is required on this route")
         case .v1PreSession:
             if members.has(.sessionID) { refuse(.sessionID, "must be absent on this route") }

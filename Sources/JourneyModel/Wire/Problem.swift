@@ -7,7 +7,7 @@ public struct Problem: Error, Hashable, Sendable {
     /// clients decode that member. It contains no path, SQL, stack trace or data of another driver.
     public var detail: String
     public var requestID: String?
-    /// The errors of single members. Empty unless the code is `validation_failed`. An empty list is not sent.
+    /// The errors of single members. Only some codes have them, above all `validation_failed`. An empty list is not sent.
     public var errors: [FieldError]
     /// Number of errors that the response to a batch leaves out, because the response lists at most 100 errors.
     public var errorsOmitted = 0
@@ -44,6 +44,11 @@ public struct Problem: Error, Hashable, Sendable {
             self.init(
                 .validationFailed, detail: detail.joined(separator: "; ") + ".", requestID: requestID, errors: listed)
             errorsOmitted = omitted
+        case .otherDriver:
+            let error = FieldError(pointer: "/driver_id", detail: "must be the driver of the token")
+            self.init(
+                .forbidden, detail: "\(error.pointer) \(error.detail), unless the token has the role service.",
+                requestID: requestID, errors: [error])
         }
     }
 

@@ -4,6 +4,8 @@
 /// are not among them.
 public struct SentMembers: Hashable, Sendable {
     public var source: String
+    /// `service` for an event of a service; nil for an event of the driver's app or of the server.
+    public var sender: String?
     public var appState: String?
     public var chargerID: String?
     public var merchantID: String?
@@ -13,9 +15,10 @@ public struct SentMembers: Hashable, Sendable {
 
     public init(
         source: String, appState: String? = nil, chargerID: String? = nil, merchantID: String? = nil,
-        sequence: Int64? = nil, details: String? = nil
+        sequence: Int64? = nil, details: String? = nil, sender: String? = nil
     ) {
         self.source = source
+        self.sender = sender
         self.appState = appState
         self.chargerID = chargerID
         self.merchantID = merchantID
@@ -28,8 +31,8 @@ extension JSONWriter {
     /// Writes the members of `sent` into the current object. Leaves out a member without a value.
     public mutating func members(of sent: SentMembers) {
         let texts = [
-            ("source", sent.source), ("app_state", sent.appState), ("charger_id", sent.chargerID),
-            ("merchant_id", sent.merchantID),
+            ("source", sent.source), ("sender", sent.sender), ("app_state", sent.appState),
+            ("charger_id", sent.chargerID), ("merchant_id", sent.merchantID),
         ]
         for case (let name, let text?) in texts {
             self.name(name)

@@ -73,6 +73,7 @@ extension Verdict.Reason {
         case .notAtMerchant: 1
         case .mustDepartFirst: 2
         case .noSuchTransition: 3
+        case .unconfirmed: 4
         }
     }
 

@@ -72,6 +72,10 @@ final class EventAppending {
         if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
         // This event began a refold earlier. Its driver was erased before the refold was complete.
         if append.isStored { return .outcome(.failed(.driverErased)) }
+        // A service names the driver. It must neither create a driver by a wrong id nor write to a deleted one.
+        if append.request.service != nil, driver == nil || append.request.driver.isPseudonym {
+            return .outcome(.driverNotFound)
+        }
         guard let session = try sessionUse(append, driver: driver) else { return .outcome(.sessionNotFound) }
         return try store(append, driver: driver, session: session)
     }
@@ -108,9 +112,7 @@ final class EventAppending {
         // Members are read in place, because a copy of the request would cost a dozen retains and releases.
         let receivedAt = append.request.receivedAt
         let driver = if let driver { driver } else { try newDriver(append.request.driver, at: receivedAt) }
-        let clock = ClockCorrection(
-            occurredAt: append.request.submission.occurredAt, sentAt: append.request.submission.sentAt,
-            timestamp: append.request.submission.timestamp, receivedAt: receivedAt, memory: driver.clockMemory)
+        let clock = ClockCorrection(append.request, memory: driver.clockMemory)
         var sharingTime = 0
         if let head = driver.head, clock.corrected <= head.correctedAt, let charging {
             sharingTime = try events.count(of: driver.id, at: clock.corrected, max: RefoldCharges.sharingTimeMax)
@@ -118,7 +120,8 @@ final class EventAppending {
                 return .outcome(.rateLimited)
             }
         }
-        let kind = try internTables.kind(of: append.request.submission, origin: .client)
+        let kind = try internTables.kind(
+            of: append.request.submission, origin: .client, sender: append.request.sender)
         let new = NewEventRow(
             driver: driver.id, append: append, placed: OrderedEvent(append.request, correctedAt: clock.corrected),
             kind: kind.id, session: try row(of: session, driver: driver, at: receivedAt),
@@ -218,11 +221,7 @@ final class EventAppending {
 }
 
 extension AdmissionClaim {
-    fileprivate init(_ append: PreparedAppend) {
-        self.init(
-            driver: append.request.driver, hasSession: append.request.submission.sessionID != nil,
-            idempotencyKey: append.request.submission.idempotencyKey)
-    }
+    fileprivate init(_ append: PreparedAppend) { self = append.request.claim }
 }
 
 extension OrderedEvent {
@@ -232,7 +231,8 @@ extension OrderedEvent {
             chargerID: request.submission.chargerID, occurredAt: correctedAt,
             sequence: request.submission.sequence, eventID: request.submission.eventID,
             idempotencyKey: request.submission.idempotencyKey, origin: .client,
-            previousState: request.submission.previousState, isWholeSecond: request.submission.isWholeSecond,
+            sender: request.sender, previousState: request.submission.previousState,
+            isWholeSecond: request.submission.isWholeSecond,
             gracePeriodSeconds: request.settings.settings.gracePeriodSeconds,
             hardTimeoutSeconds: request.settings.settings.hardTimeoutSeconds)
     }

@@ -124,7 +124,7 @@ final class EventTable {
             after_next_target_charger, (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
             after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by,
             after_previous_session, (SELECT session_id FROM session WHERE session.id = after_previous_session),
-            previous_state, second_place, closed_session, event.settings_version, received_at_ms
+            previous_state, second_place, closed_session, event.settings_version, received_at_ms, sender
         FROM event
         CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
@@ -277,12 +277,13 @@ extension FoldedEventRow {
         session = row.optionalInteger(1)
         charger = row.optionalInteger(3)
         guard let name = EventName(canonical: row.text(5), hasSession: session != nil),
-            let origin = UInt8(exactly: row.integer(10)).flatMap(OrderedEvent.Origin.init(rawValue:))
-        else { throw SQLiteError.unreadable("name or origin") }
+            let origin = UInt8(exactly: row.integer(10)).flatMap(OrderedEvent.Origin.init(rawValue:)),
+            let sender = UInt8(exactly: row.integer(33)).flatMap(OrderedEvent.Sender.init(rawValue:))
+        else { throw SQLiteError.unreadable("name, origin or sender") }
         event = OrderedEvent(
             name: name, sessionID: row.optionalText(2), chargerID: row.optionalText(4),
             occurredAt: Moment(millisecondsSinceEpoch: row.integer(6)), sequence: row.optionalInteger(7),
-            eventID: row.text(8), idempotencyKey: row.text(9), origin: origin,
+            eventID: row.text(8), idempotencyKey: row.text(9), origin: origin, sender: sender,
             previousState: row.optionalInteger(28).flatMap(JourneyState.init(code:)),
             isWholeSecond: row.optionalInteger(29) != nil, gracePeriodSeconds: Int(row.integer(11)),
             hardTimeoutSeconds: Int(row.integer(12)))

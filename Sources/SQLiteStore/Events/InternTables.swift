@@ -19,8 +19,10 @@ final class InternTables {
         var schemaVersion: String
         var source: String
         var appState: String?
+        var sender: OrderedEvent.Sender
 
-        init(_ submission: EventSubmission) {
+        init(_ submission: EventSubmission, _ sender: OrderedEvent.Sender) {
+            self.sender = sender
             name = submission.name
             hasSession = submission.sessionID != nil
             spelling = submission.spelling
@@ -35,8 +37,8 @@ final class InternTables {
         }
 
         /// Whether `submission` is of this kind. The kind must be ASCII.
-        func matches(_ submission: EventSubmission) -> Bool {
-            name == submission.name && hasSession == (submission.sessionID != nil)
+        func matches(_ submission: EventSubmission, _ sender: OrderedEvent.Sender) -> Bool {
+            self.sender == sender && name == submission.name && hasSession == (submission.sessionID != nil)
                 && submission.spelling.hasSameBytes(asASCII: spelling)
                 && submission.schemaVersion.hasSameBytes(asASCII: schemaVersion)
                 && submission.source.hasSameBytes(asASCII: source) && isAppState(submission.appState)
@@ -74,13 +76,13 @@ final class InternTables {
         findKind = try PreparedStatement(
             """
             SELECT id FROM event_kind WHERE name = ?1 AND has_session = ?2 AND spelling = ?3 AND schema_version = ?4
-            AND source = ?5 AND origin = ?6 AND app_state IS ?7
+            AND source = ?5 AND origin = ?6 AND app_state IS ?7 AND sender = ?8
             """, on: connection)
         addKind = try PreparedStatement(
             """
             INSERT INTO event_kind
-            (name, has_session, spelling, schema_version, source, origin, app_state, lifecycle_rank)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            (name, has_session, spelling, schema_version, source, origin, app_state, sender, lifecycle_rank)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
             """, on: connection)
         findPlace = try PreparedStatement("SELECT id FROM place WHERE place_id = ?1", on: connection)
         addPlace = try PreparedStatement("INSERT INTO place (place_id) VALUES (?1)", on: connection)
@@ -101,9 +103,11 @@ final class InternTables {
         lastSettings = nil
     }
 
-    func kind(of submission: EventSubmission, origin: OrderedEvent.Origin) throws(SQLiteError) -> KindRow {
-        if let row = lastRemembered(submission) { return row }
-        let kind = Kind(submission)
+    func kind(
+        of submission: EventSubmission, origin: OrderedEvent.Origin, sender: OrderedEvent.Sender = .app
+    ) throws(SQLiteError) -> KindRow {
+        if let row = lastRemembered(submission, sender) { return row }
+        let kind = Kind(submission, sender)
         let isASCII = kind.isASCII
         if isASCII, let row = remembered(kind) { return row }
         func bind(_ bindings: borrowing Bindings) throws(SQLiteError) {
@@ -114,13 +118,14 @@ final class InternTables {
             try bindings.set(5, kind.source)
             try bindings.set(6, Int64(origin.rawValue))
             try bindings.set(7, kind.appState)
+            try bindings.set(8, Int64(kind.sender.rawValue))
         }
         let found = try findKind.first(bind) { row in row.integer(0) }
         let id =
             if let found { found } else {
                 try addKind.inserted { (bindings) throws(SQLiteError) in
                     try bind(bindings)
-                    try bindings.set(8, Int64(kind.name.lifecycleRank))
+                    try bindings.set(9, Int64(kind.name.lifecycleRank))
                 }
             }
         let row = KindRow(id: id, hasFreeText: submission.hasFreeText)
@@ -128,9 +133,11 @@ final class InternTables {
         return row
     }
 
-    private func lastRemembered(_ submission: EventSubmission) -> KindRow? {
+    private func lastRemembered(_ submission: EventSubmission, _ sender: OrderedEvent.Sender) -> KindRow? {
         let rank = Int(submission.name.lifecycleRank)
-        guard rank < lastKinds.count, let last = lastKinds[rank], last.kind.matches(submission) else { return nil }
+        guard rank < lastKinds.count, let last = lastKinds[rank], last.kind.matches(submission, sender) else {
+            return nil
+        }
         return last.row
     }
 

@@ -7,17 +7,20 @@ enum SentMemberColumns {
     /// Returns the SQL for the columns of `SentMembers`, in a query on `event CROSS JOIN event_kind`. Each column has
     /// the name of its member.
     ///
-    /// - Parameter details: the SQL expression for the column `details`. If no server of this version has opened the
-    ///   file, the file lacks this column, and the caller passes another expression.
-    static func sql(details: String = "details") -> String {
+    /// - Parameters:
+    ///   - details: the SQL expression for the column `details`. If no server of this version has opened the file, the
+    ///     file lacks this column, and the caller passes another expression.
+    ///   - sender: likewise for the column `sender`.
+    static func sql(details: String = "details", sender: String = "sender") -> String {
         """
         source, app_state, (SELECT place_id FROM place WHERE place.id = event.charger) AS charger_id,
-        (SELECT place_id FROM place WHERE place.id = event.merchant) AS merchant_id, sequence, \(details) AS details
+        (SELECT place_id FROM place WHERE place.id = event.merchant) AS merchant_id, sequence, \(details) AS details,
+        iif(\(sender) = \(OrderedEvent.Sender.service.rawValue), 'service', NULL) AS sender
         """
     }
 
     /// The number of columns in `sql`.
-    static let count = 6
+    static let count = 7
 }
 
 extension SentMembers {
@@ -25,6 +28,6 @@ extension SentMembers {
     init(_ row: Row, at first: Int) {
         self.init(
             source: row[first], appState: row[first + 1], chargerID: row[first + 2], merchantID: row[first + 3],
-            sequence: row[first + 4], details: row[first + 5])
+            sequence: row[first + 4], details: row[first + 5], sender: row[first + 6])
     }
 }

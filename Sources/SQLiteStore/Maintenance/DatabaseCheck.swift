@@ -200,13 +200,13 @@ private struct CheckedFold {
     }
 
     private static func event(_ row: Row) throws -> OrderedEvent {
-        guard let origin = UInt8(exactly: row[9] as Int64).flatMap(OrderedEvent.Origin.init(rawValue:)) else {
-            throw SQLiteError.unreadable("origin")
-        }
+        guard let origin = UInt8(exactly: row[9] as Int64).flatMap(OrderedEvent.Origin.init(rawValue:)),
+            let sender = UInt8(exactly: row[25] as Int64).flatMap(OrderedEvent.Sender.init(rawValue:))
+        else { throw SQLiteError.unreadable("origin or sender") }
         return OrderedEvent(
             name: try StoredEvents.name(row, 3), sessionID: row[5], chargerID: row[6],
             occurredAt: Moment(millisecondsSinceEpoch: row[7]), sequence: row[8], eventID: row[1],
-            idempotencyKey: row[2], origin: origin,
+            idempotencyKey: row[2], origin: origin, sender: sender,
             previousState: (row[23] as Int64?).flatMap(JourneyState.init(code:)), isWholeSecond: row[24] != nil,
             gracePeriodSeconds: row[10], hardTimeoutSeconds: row[11])
     }
@@ -230,7 +230,8 @@ private struct CheckedFold {
             (SELECT place_id FROM place WHERE place.id = after_target_charger),
             (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
             after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by,
-            (SELECT session_id FROM session WHERE session.id = after_previous_session), previous_state, second_place
+            (SELECT session_id FROM session WHERE session.id = after_previous_session), previous_state, second_place,
+            sender
         FROM event
         CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN settings_version ON settings_version.id = event.settings_version

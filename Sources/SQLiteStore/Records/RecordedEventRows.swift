@@ -8,8 +8,8 @@ enum RecordedEventRows {
     ///
     /// - Parameters:
     ///   - clocks: SQL expressions for the columns `timestamp_ms` and `clock_rule`.
-    ///   - details: an SQL expression for the column `details`.
-    private static func sql(clocks: String, details: String) -> String {
+    ///   - details, sender: SQL expressions for these columns.
+    private static func sql(clocks: String, details: String, sender: String) -> String {
         """
         SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session, spelling, origin,
             (SELECT session_id FROM session WHERE session.id = event.session),
@@ -20,7 +20,7 @@ enum RecordedEventRows {
             (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
             after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by,
             (SELECT session_id FROM session WHERE session.id = after_previous_session), previous_state,
-            \(SentMemberColumns.sql(details: details)), \(clocks)
+            \(SentMemberColumns.sql(details: details, sender: sender)), \(clocks)
         FROM event
         CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
@@ -116,9 +116,10 @@ enum RecordedEventRows {
         let clocks =
             columns.contains("clock_rule") ? "timestamp_ms, clock_rule" : "NULL AS timestamp_ms, NULL AS clock_rule"
         let details = columns.contains("details") ? "details" : "NULL"
+        let sender = try db.columns(in: "event_kind").contains { $0.name == "sender" } ? "sender" : "0"
+        let select = sql(clocks: clocks, details: details, sender: sender)
         return try Row.fetchCursor(
-            db,
-            sql: "\(sql(clocks: clocks, details: details)) WHERE driver = ? AND corrected_at_ms <= ? \(newestFirst)",
+            db, sql: "\(select) WHERE driver = ? AND corrected_at_ms <= ? \(newestFirst)",
             arguments: [driver, last])
     }
 

@@ -49,5 +49,6 @@ package struct Migration: Sendable {
         Migration(18, "erasure", PackageResources._018_erasure_sql),
         Migration(19, "consumption", PackageResources._019_consumption_sql),
         Migration(20, "event_details", PackageResources._020_event_details_sql),
+        Migration(21, "sender", PackageResources._021_sender_sql),
     ]
 }

@@ -11,11 +11,11 @@ extension OrderedEvent {
     static func client(
         _ name: EventName, at occurredAt: Moment = .at(0), session: String? = nil, charger: String? = nil,
         sequence: Int64? = nil, id: String = "e1", key: String? = nil, was previousState: JourneyState? = nil,
-        isWholeSecond: Bool = false, graceSeconds: Int = 900, hardSeconds: Int = 3600
+        isWholeSecond: Bool = false, from sender: Sender = .app, graceSeconds: Int = 900, hardSeconds: Int = 3600
     ) -> OrderedEvent {
         OrderedEvent(
             name: name, sessionID: session, chargerID: charger, occurredAt: occurredAt, sequence: sequence,
-            eventID: id, idempotencyKey: key ?? id, origin: .client, previousState: previousState,
+            eventID: id, idempotencyKey: key ?? id, origin: .client, sender: sender, previousState: previousState,
             isWholeSecond: isWholeSecond, gracePeriodSeconds: graceSeconds,
             hardTimeoutSeconds: hardSeconds)
     }

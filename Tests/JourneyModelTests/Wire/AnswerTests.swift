@@ -66,6 +66,7 @@ struct AnswerTests {
             (.badRequest, "bad_request", 400), (.malformedJSON, "malformed_json", 400),
             (.validationFailed, "validation_failed", 400), (.unauthorized, "unauthorized", 401),
             (.forbidden, "forbidden", 403), (.notFound, "not_found", 404), (.sessionNotFound, "session_not_found", 404),
+            (.driverNotFound, "driver_not_found", 404),
             (.methodNotAllowed, "method_not_allowed", 405), (.requestTimeout, "request_timeout", 408),
             (.contentTooLarge, "content_too_large", 413), (.uriTooLong, "uri_too_long", 414),
             (.unsupportedMediaType, "unsupported_media_type", 415), (.expectationFailed, "expectation_failed", 417),

@@ -11,7 +11,7 @@ struct DecodingDifferenceTests {
         EventHeaders(sentAt: "2027-01-15T08:00:01Z"),
     ]
 
-    private static let routes = [EventRoute.native, .native, .native, .native, .v1Session, .v1PreSession]
+    private static let routes = [EventRoute.native, .native, .native, .service, .v1Session, .v1PreSession]
 
     private typealias Decoded = Result<EventSubmission, BodyRefusal>
 

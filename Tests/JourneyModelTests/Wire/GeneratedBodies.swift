@@ -38,6 +38,7 @@ struct GeneratedBodies {
         ("schema_version", ["1.0", "1.1", "1.12345678", "2.0", "1.", "1.x", "10", "1.123456789"]),
         ("event_id", ["7f3c9a52-1d2e-4b6f-8f52-6d6ab91f0c11", "e", "a b~", "\\\"q\\\"", "\\u0065", "\\\\", "é"]),
         ("idempotency_key", ["k", "7f3c9a52-1d2e-4b6f-8f52-6d6ab91f0c11", "\\u007f", "K", "\u{212A}"]),
+        ("driver_id", ["drv_1", "ü", "\\u0000", "e\u{301}"]),
         ("session_id", ["s-5b1f7c0e", "exs_ä", "🙂", "s\\u0000", "e\u{301}", "a\u{7F}b", "\\ud83d\\ude42"]),
         ("charger_id", ["charger-017", "c", "\\t", "\u{85}", "a \\\"b\\\" c"]), ("merchant_id", ["m1", "ü\\u00fc"]),
         (

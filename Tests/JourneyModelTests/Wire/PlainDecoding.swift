@@ -29,6 +29,7 @@ private struct PlainEventReader {
         guard members.errors.isEmpty else { throw InvalidFields(members.errors) }
         let schemaVersion = schemaVersion()
         let (eventID, idempotencyKey) = keys()
+        let driverID = driverID()
         let sessionID = sessionID()
         let chargerID = members.text("charger_id")
         let merchantID = members.text("merchant_id")
@@ -44,7 +45,8 @@ private struct PlainEventReader {
         }
         var submission = EventSubmission(
             name: event.name, spelling: event.spelling, schemaVersion: schemaVersion, eventID: eventID,
-            idempotencyKey: idempotencyKey, sessionID: sessionID, chargerID: chargerID, merchantID: merchantID,
+            idempotencyKey: route == .service ? "\u{A7}service/\(idempotencyKey)" : idempotencyKey,
+            driverID: driverID, sessionID: sessionID, chargerID: chargerID, merchantID: merchantID,
             occurredAt: occurredAt.moment, occurredAtText: occurredAt.text, sentAt: sentAt, timestamp: timestamp,
             source: source, appState: appState, sequence: sequence, metadata: metadata?.compact, canonicalForm: [])
         submission.canonicalForm = Array(submission.plainCanonicalForm(metadata: metadata?.value).utf8)
@@ -98,9 +100,15 @@ private struct PlainEventReader {
         return isQuoted ? String(header.dropFirst().dropLast()) : header
     }
 
+    private mutating func driverID() -> String? {
+        if route == .v1Session || route == .v1PreSession { return nil }
+        if route == .service { members.require("driver_id", "is required of a service") }
+        return members.text("driver_id")
+    }
+
     private mutating func sessionID() -> String? {
         switch route {
-        case .native: break
+        case .native, .service: break
         case .v1Session: members.require("session_id", "is required on this route")
         case .v1PreSession:
             if members.value("session_id") != nil { members.refuse("session_id", "must be absent on this route") }

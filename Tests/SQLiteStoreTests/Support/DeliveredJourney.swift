@@ -59,7 +59,7 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
             previousState: event.previousState, isWholeSecond: event.isWholeSecond)
         return AppendRequest(
             driver: driver, submission: submission, receivedAt: receivedAt,
-            settings: Self.settings(event.gracePeriodSeconds, event.hardTimeoutSeconds))
+            settings: Self.settings(event.gracePeriodSeconds, event.hardTimeoutSeconds), sender: event.sender)
     }
 
     private static func settings(_ graceSeconds: Int, _ hardSeconds: Int) -> VersionedSettings {
