@@ -1,4 +1,5 @@
-
+-- What all migrations together make: for reading, and for the test that compares it with a fresh database.
+-- Made by SQLite; see CONTRIBUTING.md, "A migration".
 
 CREATE TABLE schema_migration (
     number         INTEGER PRIMARY KEY,
@@ -558,3 +559,19 @@ FROM event
 JOIN driver ON driver.id = event.driver
 JOIN event_kind ON event_kind.id = event.kind
 LEFT JOIN session ON session.id = event.session;
+
+CREATE TABLE session_code (
+    session         INTEGER PRIMARY KEY,
+    driver          INTEGER NOT NULL REFERENCES driver (id),
+    code_digest     BLOB    NOT NULL CHECK (length(code_digest) = 32),
+    issued_at_ms    INTEGER NOT NULL,
+    -- The hard deadline of the session when the code was issued.
+    expires_at_ms   INTEGER NOT NULL,
+    wrong_count     INTEGER NOT NULL DEFAULT 0,
+    -- When the right code was first received; the time of the session's visitVerifiedByWeb.
+    accepted_at_ms  INTEGER
+) STRICT;
+
+CREATE INDEX session_code_by_driver ON session_code (driver);
+
+CREATE INDEX session_code_by_expiry ON session_code (expires_at_ms);

@@ -209,6 +209,8 @@ def rows(outside):
             request("GET", "/native/config", None, {"If-None-Match": '"a",' * 7_000})),
         Row("POST /native/sessions", "median: a new session", "registration", 1, 100,
             lambda n: ("POST", "/native/sessions", body({"session_id": f"r{n}-{time.monotonic_ns()}"}), {})),
+        Row("POST /native/sessions/{session_id}/verify", "a session without a code", "registration", 1, 50,
+            request("POST", "/native/sessions/s0/verify", body({"code": "000000"}))),
         Row("PUT /native/devices/{token}", "median: a new device", "device", 1, 100,
             lambda n: ("PUT", f"/native/devices/{'a' * 60}{n:04}", body({"platform": "ios", "environment": "production"}), {})),
         Row("DELETE /native/devices/{token}", "a device", "device", 1, 50,

@@ -130,6 +130,15 @@ struct Access: Sendable {
         refused.note(status, driver, route: route, requestID: requestID, at: receivedAt)
     }
 
+    /// Returns the check that admits services only. A driver's valid token gets 403.
+    func service(_ respond: @escaping CallerResponder, route: String) -> CredentialCheck {
+        driver(
+            { request, caller in
+                if caller.isService { return respond(request, caller) }
+                return .response(ProblemAnswer.forServicesOnly.response(requestID: request.id))
+            }, route: route, admitsServices: true)
+    }
+
     /// Returns the check that admits operators. An operator presents `OPS_TOKEN` or an access token of the role `ops`.
     func operatorOnly(_ handler: @escaping OpenHandler) -> CredentialCheck {
         let check = operatorHandler { _ in Response(status: .ok) }

@@ -14,6 +14,8 @@ package enum Credential: String, Hashable, Sendable, CaseIterable {
     case accessToken
     /// OPS_TOKEN, or an access token of the role `ops`, in the Authorization field.
     case operatorToken
+    /// An access token of the role `service`, in the Authorization field.
+    case serviceToken
     /// The single token of shipped clients, in the Authorization field. An expired token is accepted.
     case singleToken
     /// A refresh token, in the body.

@@ -105,14 +105,29 @@ final class EventHandlers: Sendable {
     private func answer(_ ingested: Ingested, _ request: Request) -> Response {
         var response: Response
         do throws(ProblemAnswer) {
-            let answer = try eventAnswer(ingested, request)
-            response = Response(
-                status: .ok, fields: Fields([("Content-Type", "application/json")]), body: .bytes(answer.encoded()))
-            if answer.status == .alreadyProcessed { response.fields.append("Idempotent-Replayed", "true") }
+            response = Self.response(try eventAnswer(ingested, request))
         } catch {
             response = error.response(requestID: request.id)
         }
         response.rateLimit = RateLimitValues.rateLimit(ingested)
+        return response
+    }
+
+    private static func response(_ answer: EventAnswer) -> Response {
+        var response = Response(
+            status: .ok, fields: Fields([("Content-Type", "application/json")]), body: .bytes(answer.encoded()))
+        if answer.status == .alreadyProcessed { response.fields.append("Idempotent-Replayed", "true") }
+        return response
+    }
+
+    /// Returns the response for an event that the server made for the request.
+    func confirmationAnswer(_ outcome: EventOutcome, _ request: Request) throws(ProblemAnswer) -> Response {
+        var response = Self.response(
+            try eventAnswer(
+                Ingested(
+                    outcome: outcome, limitClass: .sessionEvents,
+                    quota: Quota(limit: 0, windowSeconds: 60, remaining: 0, resetMilliseconds: 0)), request))
+        response.fields.append("Cache-Control", "no-store")
         return response
     }
 

@@ -92,7 +92,12 @@ extension ProblemAnswer {
 
     /// The problem for a service on a route that is not for services.
     static let notForServices = ProblemAnswer(
-        .forbidden, "A token of the role service only posts events, on /native/events and /native/events/batch.")
+        .forbidden,
+        "A token of the role service only posts events, on /native/events and /native/events/batch, and requests codes."
+    )
+
+    /// The problem for a driver on a route for services.
+    static let forServicesOnly = ProblemAnswer(.forbidden, "A token of the role service is required.")
 
     init(_ failure: StoreFailure) {
         switch failure {

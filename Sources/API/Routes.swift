@@ -21,6 +21,7 @@ package struct API: Sendable {
     private let sessions: SessionsHandler
     private let journeys: JourneyHandlers
     private let stream: StreamHandler
+    private let sessionCodes: SessionCodeHandlers
     private let config: ConfigHandler
     private let backgroundPing: BackgroundPingHandler
     private let signIn: SignInHandlers
@@ -52,6 +53,8 @@ package struct API: Sendable {
         refusalLimit = RefusalLimit(admission: admission)
         events = EventHandlers(ingest: ingest, refusals: refusalLimit, logger: logger)
         sessions = SessionsHandler(store: store)
+        sessionCodes = SessionCodeHandlers(
+            codes: signIn.sessionCodes, events: events, failures: AccountFailures(logger: logger))
         self.journeys = JourneyHandlers(
             journeys: journeys, settings: settings, limit: driverLimit, logger: logger)
         stream = StreamHandler(
@@ -98,6 +101,9 @@ package struct API: Sendable {
             write(.post, "/native/sessions", limit: .registrations, sessions.post),
             read("/native/sessions", journeys.sessions),
             read("/native/sessions/{session_id}", journeys.timeline),
+            service(
+                "/native/sessions/{session_id}/verification-code", sessionCodes.issue),
+            write(.post, "/native/sessions/{session_id}/verify", limit: .registrations, sessionCodes.verify),
             read("/native/session", journeys.current),
             read("/native/session/stream", stream.get),
             fromMemory("/native/config", config.get),
@@ -213,6 +219,14 @@ package struct API: Sendable {
         let limited = access.driver(driverLimit.limited(limit, handler), route: template)
         return Endpoint(
             route: Route(method, template, credential: limited), credential: .accessToken, limits: [limit])
+    }
+
+    /// Returns a route for services, limited like their events.
+    private func service(_ template: String, _ handler: @escaping CallerHandler) -> Endpoint {
+        let limited = access.service(driverLimit.limited(.serviceEvents, handler), route: template)
+        return Endpoint(
+            route: Route(.post, template, bodyBytesMax: AccountBody.bytesMax, credential: limited),
+            credential: .serviceToken, limits: [.serviceEvents])
     }
 
     /// Returns a route for operators. None of these routes changes anything. The search is a POST only because proxies

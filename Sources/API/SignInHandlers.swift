@@ -12,6 +12,8 @@ package struct SignInServices: Sendable {
     package var sessions: any SignInSessionService
     package var accounts: any AccountService
     package var devices: any DeviceService
+    /// The verification codes of sessions.
+    package var sessionCodes: SessionCodes
     package var appleTokens: any AppleTokenVerifying
     package var appleNotices: any AppleNotificationService
     /// Whether a way to deliver codes is configured.
@@ -21,13 +23,14 @@ package struct SignInServices: Sendable {
 
     package init(
         signIns: any SignInService, sessions: any SignInSessionService, accounts: any AccountService,
-        devices: any DeviceService, appleTokens: any AppleTokenVerifying, appleNotices: any AppleNotificationService,
-        sendsCodes: Bool, publicKeySet: [UInt8]
+        devices: any DeviceService, sessionCodes: SessionCodes, appleTokens: any AppleTokenVerifying,
+        appleNotices: any AppleNotificationService, sendsCodes: Bool, publicKeySet: [UInt8]
     ) {
         self.signIns = signIns
         self.sessions = sessions
         self.accounts = accounts
         self.devices = devices
+        self.sessionCodes = sessionCodes
         self.appleTokens = appleTokens
         self.appleNotices = appleNotices
         self.sendsCodes = sendsCodes

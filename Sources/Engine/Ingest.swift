@@ -61,9 +61,23 @@ package struct Ingest: Sendable {
         return Ingested(outcome: outcome, limitClass: claim.limitClass, quota: quota)
     }
 
-    /// Stores a batch of events, in order: all of one driver, or from a service and each of its own driver. Each event is charged and answered as if it had been sent
-    /// alone. Events of the batch that were over the rate limit are tried again whenever other events of the batch are
-    /// refunded.
+    /// Stores an event that the server makes with a service's trust, when a driver enters a right verification code. It
+    /// counts towards no limit of events.
+    package nonisolated(nonsending) func confirm(
+        _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
+    ) async -> EventOutcome {
+        let outcome = await store.append(
+            AppendRequest(
+                driver: driver, submission: submission, receivedAt: receivedAt, settings: settings.read(),
+                sender: .service)
+        ).advanced(to: receivedAt)
+        if !driver.isSimulated { metrics.count(submission.name, EventSource(submission.source), outcome) }
+        return outcome
+    }
+
+    /// Stores a batch of events, in order: all of one driver, or of a service, whose events each name their driver. Each
+    /// event is charged and answered as if it had been sent alone. Events of the batch that were over the rate limit are
+    /// tried again whenever other events of the batch are refunded.
     package func ingest(_ submissions: [EventSubmission], from sender: BatchSender, receivedAt: Moment) async
         -> [Ingested]
     {

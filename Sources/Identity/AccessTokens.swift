@@ -5,7 +5,8 @@ package enum TokenRole: String, Hashable, Sendable, CaseIterable {
     case driver
     /// The role of a caller who may read /ops.
     case ops
-    /// The role of a service that posts events for drivers: the web's backend or a partner's. It may do nothing else.
+    /// The role of a service that posts events for drivers and requests verification codes: the web's backend or a
+    /// partner's. It may do nothing else.
     case service
 }
 

@@ -24,6 +24,10 @@ package enum AuditAction: String, CaseIterable, Hashable, Sendable {
     case operatorErasure = "operator_erasure"
     /// `dwell purchases move`. An audit entry is written for the previous owner of the purchase and for the new one.
     case operatorPurchaseMove = "operator_purchase_move"
+    /// A service requested the verification code of the driver's session.
+    case sessionCode = "session_code"
+    /// The driver entered a verification code.
+    case sessionVerified = "session_verified"
     /// A request with a wrong OPS_TOKEN or METRICS_TOKEN. The reason names the token.
     case operatorRefused = "operator_refused"
 }

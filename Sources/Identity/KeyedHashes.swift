@@ -14,6 +14,7 @@ package struct KeyedHashes: Sendable {
     private let driverKey: SymmetricKey
     private let logKey: SymmetricKey
     private let settingKey: SymmetricKey
+    private let sessionCodeKey: SymmetricKey
 
     /// Derives the keys from the signing key. `DATA_KEY` would not be suitable. The tombstone of a deleted driver
     /// contains a digest of the driver's id. The tombstone must last exactly as long as the tokens that it rejects, and
@@ -34,6 +35,7 @@ package struct KeyedHashes: Sendable {
         driverKey = key("erased driver")
         logKey = key("driver in the log")
         settingKey = key("secret setting")
+        sessionCodeKey = key("session code")
     }
 
     /// Returns the digest of a phone number. All digests have 32 bytes.
@@ -43,6 +45,11 @@ package struct KeyedHashes: Sendable {
     package func code(_ code: String, for number: PhoneNumber) -> [UInt8] {
         // The text is unambiguous, because a phone number contains no colon.
         Self.digest("\(number.e164):\(code)", codeKey)
+    }
+
+    /// Returns the digest of a session's verification code. `code` has six digits, so the text is unambiguous.
+    package func sessionCode(_ code: String, of sessionID: String) -> [UInt8] {
+        Self.digest("\(code):\(sessionID)", sessionCodeKey)
     }
 
     /// Returns the digest of an address. For an IPv6 address, returns the digest of its /64 network, because all

@@ -73,6 +73,16 @@ extension EventSubmission {
     /// can take the key of a service's event.
     public static let servicePrefix = "\u{A7}service/"
 
+    /// Returns the visitVerifiedByWeb that the server stores when the driver enters the right code of the session. Its
+    /// id is a function of the session, so it is stored at most once.
+    package static func verification(ofSession sessionID: String, at acceptedAt: Moment) -> EventSubmission {
+        let id = "\u{A7}verification/\(sessionID)"
+        return EventSubmission(
+            name: .visitVerifiedByWeb, spelling: EventName.visitVerifiedByWeb.canonical, eventID: id,
+            idempotencyKey: id, sessionID: sessionID, occurredAt: acceptedAt,
+            occurredAtText: RFC3339.text(of: acceptedAt), source: "web", canonicalForm: Array(id.utf8))
+    }
+
     /// Whether `occurred_at` was sent without a fraction of a second.
     public var isWholeSecond: Bool { !occurredAtText.utf8.contains(UInt8(ascii: ".")) }
 }

@@ -14,6 +14,12 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case driverNotFound = "driver_not_found"
     case methodNotAllowed = "method_not_allowed"
     case requestTimeout = "request_timeout"
+    /// The verification code of the session is another one.
+    case wrongCode = "wrong_code"
+    /// No verification code of the session can be accepted.
+    case codeUnavailable = "code_unavailable"
+    /// A service asks for the code of a session that is not in progress.
+    case sessionNotActive = "session_not_active"
     /// The purchase belongs to another account.
     case purchaseOwnedByAnother = "purchase_owned_by_another"
     case contentTooLarge = "content_too_large"
@@ -65,6 +71,9 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
         case .driverNotFound: (404, "Driver not found")
         case .methodNotAllowed: (405, "Method not allowed")
         case .requestTimeout: (408, "The request took too long to arrive")
+        case .wrongCode: (400, "The code is wrong")
+        case .codeUnavailable: (409, "No code can be accepted")
+        case .sessionNotActive: (409, "The session is not in progress")
         case .purchaseOwnedByAnother: (409, "The purchase belongs to another account")
         case .contentTooLarge: (413, "The body is too large")
         case .uriTooLong: (414, "The request target is too long")

@@ -9,10 +9,10 @@
 package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case sessionEvents = "session"
     case preSessionEvents = "presession"
-    /// Events that a service posts for drivers. One window per service.
+    /// Events that a service posts for drivers, and the codes that it requests. One window per service.
     case serviceEvents = "service"
     case auth
-    /// Sessions registered before their first event.
+    /// Sessions registered before their first event, and verification codes entered.
     case registrations
     /// Devices added, replaced and removed.
     case devices
@@ -35,7 +35,7 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     /// The classes of events, in the order of the `RateLimit` fields of a response.
     package static let ofEvents: [RateLimitClass] = [.sessionEvents, .preSessionEvents]
 
-    /// The classes whose windows are stored under a driver's id.
+    /// The classes whose windows are stored under the `sub` of a token: a driver's id, or a service's.
     package static let ofDrivers = allCases.filter {
         $0 != .auth && $0 != .operatorGuesses && $0 != .notifications
     }

@@ -20,7 +20,8 @@ import Testing
             row.endpoint.limits.contains(limitClass) && limitClass != .auth ? 1 : 0
         }
         return RateLimits(
-            sessionEvents: limit(.sessionEvents), preSessionEvents: limit(.preSessionEvents), auth: 0,
+            sessionEvents: limit(.sessionEvents), preSessionEvents: limit(.preSessionEvents),
+            serviceEvents: limit(.serviceEvents), auth: 0,
             registrations: limit(.registrations), devices: limit(.devices), account: limit(.account),
             reads: limit(.reads), pings: limit(.pings), purchases: limit(.purchases), notifications: 0)
     }
@@ -51,16 +52,17 @@ import Testing
         let api = ScriptedAPI(limits: Self.limits(of: row))
         let endpoint = try #require(
             api.surface.first { SurfaceTests.Row(endpoint: $0).testDescription == row.testDescription })
+        let token = endpoint.credential == .serviceToken ? "service" : "good"
         // A request with a rejected token counts against no driver's limit. Its response still has the RateLimit-Policy
         // field.
         let stranger = await SurfaceTests.ask(endpoint, fields: [("Authorization", "Bearer bad")])
         #expect(stranger.status == .unauthorized && stranger.fields.first("RateLimit") == nil)
         #expect(stranger.fields.first("RateLimit-Policy") == "\"\(limitClass.rawValue)\";q=1;w=60")
-        let first = await SurfaceTests.ask(endpoint, fields: [("Authorization", "Bearer good")])
+        let first = await SurfaceTests.ask(endpoint, fields: [("Authorization", "Bearer \(token)")])
         #expect(first.status != .tooManyRequests)
         #expect(first.fields.first("RateLimit")?.hasPrefix("\"\(limitClass.rawValue)\";r=0;t=") == true)
         let asked = api.signIn.asked
-        let second = await SurfaceTests.ask(endpoint, fields: [("Authorization", "Bearer good")])
+        let second = await SurfaceTests.ask(endpoint, fields: [("Authorization", "Bearer \(token)")])
         #expect(second.status == .tooManyRequests && second.text.contains(#""code":"rate_limited""#))
         #expect(second.fields.first("Retry-After").flatMap { Int($0) }.map { (1...60).contains($0) } == true)
         #expect(second.fields.first("RateLimit")?.hasPrefix("\"\(limitClass.rawValue)\";r=0;t=") == true)

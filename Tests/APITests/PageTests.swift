@@ -42,7 +42,7 @@ import class Foundation.JSONSerialization
             let security = try #require(operation?["security"] as? [[String: Any]], "\(endpoint.route.template)")
             let schemes: [String] =
                 switch endpoint.credential {
-                case .accessToken, .singleToken: ["bearer"]
+                case .accessToken, .serviceToken, .singleToken: ["bearer"]
                 case .operatorToken: ["operator"]
                 case .none, .refreshToken, .identityToken, .oneTimeCode, .appleNotice, .storeNotification: []
                 }

@@ -29,7 +29,9 @@ final class ScriptedSignIn: SignInService, SignInSessionService, AccountService,
 
     func services(sendsCodes: Bool) -> SignInServices {
         SignInServices(
-            signIns: self, sessions: self, accounts: self, devices: self, appleTokens: self, appleNotices: self,
+            signIns: self, sessions: self, accounts: self, devices: self,
+            sessionCodes: SessionCodes(store: self) { code, session in Array((code + session).utf8) },
+            appleTokens: self, appleNotices: self,
             sendsCodes: sendsCodes, publicKeySet: Array(#"{"keys":[]}"#.utf8))
     }
 
@@ -188,5 +190,22 @@ final class ScriptedSignIn: SignInService, SignInSessionService, AccountService,
 
     func remove(pushToken: String, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) {
         try answer("remove \(pushToken)", ())
+    }
+}
+
+extension ScriptedSignIn: SessionCodeStore {
+    func issue(
+        codeWithDigest digest: [UInt8], ofSession sessionID: String, at now: Moment
+    ) async throws(AccountFailure) -> SessionCodeIssue {
+        let issues: [String: SessionCodeIssue] = ["other": .sessionNotFound, "ended": .sessionNotActive]
+        return try answer("issue a code", issues[sessionID] ?? .issued(expiresAt: Self.at))
+    }
+
+    func judge(
+        guess: [UInt8], ofSession sessionID: String, of driver: DriverID, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> SessionCodeRule? {
+        let verdicts: [String: SessionCodeRule] = ["ended": .unavailable, "wrong": .wrong(triesLeft: 4)]
+        let verdict: SessionCodeRule? = sessionID == "other" ? nil : verdicts[sessionID] ?? .right(acceptedAt: Self.at)
+        return try answer("judge a code", verdict)
     }
 }

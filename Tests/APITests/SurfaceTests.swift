@@ -81,13 +81,26 @@ import Testing
         #expect(await Self.ask(row.endpoint, fields: [("Authorization", "Bearer good")]).status == .forbidden)
     }
 
+    /// A driver's valid token is rejected with 403.
+    @Test(arguments: surface.filter { $0.endpoint.credential == .serviceToken })
+    func aServicesTokenIsWanted(row: Row) async throws {
+        for fields in Self.badBearers {
+            try Self.expectRefused(await Self.ask(row.endpoint, fields: fields), "\(fields)")
+        }
+        #expect(await Self.ask(row.endpoint, fields: [("Authorization", "Bearer good")]).status == .forbidden)
+        #expect(await Self.ask(row.endpoint, fields: [("Authorization", "Bearer service")]).status == .created)
+    }
+
     @Test func everyCredentialHasItsTests() {
-        let tested: [Credential] = [.none, .accessToken, .operatorToken, .singleToken] + Self.inTheBody
+        let tested: [Credential] = [.none, .accessToken, .operatorToken, .serviceToken, .singleToken] + Self.inTheBody
         #expect(Set(tested) == Set(Credential.allCases))
     }
 
     /// A route that needs no bearer token ignores one: an invalid header must not prevent signing in.
-    @Test(arguments: surface.filter { ![.accessToken, .operatorToken, .singleToken].contains($0.endpoint.credential) })
+    @Test(
+        arguments: surface.filter {
+            ![.accessToken, .operatorToken, .serviceToken, .singleToken].contains($0.endpoint.credential)
+        })
     func aBearerTokenIsNotLookedAt(row: Row) async throws {
         let body = Self.bodies[row.endpoint.route.template]?.good ?? #"{"phone":"+491511234567"}"#
         let without = await Self.ask(row.endpoint, fields: [], body: body)

@@ -62,6 +62,7 @@ final class ServedDwell: Sendable {
                 delivery: NobodyIsSent(), exchange: nil),
             sessions: TokenSessions(store: accounts, memory: memory, tokens: mint, verifier: verifier),
             accounts: Accounts(store: accounts, memory: memory), devices: Devices(store: accounts),
+            sessionCodes: SessionCodes(store: accounts, digest: digests.sessionCode),
             appleTokens: AppleTokenVerifier(clientIDs: [], keys: AppleKeySet(source: NoKeySet(), clock: now)),
             appleNotices: Accounts(store: accounts, memory: memory), sendsCodes: false,
             publicKeySet: key.publicKeySet)

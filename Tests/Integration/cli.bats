@@ -245,7 +245,7 @@ PYTHON
     ends_with 0 dwell token --driver jonas
     ends_with 64 dwell token --driver jonas --ttl 0
     ends_with 64 dwell token --driver jonas --role opps
-    [[ $err == *"'driver' and 'ops'"* ]] || fail "$err"
+    [[ $err == *"'driver', 'ops' or 'service'"* ]] || fail "$err"
     ends_with 78 dwell token --driver jonas --env-file "$missing"
     ends_with 0 dwell migrate --status
     ends_with 1 dwell migrate --status --database "$missing"

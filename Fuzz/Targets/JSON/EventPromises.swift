@@ -6,7 +6,7 @@ import JourneyModel
 extension EventSubmission {
     func checkPromises(_ route: EventRoute) throws(Finding) {
         try require([eventID, idempotencyKey].allSatisfy(isKey), "A key that is not 1 to 128 printable characters.")
-        let texts = [sessionID, chargerID, merchantID, source]
+        let texts = [driverID, sessionID, chargerID, merchantID, source]
         try require(texts.allSatisfy(isShortText), "A text that is not 1 to 128 characters without controls.")
         try require(source != "server", "Source server from a client.")
         try require(appState == nil || appState == "foreground" || appState == "background", "An unknown app_state.")

@@ -124,7 +124,8 @@ struct ExplanationText {
 
     private func from(_ event: RecordedEvent) -> String {
         [
-            event.sent.source, event.sent.appState, event.sent.sequence.map { "sequence \($0)" },
+            event.sent.source, event.sent.sender.map { "posted by a \($0)" }, event.sent.appState,
+            event.sent.sequence.map { "sequence \($0)" },
             event.spelling == event.name.canonical ? nil : "spelled \(event.spelling)",
         ].compactMap(\.self).joined(separator: ", ")
     }

@@ -239,7 +239,8 @@ enum Variables {
 
     static let rateLimitServiceEvents = Variable<Int>.integer(
         "RATE_LIMIT_SERVICE_EVENTS", .limits, default: 6000, in: 0...100_000,
-        "Events that a service (token role service) posts for drivers, per service and window; 0 is no limit.")
+        "Events that a service (token role service) posts for drivers, and codes that it requests, per service and "
+            + "window; 0 is no limit.")
 
     static let rateLimitAuth = Variable<Int>.integer(
         "RATE_LIMIT_AUTH", .limits, default: 30, in: 0...100_000,
@@ -248,7 +249,8 @@ enum Variables {
 
     static let rateLimitRegistrations = Variable<Int>.integer(
         "RATE_LIMIT_REGISTRATIONS", .limits, default: 20, in: 0...100_000,
-        "Session registrations (POST /native/sessions) per driver and window; 0 is no limit.")
+        "Session registrations and entered verification codes (POST /native/sessions and .../verify) per driver and "
+            + "window; 0 is no limit.")
 
     static let rateLimitDevices = Variable<Int>.integer(
         "RATE_LIMIT_DEVICES", .limits, default: 10, in: 0...100_000,

@@ -53,6 +53,7 @@ struct SignInWiring {
             signIns: signIns,
             sessions: TokenSessions(store: accounts, memory: memory, tokens: mint, verifier: verifier),
             accounts: ownAccount, devices: Devices(store: accounts),
+            sessionCodes: SessionCodes(store: accounts, digest: digests.sessionCode),
             appleTokens: AppleTokenVerifier(clientIDs: configuration.apple.clientIDs, keys: outgoing.appleKeys),
             appleNotices: ownAccount, sendsCodes: outgoing.delivery != nil, publicKeySet: key.publicKeySet)
     }

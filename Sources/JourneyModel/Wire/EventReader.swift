@@ -173,7 +173,7 @@ struct EventReader {
     // MARK: Other members
 
     private mutating func source() -> String {
-        let source = shortText(.source) ?? "ios_native"
+        let source = shortText(.source) ?? (route == .service ? "web" : "ios_native")
         if source == "server" { refuse(.source, "must not be server, which is reserved") }
         return source
     }

@@ -186,6 +186,13 @@ extension AccountExport {
                 json.member("ended_by", journey?.endedBy?.rawValue)
             }),
         List(
+            name: "session_codes", table: "session_code",
+            sql: """
+                SELECT (SELECT session_id FROM session WHERE session.id = session_code.session) AS session_id,
+                    issued_at_ms, expires_at_ms, wrong_count, accepted_at_ms
+                FROM session_code WHERE rowid = ? AND driver = ?
+                """),
+        List(
             name: "events", table: "event",
             sql: """
                 SELECT coalesce(event_id, idempotency_key) AS event_id, idempotency_key, name AS event, spelling,

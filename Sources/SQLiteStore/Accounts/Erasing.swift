@@ -44,7 +44,9 @@ struct Erasing: Sendable {
         // The feed of revocations gets one row for the deleted driver. It gets no rows for the ended sessions, because
         // such rows would keep the sessions' ids in the feed for a while.
         for session in try SignInSessionRows.all(of: driver, db) { try SignInSessionRows.remove(session, db) }
-        try db.execute(sql: "DELETE FROM device WHERE driver = ?", arguments: [driver])
+        for table in ["device", "session_code"] {
+            try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
+        }
     }
 
     private func eraseIdentities(_ driver: Int64, _ db: Database) throws {

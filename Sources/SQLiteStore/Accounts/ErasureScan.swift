@@ -70,6 +70,7 @@ package struct ErasureScan {
     private static let remainingRowQueries: [(name: String, sql: String)] =
         [
             "account", "apple_identity", "apple_refresh_token", "phone_identity", "sign_in_session", "device",
+            "session_code",
         ].map { table in
             (table, "SELECT 1 FROM \(table) WHERE driver = ?")
         } + [

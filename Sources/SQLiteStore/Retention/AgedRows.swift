@@ -100,6 +100,9 @@ enum AgedRows {
         for id in sessions {
             try statement.execute(arguments: [id, openedBefore.millisecondsSinceEpoch])
             count += db.changesCount
+            if db.changesCount > 0 {
+                try db.execute(sql: "DELETE FROM session_code WHERE session = ?", arguments: [id])
+            }
         }
         return count
     }

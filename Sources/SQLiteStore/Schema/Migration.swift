@@ -50,5 +50,6 @@ package struct Migration: Sendable {
         Migration(19, "consumption", PackageResources._019_consumption_sql),
         Migration(20, "event_details", PackageResources._020_event_details_sql),
         Migration(21, "sender", PackageResources._021_sender_sql),
+        Migration(22, "session_code", PackageResources._022_session_code_sql),
     ]
 }

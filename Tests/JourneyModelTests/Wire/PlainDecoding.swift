@@ -145,7 +145,7 @@ private struct PlainEventReader {
     /// Returns the time in X-Sent-At and the time in `timestamp`. A client sets X-Sent-At anew for each attempt;
     /// `timestamp` is the time of the event's first attempt.
     private mutating func sendTimes() -> (sentAt: Moment?, timestamp: Moment?) {
-        let timestamp = moment("timestamp", isRequired: route != .native)?.moment
+        let timestamp = moment("timestamp", isRequired: route == .v1Session || route == .v1PreSession)?.moment
         guard let header = headers.sentAt else { return (nil, timestamp) }
         let sentAt = Self.moment(of: header)
         if sentAt == nil {
@@ -165,7 +165,7 @@ private struct PlainEventReader {
     // MARK: Other members
 
     private mutating func source() -> String {
-        let source = members.text("source") ?? "ios_native"
+        let source = members.text("source") ?? (route == .service ? "web" : "ios_native")
         if source == "server" { members.refuse("source", "must not be server, which is reserved") }
         return source
     }

@@ -1,0 +1,99 @@
+// POST /native/sessions/{session_id}/verification-code, for services, and POST /native/sessions/{session_id}/verify, for
+// the driver's app (contract, section 3, "Verification codes"). A right code is stored as a visitVerifiedByWeb of a
+// service.
+
+import Engine
+import HTTP1
+import HTTPServer
+import Identity
+import JourneyModel
+import Secrets
+
+struct SessionCodeHandlers: Sendable {
+    let codes: SessionCodes
+    let events: EventHandlers
+    let failures: AccountFailures
+
+    var issue: CallerHandler {
+        { request, _ throws(ProblemAnswer) in
+            let sessionID = request.parameters["session_id"] ?? ""
+            let code: Secret<String>
+            let issue: SessionCodeIssue
+            do throws(AccountFailure) {
+                (code, issue) = try await codes.issue(forSession: sessionID, at: request.receivedAt)
+            } catch { throw failures.problem(error, request) }
+            switch issue {
+            case .issued(let expiresAt): return answer(sessionID, code, expiresAt)
+            case .sessionNotFound: throw .sessionNotFound
+            case .sessionNotActive:
+                throw ProblemAnswer(.sessionNotActive, "A code is issued only while the session is in progress.")
+            }
+        }
+    }
+
+    var verify: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            let sessionID = request.parameters["session_id"] ?? ""
+            let code = try SessionCodeBody.decode(request)
+            let verdict: SessionCodeRule?
+            do throws(AccountFailure) {
+                verdict = try await codes.judge(
+                    code, ofSession: sessionID, of: caller.driver, from: request.origin)
+            } catch { throw failures.problem(error, request) }
+            switch verdict {
+            case .right(let acceptedAt)?:
+                // If the process dies before this event is stored, the app repeats the request and the code is right
+                // again. The event has the same key and the same time, so it is stored once.
+                let outcome = await events.ingest.confirm(
+                    .verification(ofSession: sessionID, at: acceptedAt), of: caller.driver,
+                    receivedAt: request.receivedAt)
+                return try events.confirmationAnswer(outcome, request)
+            case .wrong(let left)?:
+                throw .codeProblem(
+                    .wrongCode,
+                    left > 0 ? "is wrong; tries left: \(left)" : "is wrong; no try is left, ask for a new code")
+            case .unavailable?:
+                throw .codeProblem(
+                    .codeUnavailable,
+                    "cannot be accepted: none was issued, it expired, its tries are used up, or the session has ended")
+            case nil: throw .sessionNotFound
+            }
+        }
+    }
+
+    private func answer(_ sessionID: String, _ code: Secret<String>, _ expiresAt: Moment) -> Response {
+        var writer = JSONWriter(reservingBytes: 128)
+        writer.beginObject()
+        writer.name("session_id")
+        writer.string(sessionID)
+        writer.name("code")
+        writer.string(code.reveal())
+        writer.name("expires_at")
+        writer.string(RFC3339.text(of: expiresAt))
+        writer.name("tries")
+        writer.integer(SessionCodeRule.triesMax)
+        writer.endObject()
+        return Response(
+            status: .created, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),
+            body: .bytes(writer.bytes))
+    }
+}
+
+/// The body of POST /native/sessions/{session_id}/verify.
+enum SessionCodeBody {
+    static func decode(_ request: Request) throws(ProblemAnswer) -> Secret<String> {
+        try AccountBody.decode(request) { members in
+            members.require("code")
+            return members.text("code", "must be 6 digits") { text in
+                text.utf8.count == 6 && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
+            }.map { Secret($0) }
+        }
+    }
+}
+
+extension ProblemAnswer {
+    fileprivate static func codeProblem(_ code: ProblemCode, _ detail: String) -> ProblemAnswer {
+        ProblemAnswer(
+            Problem(code, detail: "/code \(detail).", errors: [FieldError(pointer: "/code", detail: detail)]))
+    }
+}

@@ -1,0 +1,99 @@
+// Verification codes of sessions (contract, section 3, "Verification codes"). A service requests the code of a session
+// and shows it at the merchant. The driver enters it in the app, which proves that the driver is there. The rules are
+// here; the store applies them in one transaction.
+
+package import JourneyModel
+package import Secrets
+
+/// The code of a session as stored.
+package struct StoredSessionCode: Hashable, Sendable {
+    package var digest: [UInt8]
+    package var expiresAt: Moment
+    /// Wrong codes so far.
+    package var wrongCount: Int
+    /// When the right code was first received; nil if never.
+    package var acceptedAt: Moment?
+
+    package init(digest: [UInt8], expiresAt: Moment, wrongCount: Int, acceptedAt: Moment?) {
+        self.digest = digest
+        self.expiresAt = expiresAt
+        self.wrongCount = wrongCount
+        self.acceptedAt = acceptedAt
+    }
+}
+
+/// The verdict on a code that a driver enters.
+package enum SessionCodeRule: Hashable, Sendable {
+    /// The code is right. It was accepted at this time, now or earlier.
+    case right(acceptedAt: Moment)
+    case wrong(triesLeft: Int)
+    /// No code can be accepted: there is none, it has expired, its tries are used up, or the session is not in progress.
+    case unavailable
+
+    /// The number of wrong codes after which a code is no longer accepted. A guesser therefore succeeds with a
+    /// probability of 5 in 1,000,000 per code.
+    package static let triesMax = 5
+
+    /// Judges a code. A code that was accepted stays right, so that a request whose response was lost can be repeated.
+    ///
+    /// - Parameter isInProgress: whether the session is in progress at `now`.
+    package static func judge(
+        _ code: StoredSessionCode, guess: [UInt8], isInProgress: Bool, at now: Moment
+    ) -> SessionCodeRule {
+        // The comparison comes first, so that its time does not depend on the rest.
+        let isRight = code.digest.equalsInConstantTime(guess)
+        if let acceptedAt = code.acceptedAt { return isRight ? .right(acceptedAt: acceptedAt) : .unavailable }
+        guard code.wrongCount < triesMax, now <= code.expiresAt, isInProgress else { return .unavailable }
+        return isRight ? .right(acceptedAt: now) : .wrong(triesLeft: triesMax - code.wrongCount - 1)
+    }
+}
+
+package enum SessionCodeIssue: Hashable, Sendable {
+    /// The code replaces the earlier one. It expires with the session.
+    case issued(expiresAt: Moment)
+    case sessionNotFound
+    /// The session is not in progress, or was verified.
+    case sessionNotActive
+}
+
+/// The port of the stored codes.
+package protocol SessionCodeStore: Sendable {
+    /// Stores the digest of a new code in place of the session's earlier one. The session may be any driver's.
+    func issue(
+        codeWithDigest digest: [UInt8], ofSession sessionID: String, at now: Moment
+    ) async throws(AccountFailure) -> SessionCodeIssue
+
+    /// Judges a code and counts it if it is wrong. Returns nil if the driver has no such session.
+    func judge(
+        guess: [UInt8], ofSession sessionID: String, of driver: DriverID, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> SessionCodeRule?
+}
+
+/// Issues and judges the codes. Only digests reach the store.
+package struct SessionCodes: Sendable {
+    private let store: any SessionCodeStore
+    /// The keyed hash of a code of a session (`KeyedHashes.sessionCode`).
+    private let digest: @Sendable (_ code: String, _ sessionID: String) -> [UInt8]
+
+    package init(store: any SessionCodeStore, digest: @escaping @Sendable (String, String) -> [UInt8]) {
+        self.store = store
+        self.digest = digest
+    }
+
+    /// Returns a new code of six digits. The code is valid only if `issue` is `.issued`.
+    package func issue(
+        forSession sessionID: String, at now: Moment
+    ) async throws(AccountFailure) -> (code: Secret<String>, issue: SessionCodeIssue) {
+        let code = OneTimeCode.random()
+        let issue = try await store.issue(
+            codeWithDigest: digest(code.reveal(), sessionID), ofSession: sessionID, at: now)
+        return (code, issue)
+    }
+
+    package func judge(
+        _ code: Secret<String>, ofSession sessionID: String, of driver: DriverID, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> SessionCodeRule? {
+        try await store.judge(
+            guess: digest(code.reveal(), sessionID), ofSession: sessionID, of: driver, from: origin)
+    }
+}
