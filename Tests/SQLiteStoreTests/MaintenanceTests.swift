@@ -308,6 +308,20 @@ struct MaintenanceTests {
         }
     }
 
+    @Test func `the database that a restore replaces stays locked after its WAL is gone`() async throws {
+        try await fill()
+        let queue = try DatabaseBackup.locked(path)
+        #expect(!FileManager.default.fileExists(atPath: path + "-wal"))
+        for _ in 0..<2 {
+            #expect(throws: DatabaseError.self) {
+                let other = try DatabaseQueue(path: path)
+                _ = try other.read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") }
+            }
+        }
+        try queue.close()
+        #expect(try problems() == [])
+    }
+
     @Test func `a restore refuses a broken file, and a database that is in use`() async throws {
         try await fill()
         let file = folder.file("backup")

@@ -98,25 +98,37 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Replaces an intact database. First checks that no other connection is open. Then holds an exclusive lock while
-    /// it replaces the file, so that no server can open the database meanwhile.
+    /// Replaces an intact database while it is locked, so that no server can open the database meanwhile.
     private static func replaceWhole(_ path: String, by new: String, keepingAt old: String) throws -> String {
+        let queue = try locked(path)
+        defer { try? queue.close() }
+        try FileManager.default.linkItem(atPath: path, toPath: old)
+        try DatabaseCopy.move(new, to: path)
+        return old
+    }
+
+    /// Opens the database, copies its WAL into it, and locks it until the returned queue is closed. Throws SQLITE_BUSY
+    /// if another connection is open. There is no moment between the removal of the WAL and the lock, because a
+    /// connection in exclusive locking mode never releases a lock.
+    static func locked(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.busyMode = .immediateError
+        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
-        defer { try? queue.close() }
-        try queue.writeWithoutTransaction { db in
-            // The change to another journal mode requires exclusive access. It copies the WAL into the database file
-            // and removes the WAL.
-            let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
-            guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
-            try db.inTransaction(.exclusive) {
-                try FileManager.default.linkItem(atPath: path, toPath: old)
-                try DatabaseCopy.move(new, to: path)
-                return .rollback
+        do {
+            try queue.writeWithoutTransaction { db in
+                // The change to another journal mode requires exclusive access. It copies the WAL into the database
+                // file and removes the WAL.
+                let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
+                guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
+                // If the database was not in WAL mode, this takes the lock.
+                try db.execute(sql: "BEGIN EXCLUSIVE; ROLLBACK")
             }
+        } catch {
+            try? queue.close()
+            throw error
         }
-        return old
+        return queue
     }
 
     /// Creates an empty file that is readable only by its owner, from the moment when it is created.
