@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures how many notifications a second `dwell push-test` sends on one connection to a stand-in for APNs
-(push/apns.go, HTTP/2 over TLS on loopback), first alone, then beside a server that stores events. The stand-in and the
-load generator run on the same machine, so the figures are lower bounds. Needs Go and golang.org/x/net (Debian:
-golang-go, golang-golang-x-net-dev), a C compiler and openssl.
+(push/apns.go, HTTP/2 over TLS on loopback): first alone, as many as possible, then --rate a second beside a server that
+stores --events a second. The stand-in and the load generator run on the same machine, so the figures are lower bounds.
+Needs Go and golang.org/x/net (Debian: golang-go, golang-golang-x-net-dev), a C compiler and openssl.
 
 Figures: notifications a second, processor time of the sender per notification, and with --events the events a second
 with their latency."""
@@ -57,13 +57,13 @@ def environment(folder, apns):
             "PUSH_APNS_URL": f"https://localhost:{apns.port}", "PUSH_CA_FILE": str(apns.certificate)}
 
 
-def push(options, binary, folder, what, during=None):
+def push(options, binary, folder, what, rate=0, during=None):
     folder.mkdir()
     payload = folder / "payload.json"
     payload.write_text(PAYLOAD)
     with APNs(binary, folder, options.delay) as apns:
         command = [options.dwell, "push-test", "--token", DEVICE, "--payload", payload, "--count", str(options.count),
-                   "--in-flight", str(options.in_flight)]
+                   "--in-flight", str(options.in_flight), "--rate", str(rate)]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         begun = time.monotonic()
         load = during() if during else None
@@ -88,6 +88,7 @@ def main():
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--in-flight", type=int, default=1000)
     parser.add_argument("--delay", type=int, default=20, help="milliseconds until the stand-in answers")
+    parser.add_argument("--rate", type=int, default=5000, help="notifications a second beside the events")
     parser.add_argument("--events", type=int, default=2000, help="events a second beside it; 0: none")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -105,7 +106,7 @@ def main():
         chosen = argparse.Namespace(dwell=options.dwell, redis_url=None)
         with Server(chosen, folder / "server", LIMITS) as server:
             seconds = max(5, options.count / 5000)
-            push(options, binary, folder / "beside", f"beside {options.events} events/s", lambda: subprocess.Popen(
+            push(options, binary, folder / "beside", f"{options.rate} a second beside {options.events} events/s", options.rate, lambda: subprocess.Popen(
                 [generator, "--port", str(server.port), "--tokens", tokens, "--load", "events", "--connections", "64",
                  "--threads", "1", "--rate", str(options.events), "--seconds", str(seconds)],
                 stdout=subprocess.PIPE, text=True))

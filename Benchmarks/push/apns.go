@@ -73,7 +73,7 @@ func main() {
 		Handler:   handle(*delay),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate(*file)}, NextProtos: []string{"h2"}},
 		ConnState: func(_ net.Conn, state http.ConnState) {
-			if state == http.StateActive {
+			if state == http.StateNew {
 				atomic.AddInt64(&connections, 1)
 			}
 		},

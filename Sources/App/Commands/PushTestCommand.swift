@@ -65,6 +65,9 @@ struct PushTestCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("With --count: the most in progress.", visibility: .hidden))
     var inFlight = 1000
 
+    @Option(help: ArgumentHelp("With --count: how many a second; 0: as many as possible.", visibility: .hidden))
+    var rate = 0
+
     @Option(
         name: .customLong("env-file"), help: "The environment file to read instead of ENV_FILE.", completion: .file())
     var environmentFile: String?
@@ -72,8 +75,8 @@ struct PushTestCommand: AsyncParsableCommand {
     func validate() throws {
         if google, kind == .liveActivity { throw ValidationError("Live Activities exist on iOS only.") }
         if kind == .liveActivity, payload == nil { throw ValidationError("--kind live-activity requires --payload.") }
-        guard (1...100_000_000).contains(count), (1...20_000).contains(inFlight) else {
-            throw ValidationError("--count and --in-flight must be at least 1.")
+        guard (1...100_000_000).contains(count), (1...20_000).contains(inFlight), (0...1_000_000).contains(rate) else {
+            throw ValidationError("--count, --in-flight or --rate is out of range.")
         }
     }
 
@@ -170,12 +173,16 @@ struct PushTestCommand: AsyncParsableCommand {
 
     private func sendMany(_ notification: PushNotification, _ delivery: PushServices) async throws {
         let start = ContinuousClock.now
+        let tasks = min(inFlight, count)
+        let pause = rate == 0 ? Duration.zero : .seconds(1) / rate
         let counts = await withTaskGroup(of: [String: Int].self) { group in
-            for task in 0..<min(inFlight, count) {
-                let share = count / min(inFlight, count) + (task < count % min(inFlight, count) ? 1 : 0)
-                group.addTask {
+            for task in 0..<tasks {
+                group.addTask { [count] in
                     var counts: [String: Int] = [:]
-                    for _ in 0..<share { counts[Self.word(for: await delivery.send(notification)), default: 0] += 1 }
+                    for number in stride(from: task, to: count, by: tasks) {
+                        if pause > .zero { try? await Task.sleep(until: start + pause * number, clock: .continuous) }
+                        counts[Self.word(for: await delivery.send(notification)), default: 0] += 1
+                    }
                     return counts
                 }
             }
