@@ -61,13 +61,13 @@ final class CurlReceiver {
             isTooLong = true
             return 0
         }
-        let text = String(decoding: line, as: UTF8.self)
         // Interim responses have header lines too, so each status line begins a new response.
-        if text.hasPrefix("HTTP/") { answer = OutgoingResponse(status: 0, body: []) }
-        let parts = text.split(separator: ":", maxSplits: 1)
-        guard parts.count == 2 else { return line.count }
-        let value = parts[1].trimmingCharacters(in: .whitespacesAndNewlines)
-        switch parts[0].lowercased() {
+        if line.starts(with: "HTTP/".utf8) { answer = OutgoingResponse(status: 0, body: []) }
+        // The names below have 11 to 13 bytes. Most other lines end here, before a text is made of them.
+        guard let colon = line.firstIndex(of: UInt8(ascii: ":")), (11...13).contains(colon) else { return line.count }
+        let value = String(decoding: line[(colon + 1)...], as: UTF8.self)
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+        switch String(decoding: line[..<colon], as: UTF8.self).lowercased() {
         case "cache-control": answer.cacheControl = value
         case "retry-after": answer.retryAfterSeconds = Int(value)
         case "content-type": answer.contentType = value

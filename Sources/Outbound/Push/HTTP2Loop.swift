@@ -98,9 +98,10 @@ final class HTTP2Loop {
     }
 
     private func failAll(_ failure: OutgoingFailure) {
-        for submission in queue[next...] { submission.call.end(with: .failure(failure)) }
-        channel.ended(queue.count - next, openStreams: activeCount)
+        let submissions = queue[next...]
         (queue, next) = ([], 0)
+        channel.ended(submissions.count, openStreams: activeCount)
+        for submission in submissions { submission.call.end(with: .failure(failure)) }
     }
 
     private func finish() {
@@ -119,8 +120,8 @@ final class HTTP2Loop {
             let submission = queue[next]
             next += 1
             if submission.call.hasEnded || !start(submission, multi) {
-                submission.call.end(with: .failure(.unreachable))
                 channel.ended(1, openStreams: activeCount)
+                submission.call.end(with: .failure(.unreachable))
             }
         }
         if next == queue.count {
@@ -205,9 +206,10 @@ final class HTTP2Loop {
         }
         if isDead { reconnect() }
         while next < queue.count, queue[next].deadline <= now {
-            queue[next].call.end(with: .failure(.timedOut))
-            channel.ended(1, openStreams: activeCount)
+            let call = queue[next].call
             next += 1
+            channel.ended(1, openStreams: activeCount)
+            call.end(with: .failure(.timedOut))
         }
     }
 }

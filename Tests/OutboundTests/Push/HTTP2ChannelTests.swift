@@ -1,0 +1,101 @@
+// Tests how a channel ends requests without a response: time limit, cancellation, shutdown, too many. The server accepts
+// connections and never answers the TLS handshake. push_transport.py tests the channel against a server that speaks
+// HTTP/2.
+
+import Foundation
+import Testing
+
+@testable import Outbound
+
+@Suite(.timeLimit(.minutes(1))) struct HTTP2ChannelTests {
+    private let request = HTTP2Request(path: "/", fields: [("a", "b")], body: Array("{}".utf8))
+
+    private func outcome(_ channel: HTTP2Channel) async -> OutgoingFailure? {
+        do throws(OutgoingFailure) {
+            _ = try await channel.send(request)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Runs the body with a channel to a server that never says anything.
+    private func withSilence(
+        _ limits: HTTP2Channel.Limits, _ body: (HTTP2Channel) async throws -> Void
+    ) async throws {
+        try await LoopbackServer.with(.always(.stall())) { _, url, _ in
+            let origin = try #require(URL(string: "https://127.0.0.1:\(url.port ?? 0)"))
+            let channel = HTTP2Channel(origin: origin, authorityFile: nil, limits: limits)
+            try await body(channel)
+            channel.close()
+        }
+    }
+
+    @Test func everyRequestEndsByItsTimeLimit() async throws {
+        try await withSilence(HTTP2Channel.Limits(timeoutMilliseconds: 300)) { channel in
+            // Twice, because the second time begins with another handle.
+            for _ in 0..<2 {
+                let outcomes = await withTaskGroup(of: OutgoingFailure?.self) { group in
+                    for _ in 0..<50 { group.addTask { await outcome(channel) } }
+                    return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+                }
+                #expect(outcomes == [.timedOut: 50])
+            }
+            #expect(channel.status.openStreams == 0 && channel.status.waiting == 0)
+        }
+    }
+
+    @Test func aCallerWhoIsCancelledDoesNotWait() async throws {
+        try await withSilence(HTTP2Channel.Limits()) { channel in
+            let task = Task { await outcome(channel) }
+            while channel.status.openStreams == 0 { try await Task.sleep(for: .milliseconds(5)) }
+            task.cancel()
+            #expect(await task.value == .cancelled)
+            // The loop notices it at its next check.
+            while channel.status.openStreams > 0 { try await Task.sleep(for: .milliseconds(5)) }
+        }
+    }
+
+    @Test func closingEndsWhatIsInProgressAndWhatWaits() async throws {
+        try await withSilence(HTTP2Channel.Limits()) { channel in
+            await withTaskGroup(of: OutgoingFailure?.self) { group in
+                for _ in 0..<20 { group.addTask { await outcome(channel) } }
+                while channel.status.openStreams + channel.status.waiting < 20 { await Task.yield() }
+                channel.close()
+                for await failure in group { #expect(failure == .cancelled) }
+            }
+            #expect(await outcome(channel) == .cancelled)
+        }
+    }
+
+    @Test func tooManyRequestsAreRefusedAtOnce() async throws {
+        try await withSilence(HTTP2Channel.Limits(streamsMax: 2, waitingMax: 3)) { channel in
+            let task = Task {
+                await withTaskGroup(of: OutgoingFailure?.self) { group in
+                    for _ in 0..<8 { group.addTask { await outcome(channel) } }
+                    return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+                }
+            }
+            while channel.status.openStreams + channel.status.waiting < 5 { await Task.yield() }
+            #expect(await outcome(channel) == .busy)
+            channel.close()
+            #expect(await task.value == [.cancelled: 5, .busy: 3])
+        }
+    }
+
+    @Test func nobodyThere() async throws {
+        let url = try await deadURL()
+        let origin = try #require(URL(string: "https://127.0.0.1:\(url.port ?? 0)/"))
+        let channel = HTTP2Channel(origin: origin, authorityFile: nil)
+        for _ in 0..<3 { #expect(await outcome(channel) == .unreachable) }
+        channel.close()
+    }
+
+    @Test(.enabled(if: UntrustedServer.isPossible)) func aCertificateThatIsNotTrusted() async throws {
+        let server = try UntrustedServer()
+        defer { server.stop() }
+        let channel = HTTP2Channel(origin: server.url, authorityFile: nil)
+        #expect(await outcome(channel) == .notTrusted)
+        channel.close()
+    }
+}
