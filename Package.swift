@@ -125,14 +125,23 @@ let package = Package(
         ),
 
         // Notifications to phones, and the port to the services that deliver them.
-        .target(name: "Push", dependencies: ["JourneyModel"], swiftSettings: settings),
+        .target(
+            name: "Push",
+            dependencies: [
+                "Engine", "Identity", "JourneyModel", "MetricInstruments", "StructuredLogging",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
 
         // The adapters that implement the ports.
         .target(name: "CSQLiteVFS"),
         .target(
             name: "SQLiteStore",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting", "MetricInstruments", "CSQLiteVFS",
+                "Engine", "Identity", "JourneyModel", "Purchases", "Push", "RateLimiting", "MetricInstruments",
+                "CSQLiteVFS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -267,9 +276,17 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
+            name: "PushTests",
+            dependencies: [
+                "Push", "Engine", "Identity", "JourneyModel", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "SQLiteStoreTests",
             dependencies: [
-                "SQLiteStore", "CSQLiteVFS", "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting",
+                "SQLiteStore", "CSQLiteVFS", "Engine", "Identity", "JourneyModel", "Purchases", "Push", "RateLimiting",
                 "Secrets", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),

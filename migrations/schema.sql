@@ -251,7 +251,7 @@ CREATE TABLE device (
     environment    TEXT    NOT NULL,
     app_version    TEXT,
     updated_at_ms  INTEGER NOT NULL
-) STRICT;
+, locale TEXT, notifications TEXT, live_activity_token TEXT, woken_at_ms INTEGER) STRICT;
 
 CREATE INDEX device_by_driver ON device (driver);
 
@@ -575,3 +575,28 @@ CREATE TABLE session_code (
 CREATE INDEX session_code_by_driver ON session_code (driver);
 
 CREATE INDEX session_code_by_expiry ON session_code (expires_at_ms);
+
+CREATE TABLE push_outbox (
+    id                  INTEGER PRIMARY KEY AUTOINCREMENT,
+    device              INTEGER NOT NULL REFERENCES device (id) ON DELETE CASCADE,
+    driver              INTEGER NOT NULL REFERENCES driver (id) ON DELETE CASCADE,
+    session             INTEGER REFERENCES session (id) ON DELETE CASCADE,
+    -- session_active, at_merchant, grace_ending, session_expired, wake, activity_update, activity_end
+    kind                TEXT    NOT NULL,
+    state               INTEGER NOT NULL,
+    ended_by            INTEGER,
+    -- The deadline that the notification tells.
+    deadline_ms         INTEGER,
+    due_at_ms           INTEGER NOT NULL,
+    expires_at_ms       INTEGER NOT NULL,
+    attempt_count       INTEGER NOT NULL DEFAULT 0,
+    next_attempt_at_ms  INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX push_outbox_due ON push_outbox (next_attempt_at_ms, id);
+
+CREATE INDEX push_outbox_by_device ON push_outbox (device, id);
+
+CREATE INDEX push_outbox_by_driver ON push_outbox (driver);
+
+CREATE INDEX push_outbox_by_session ON push_outbox (session);

@@ -64,6 +64,13 @@ enum AccountAnswers {
             writer.nullableMember("platform", device.platform)
             writer.nullableMember("environment", device.environment)
             writer.nullableMember("app_version", device.appVersion)
+            let push = device.push ?? PushSettings()
+            writer.nullableMember("locale", push.locale)
+            writer.name("notifications")
+            writer.raw(push.notifications.json)
+            // The token is a credential of its kind: it is not repeated.
+            writer.name("live_activity")
+            writer.bool(push.liveActivityToken != nil)
         }
     }
 

@@ -229,8 +229,36 @@ enum DeviceBody {
                 "environment", "must be one of \(environments.joined(separator: ", "))"
             ) { environments.contains($0) }
             let appVersion = members.text("app_version", charactersMax: 64)
+            let push = PushSettings(
+                locale: members.text("locale", LanguageTag.rule) { LanguageTag.isValid($0) },
+                notifications: notifications(&members), liveActivityToken: liveActivityToken(&members))
             guard let platform, let environment else { return nil }
-            return Device(pushToken: token, platform: platform, environment: environment, appVersion: appVersion)
+            return Device(
+                pushToken: token, platform: platform, environment: environment, appVersion: appVersion, push: push)
+        }
+    }
+
+    private static func notifications(_ members: inout MemberReader) -> NotificationPreferences {
+        guard let value = members.value("notifications") else { return NotificationPreferences() }
+        switch NotificationPreferences.read(value) {
+        case .success(let preferences): return preferences
+        case .failure(let invalid) where invalid.name.isEmpty:
+            members.refuse("notifications", "must be a JSON object of booleans")
+        case .failure(let invalid): members.refuse("notifications/\(invalid.name)", "must be true or false")
+        }
+        return NotificationPreferences()
+    }
+
+    /// On platforms other than iOS the token has no effect.
+    private static func liveActivityToken(_ members: inout MemberReader) -> String? {
+        members.text(
+            "live_activity_token", "must be a Live Activity's update token: 1 to 512 hexadecimal digits"
+        ) { text in
+            (1...PushToken.bytesMax).contains(text.utf8.count)
+                && text.utf8.allSatisfy { byte in
+                    (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+                        || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte | 0x20)
+                }
         }
     }
 

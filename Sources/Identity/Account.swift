@@ -151,12 +151,35 @@ package struct Device: Hashable, Sendable {
     package var platform: String
     package var environment: String
     package var appVersion: String?
+    /// Nil: the stored settings of the device stay as they are. Shipped clients do not send them.
+    package var push: PushSettings?
 
-    package init(pushToken: String, platform: String, environment: String, appVersion: String?) {
+    package init(
+        pushToken: String, platform: String, environment: String, appVersion: String?, push: PushSettings? = nil
+    ) {
         self.pushToken = pushToken
         self.platform = platform
         self.environment = environment
         self.appVersion = appVersion
+        self.push = push
+    }
+}
+
+/// What a device is sent, and in which language.
+package struct PushSettings: Hashable, Sendable {
+    /// The language of alerts, a BCP 47 tag such as `de-AT`; nil for the default language.
+    package var locale: String?
+    package var notifications: NotificationPreferences
+    /// The update token of the running Live Activity, in hexadecimal; nil if none runs.
+    package var liveActivityToken: String?
+
+    package init(
+        locale: String? = nil, notifications: NotificationPreferences = NotificationPreferences(),
+        liveActivityToken: String? = nil
+    ) {
+        self.locale = locale
+        self.notifications = notifications
+        self.liveActivityToken = liveActivityToken
     }
 }
 

@@ -66,6 +66,15 @@ import Testing
             "/platform /environment /app_version"
         ),
         ("PUT", "/native/devices/a b", "{}", "/token"),
+        (
+            "PUT", "/native/devices/t",
+            #"{"platform":"ios","environment":"sandbox","locale":"d","notifications":[],"live_activity_token":"xy"}"#,
+            "/locale /notifications /live_activity_token"
+        ),
+        (
+            "PUT", "/native/devices/t",
+            #"{"platform":"android","environment":"sandbox","notifications":{"quiet":1}}"#, "/notifications/quiet"
+        ),
         ("POST", "/apple/notifications", "{}", "/payload"),
     ])
     func everythingWrongIsToldAtOnce(method: String, target: String, body: String, pointers: String) async {
@@ -224,6 +233,22 @@ import Testing
         #expect(again.status == .ok && again.text.contains(#""app_version":null"#))
         #expect(await api.send("DELETE", "/native/devices/t", "", type: nil).status == .noContent)
         #expect(api.signIn.asked == ["put a:b_c-d.e ios 1.2", "put t ios -", "remove t"])
+    }
+
+    @Test func aDeviceHasALanguageAndPreferences() async {
+        let defaults =
+            #""notifications":{"quiet":false,"session_active":true,"at_merchant":true,"#
+            + #""grace_ending":true,"session_expired":true}"#
+        let plain = await api.send("PUT", "/native/devices/t", #"{"platform":"ios","environment":"sandbox"}"#)
+        #expect(plain.text.contains(#""locale":null,\#(defaults),"live_activity":false"#))
+        let chosen = await api.send(
+            "PUT", "/native/devices/t",
+            #"{"platform":"ios","environment":"sandbox","locale":"de-AT","live_activity_token":"aB01","#
+                + #""notifications":{"quiet":true,"at_merchant":false,"more":1}}"#)
+        #expect(chosen.status == .created && !chosen.text.contains("aB01"))
+        #expect(chosen.text.contains(#""locale":"de-AT""#) && chosen.text.contains(#""live_activity":true"#))
+        #expect(
+            chosen.text.contains(#"{"quiet":true,"session_active":true,"at_merchant":false,"grace_ending":true,"#))
     }
 
     @Test func theExportIsADocument() async {

@@ -76,9 +76,9 @@ def expect_whole(document, pair, keys):
     exported = [event["event_id"] for event in document["events"]]
     assert exported == keys, f"{len(exported)} events, {len(set(exported))} different, of {len(keys)}"
     assert all(event["metadata"] == {"text": TEXT, "key": event["event_id"][-12:]} for event in document["events"])
-    assert list(document) == ["exported_at", "user", "journey", "apple_identities", "sign_in_sessions", "devices", "sessions",
-                              "session_codes",
-                              "events", "app_account_tokens", "purchase_transactions", "purchase_renewals",
+    assert list(document) == ["exported_at", "user", "journey", "apple_identities", "sign_in_sessions", "devices",
+                              "waiting_notifications", "sessions", "session_codes", "events", "app_account_tokens",
+                              "purchase_transactions", "purchase_renewals",
                               "consumption_consents", "consumption_requests", "audit"], list(document)
     assert "exported" in [entry["action"] for entry in document["audit"]]
 

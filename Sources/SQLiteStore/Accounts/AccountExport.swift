@@ -168,8 +168,16 @@ extension AccountExport {
         List(
             name: "devices", table: "device",
             sql: """
-                SELECT push_token, platform, environment, app_version, updated_at_ms FROM device
+                SELECT push_token, platform, environment, app_version, locale, notifications, live_activity_token,
+                    woken_at_ms, updated_at_ms FROM device
                 WHERE id = ? AND driver = ?
+                """),
+        List(
+            name: "waiting_notifications", table: "push_outbox",
+            sql: """
+                SELECT kind, (SELECT session_id FROM session WHERE session.id = push_outbox.session) AS session_id,
+                    state, ended_by, deadline_ms, due_at_ms, expires_at_ms, attempt_count
+                FROM push_outbox WHERE id = ? AND driver = ?
                 """),
         List(
             name: "sessions", table: "session",
@@ -262,7 +270,7 @@ extension JSONWriter {
             if column.isBoolean { bool(number != 0) } else { integer(number) }
         case .string(let text) where column == "details": members(ofObject: text)
         case .null where column == "details": break
-        case .string(let text) where ["metadata", "implied", "payload"].contains(column):
+        case .string(let text) where ["metadata", "implied", "payload", "notifications"].contains(column):
             // The column is already JSON, either as stored or as the query selects it.
             name(column)
             raw(text)

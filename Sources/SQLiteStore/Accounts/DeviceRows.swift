@@ -1,11 +1,30 @@
 // Devices and their push tokens. A push token identifies one device and is stored only once, for the driver who last
-// signed in on that phone.
+// signed in on that phone. A device's waiting notifications are deleted with its row.
 
 import GRDB
 import Identity
 import JourneyModel
 
 enum DeviceRows {
+    /// The columns that `device(_:at:)` reads.
+    static let columns = "push_token, platform, environment, app_version, locale, notifications, live_activity_token"
+
+    static func device(_ row: Row, at index: Int) -> Device {
+        Device(
+            pushToken: row[index], platform: row[index + 1], environment: row[index + 2], appVersion: row[index + 3],
+            push: PushSettings(
+                locale: row[index + 4], notifications: preferences(row[index + 5]),
+                liveActivityToken: row[index + 6]))
+    }
+
+    /// Unreadable preferences count as the default.
+    private static func preferences(_ json: String?) -> NotificationPreferences {
+        guard let json, let value = try? JSONValue.parse(Array(json.utf8)),
+            case .success(let preferences) = NotificationPreferences.read(value)
+        else { return NotificationPreferences() }
+        return preferences
+    }
+
     static func put(
         _ device: Device, of caller: Caller, from origin: RequestOrigin, _ digests: KeyedHashes, _ db: Database
     ) throws -> DevicePut {
@@ -20,7 +39,12 @@ enum DeviceRows {
             }
         let owner = try Int64.fetchOne(
             db, sql: "SELECT driver FROM device WHERE push_token = ?", arguments: [device.pushToken])
+        // The other driver's notifications and settings must not reach this driver's phone.
+        if let owner, owner != driver {
+            try db.execute(sql: "DELETE FROM device WHERE push_token = ?", arguments: [device.pushToken])
+        }
         try write(device, driver: driver, session: session?.id, at: origin.at, db)
+        if let push = device.push { try write(push, of: device.pushToken, db) }
         guard owner != driver else { return .replaced }
         try AuditRows.add(.deviceAdded, .done, driver: driver, sid: caller.signInSession, from: origin, db)
         if let owner {
@@ -49,11 +73,32 @@ enum DeviceRows {
             arguments: [driver, AccountRules.devicesPerDriverMax])
     }
 
+    private static func write(_ push: PushSettings, of pushToken: String, _ db: Database) throws {
+        let notifications = push.notifications == NotificationPreferences() ? nil : push.notifications.json
+        try db.execute(
+            literal: """
+                UPDATE device SET locale = \(push.locale), notifications = \(notifications),
+                    live_activity_token = \(push.liveActivityToken)
+                WHERE push_token = \(pushToken)
+                """)
+    }
+
     static func remove(_ pushToken: String, of caller: Caller, from origin: RequestOrigin, _ db: Database) throws {
         guard let driver = try DriverRows.row(of: caller.driver, db) else { return }
         try db.execute(
             sql: "DELETE FROM device WHERE push_token = ? AND driver = ?", arguments: [pushToken, driver])
         guard db.changesCount > 0 else { return }
         try AuditRows.add(.deviceRemoved, .done, driver: driver, sid: caller.signInSession, from: origin, db)
+    }
+
+    /// Removes a device that the push service no longer knows, unless it registered at `moment` or later.
+    static func removeUnregistered(
+        _ device: Int64, registeredBefore moment: Moment, at now: Moment, _ db: Database
+    ) throws {
+        let driver = try Int64.fetchOne(
+            db, sql: "DELETE FROM device WHERE id = ? AND updated_at_ms < ? RETURNING driver",
+            arguments: [device, moment.millisecondsSinceEpoch])
+        guard let driver else { return }
+        try AuditRows.add(.deviceRemoved, .done, reason: "unregistered", ofAnother: driver, at: now, db)
     }
 }

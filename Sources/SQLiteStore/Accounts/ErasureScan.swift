@@ -57,7 +57,8 @@ package struct ErasureScan {
             let texts = try db.tableExists("place_use") ? Self.remainingTextQueries : []
             let erasure = try db.tableExists("erasure") ? Self.incompleteErasureQueries : []
             let purchases = try Self.remainingPurchaseQueries.filter { try db.tableExists($0.name) }
-            return try (erasure + Self.remainingRowQueries + texts + purchases).compactMap { name, sql in
+            let pushes = try db.tableExists("push_outbox") ? Self.remainingPushQueries : []
+            return try (erasure + Self.remainingRowQueries + texts + purchases + pushes).compactMap { name, sql in
                 try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))", arguments: [row]) == true ? name : nil
             }
         }
@@ -137,6 +138,8 @@ package struct ErasureScan {
     ].map { table in
         (table, "SELECT 1 FROM \(table) WHERE driver = ?")
     }
+
+    private static let remainingPushQueries = [("push_outbox", "SELECT 1 FROM push_outbox WHERE driver = ?")]
 
     // MARK: Tables
 

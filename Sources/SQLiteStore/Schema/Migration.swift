@@ -51,5 +51,6 @@ package struct Migration: Sendable {
         Migration(20, "event_details", PackageResources._020_event_details_sql),
         Migration(21, "sender", PackageResources._021_sender_sql),
         Migration(22, "session_code", PackageResources._022_session_code_sql),
+        Migration(23, "push", PackageResources._023_push_sql),
     ]
 }

@@ -1,0 +1,25 @@
+// The form of a language tag (BCP 47): the locale of a device, and the languages of texts.
+
+package enum LanguageTag {
+    package static let rule = "must be a language tag such as de or de-AT (BCP 47), at most \(bytesMax) characters"
+    private static let bytesMax = 35
+
+    /// Returns whether the text has the form of a tag: a language of 2 to 8 letters, then subtags of 1 to 8 letters and
+    /// digits, joined by hyphens. Whether its subtags are registered is not checked.
+    package static func isValid(_ text: String) -> Bool {
+        let subtags = text.utf8.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
+        guard text.utf8.count <= bytesMax, let language = subtags.first else { return false }
+        return (2...8).contains(language.count) && language.allSatisfy(isLetter)
+            && subtags.dropFirst().allSatisfy { subtag in
+                (1...8).contains(subtag.count) && subtag.allSatisfy { isLetter($0) || isDigit($0) }
+            }
+    }
+
+    private static func isLetter(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+    }
+}

@@ -1,0 +1,105 @@
+// The third consumer of committed events: reads the changes of journeys, and adds the notifications that they cause to
+// the outbox. The events are read after their commit, so no request waits for this task. The outbox and the position in
+// the feed of events are written in one transaction, so a change is queued exactly once.
+
+package import CoreMetrics
+import Engine
+package import JourneyModel
+package import Logging
+package import MetricInstruments
+
+extension MetricFamily {
+    package static let pushQueued = MetricFamily(
+        "dwell_push_queued_total", "Notifications added to the outbox, by kind.")
+}
+
+package struct PushConsumer: Sendable {
+    /// The name under which the store keeps the position of this consumer in the feed of events.
+    package static let consumer = "push"
+    /// The pause after a read that found no more events. A driver must be told of an expiry within two seconds.
+    static let pauseMilliseconds: Int64 = 200
+    /// How often the position is stored while no event causes a notification. A restarted server reads the events after
+    /// it again.
+    static let positionMilliseconds: Int64 = 10_000
+    /// The minimum time between two log lines about a persistent failure.
+    static let failureLogIntervalMilliseconds: Int64 = 60_000
+
+    private let store: any PushStore
+    private let platforms: Set<String>
+    private let clock: @Sendable () -> Moment
+    private let logger: Logger
+    private let queued: [PushKind: any CounterHandler]
+
+    /// - Parameter platforms: the platforms whose service is configured. Other devices get nothing.
+    package init(
+        store: any PushStore, platforms: Set<String>, clock: @escaping @Sendable () -> Moment, logger: Logger,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
+    ) {
+        self.store = store
+        self.platforms = platforms
+        self.clock = clock
+        self.logger = logger
+        queued = Dictionary(
+            uniqueKeysWithValues: PushKind.allCases.map { kind in
+                (kind, metrics.counter(.pushQueued, [("kind", kind.word)]))
+            })
+    }
+
+    /// The position in memory. It may be ahead of the stored one by events that cause no notification.
+    struct Position: Sendable {
+        var last: Int64?
+        var storedAt: Moment?
+        var nextLog: Moment?
+    }
+
+    /// Runs until the task is cancelled.
+    package func run() async {
+        var position = Position()
+        while !Task.isCancelled {
+            var hasMore = false
+            do throws(StoreFailure) {
+                hasMore = try await round(&position)
+            } catch {
+                log(error, &position)
+            }
+            guard !hasMore else { continue }
+            do { try await Task.sleep(for: .milliseconds(Self.pauseMilliseconds)) } catch { return }
+        }
+    }
+
+    /// Reads the next events once. Returns whether there are more.
+    func round(_ position: inout Position) async throws(StoreFailure) -> Bool {
+        let now = clock()
+        let base: Int64
+        if let last = position.last {
+            base = last
+        } else {
+            base = try await store.pushPosition(at: now)
+            position.storedAt = now
+        }
+        position.last = nil
+        let page = try await store.pushChanges(
+            after: base, since: now.advanced(byMilliseconds: -PushRules.ageMillisecondsMax))
+        let entries = page.changes.flatMap { change in
+            var change = change
+            change.devices.removeAll { !platforms.contains($0.platform) }
+            return PushRules.entries(for: change, at: now)
+        }
+        let isToStore = position.storedAt.map { now.milliseconds(since: $0) >= Self.positionMilliseconds } ?? true
+        if !entries.isEmpty || isToStore && page.last > base {
+            // If another server has queued these events, the next round begins at the stored position.
+            guard try await store.queue(entries, after: base, upTo: page.last, at: now) else { return true }
+            position.storedAt = now
+            for entry in entries { queued[entry.kind]?.increment(by: 1) }
+        }
+        position.last = page.last
+        return page.hasMore
+    }
+
+    private func log(_ failure: StoreFailure, _ position: inout Position) {
+        let now = clock()
+        guard failure != .cancelled, position.nextLog.map({ now >= $0 }) ?? true else { return }
+        logger.error("queueing notifications failed; retrying", metadata: ["failure": "\(failure)"])
+        position.nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)
+    }
+}

@@ -1,0 +1,166 @@
+// Makes the notification of an outbox entry: APNs's JSON body or FCM's message, and the fields beside it.
+// docs/push.md lists the members.
+
+import Identity
+package import JourneyModel
+
+extension DuePush {
+    /// The largest `apns-collapse-id`, in bytes.
+    private static let collapseIDBytesMax = 64
+    /// How long the system shows the end of a Live Activity before it removes the activity, in seconds.
+    package static let dismissalSeconds: Int64 = 900
+
+    /// The token to which the notification is sent. Nil if the device has no Live Activity any more.
+    private var token: String? {
+        switch entry.kind {
+        case .alert, .wake: device.pushToken
+        case .activityUpdate, .activityEnd: device.push?.liveActivityToken
+        }
+    }
+
+    private var service: PushNotification.Service? {
+        switch device.platform {
+        case "ios": .apple(device.environment == "production" ? .production : .sandbox)
+        case "android": .google
+        default: nil
+        }
+    }
+
+    /// Returns nil if the notification cannot be sent to this device: its platform has no push service here, or its
+    /// Live Activity is over.
+    package func notification(_ texts: PushTexts, at now: Moment) -> PushNotification? {
+        guard let service, let token, service != .google || entry.kind.notificationKind != .liveActivity else {
+            return nil
+        }
+        return PushNotification(
+            service: service, kind: entry.kind.notificationKind, token: token,
+            payload: service == .google ? message(texts, now) : body(texts, now), collapseID: collapseID,
+            expiresAt: entry.expiresAt, priority: entry.kind == .wake ? 5 : 10)
+    }
+
+    /// The session's id, so that the device shows only the last alert of a session. A background push replaces nothing.
+    private var collapseID: String? {
+        guard entry.kind != .wake, let session = entry.session else { return nil }
+        guard let sessionID, sessionID.utf8.count <= Self.collapseIDBytesMax,
+            sessionID.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        else { return "session-\(session)" }
+        return sessionID
+    }
+
+    private func alertText(_ texts: PushTexts, _ now: Moment) -> PushTexts.Text? {
+        guard case .alert(let kind) = entry.kind else { return nil }
+        return texts.text(kind, locale: device.push?.locale, secondsLeft: secondsLeft(at: now) ?? 0)
+    }
+
+    private func secondsLeft(at now: Moment) -> Int64? {
+        entry.deadline.map { max(0, ($0.milliseconds(since: now) + 999) / 1000) }
+    }
+
+    // MARK: APNs
+
+    private func body(_ texts: PushTexts, _ now: Moment) -> [UInt8] {
+        var json = JSONWriter()
+        json.beginObject()
+        json.name("aps")
+        json.beginObject()
+        switch entry.kind {
+        case .alert: alert(texts, now, &json)
+        case .wake:
+            json.name("content-available")
+            json.integer(1)
+        case .activityUpdate, .activityEnd: activity(now, &json)
+        }
+        json.endObject()
+        if entry.kind.notificationKind != .liveActivity {
+            for (name, value) in data {
+                json.name(name)
+                json.string(value)
+            }
+        }
+        json.endObject()
+        return json.bytes
+    }
+
+    private func alert(_ texts: PushTexts, _ now: Moment, _ json: inout JSONWriter) {
+        guard let text = alertText(texts, now) else { return }
+        json.name("alert")
+        json.beginObject()
+        json.member("title", text.title)
+        json.member("body", text.body)
+        json.endObject()
+        json.member("sound", "default")
+        if let sessionID { json.member("thread-id", sessionID) }
+    }
+
+    private func activity(_ now: Moment, _ json: inout JSONWriter) {
+        let isEnd = entry.kind == .activityEnd
+        // The time of the change, not of this attempt: the device ignores an update that is older than the last one.
+        let timestamp = entry.dueAt.millisecondsSinceEpoch / 1000
+        json.member("timestamp", timestamp)
+        json.member("event", isEnd ? "end" : "update")
+        json.name("content-state")
+        json.beginObject()
+        json.member("state", entry.state.rawValue)
+        json.member("session_id", sessionID)
+        json.member("ended_by", entry.endedBy?.rawValue)
+        json.member("deadline", isEnd ? nil : entry.deadline.map { $0.millisecondsSinceEpoch / 1000 })
+        json.member("seconds_left", isEnd ? nil : secondsLeft(at: now))
+        json.endObject()
+        if isEnd {
+            json.member("dismissal-date", timestamp + Self.dismissalSeconds)
+        } else if let deadline = entry.deadline {
+            json.member("stale-date", deadline.millisecondsSinceEpoch / 1000)
+        }
+    }
+
+    // MARK: FCM
+
+    private func message(_ texts: PushTexts, _ now: Moment) -> [UInt8] {
+        var json = JSONWriter()
+        json.beginObject()
+        if let text = alertText(texts, now) {
+            json.name("notification")
+            json.beginObject()
+            json.member("title", text.title)
+            json.member("body", text.body)
+            json.endObject()
+        }
+        json.name("data")
+        json.beginObject()
+        for (name, value) in data { json.member(name, value) }
+        json.endObject()
+        json.endObject()
+        return json.bytes
+    }
+
+    /// The members with which the app opens the right screen. All values are strings, as FCM requires.
+    private var data: [(name: String, value: String)] {
+        var data = [("kind", entry.kind.word), ("state", entry.state.rawValue)]
+        if let sessionID { data.append(("session_id", sessionID)) }
+        if let endedBy = entry.endedBy { data.append(("ended_by", endedBy.rawValue)) }
+        if let deadline = entry.deadline { data.append(("deadline", RFC3339.text(of: deadline))) }
+        return data
+    }
+}
+
+extension PushKind {
+    var notificationKind: PushNotification.Kind {
+        switch self {
+        case .alert: .alert
+        case .wake: .background
+        case .activityUpdate, .activityEnd: .liveActivity
+        }
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(_ name: String, _ text: String?) {
+        self.name(name)
+        if let text { string(text) } else { null() }
+    }
+
+    fileprivate mutating func member(_ name: String, _ number: Int64?) {
+        self.name(name)
+        if let number { integer(number) } else { null() }
+    }
+}

@@ -1,0 +1,95 @@
+// Decides which notifications a change of a journey causes. Pure: the time is a parameter.
+
+import Identity
+package import JourneyModel
+
+package enum PushRules {
+    /// A change that happened longer ago when it is read causes no notification.
+    package static let ageMillisecondsMax: Int64 = 60_000
+    /// How long before the end of the grace period the driver is warned, in seconds. If the grace period is shorter,
+    /// the driver is warned at its beginning.
+    package static let warningSeconds = 180
+    /// How long a notification without a deadline is worth delivering, in seconds.
+    package static let secondsMax = 3600
+    /// How long the end of a Live Activity is worth delivering, in seconds. The system itself ends an activity after
+    /// eight hours and removes it four hours later.
+    package static let activityEndSecondsMax = 4 * 3600
+
+    /// Returns the entries for the devices of the change's driver. Entries of one device are in the order in which they
+    /// are to be sent.
+    package static func entries(for change: PushChange, at now: Moment) -> [PushEntry] {
+        let isRecent = now.milliseconds(since: change.occurredAt) <= ageMillisecondsMax
+        return change.devices.flatMap { target in
+            var entries: [PushEntry] = []
+            if isRecent {
+                entries += alert(change, target, now)
+                entries += wake(change, target, now)
+                entries += activity(change, target, now)
+            }
+            return entries + warning(change, target, now)
+        }
+    }
+
+    private static func alert(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
+        guard change.isEntry else { return [] }
+        let hour = now.advanced(bySeconds: secondsMax)
+        switch change.after.state {
+        case .sessionActive where target.preferences.allows(.sessionActive):
+            return [
+                change.entry(.alert(.sessionActive), target, due: now, until: change.after.hardDeadline ?? hour)
+            ]
+        case .atMerchant where target.preferences.allows(.atMerchant):
+            return [change.entry(.alert(.atMerchant), target, due: now, until: change.after.hardDeadline ?? hour)]
+        case .sessionEnded where change.isExpiry && target.preferences.allows(.sessionExpired):
+            return [change.entry(.alert(.sessionExpired), target, due: now, until: hour)]
+        default: return []
+        }
+    }
+
+    /// Only an expiry that the server stored wakes the app: an app that reported the expiry itself is running.
+    private static func wake(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
+        guard change.isEntry, change.isExpiry, change.isByServer else { return [] }
+        return [change.entry(.wake, target, due: now, until: now.advanced(bySeconds: secondsMax))]
+    }
+
+    private static func activity(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
+        guard target.hasLiveActivity else { return [] }
+        if change.after.state.hasSessionInProgress {
+            let until = change.after.nextDeadline ?? now.advanced(bySeconds: secondsMax)
+            return [change.entry(.activityUpdate, target, due: now, until: until)]
+        }
+        guard change.before.state.hasSessionInProgress else { return [] }
+        return [change.entry(.activityEnd, target, due: now, until: now.advanced(bySeconds: activityEndSecondsMax))]
+    }
+
+    /// The warning belongs to the deadline and not to the event: a driver whose departure arrives late is warned too, if
+    /// the time of the warning is not past by more than a minute.
+    private static func warning(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
+        guard change.after.state == .inTransit, let deadline = change.after.graceDeadline,
+            change.before.state != .inTransit || change.before.session != change.after.session
+                || change.before.graceDeadline != deadline,
+            target.preferences.allows(.graceEnding)
+        else { return [] }
+        let due = max(deadline.advanced(bySeconds: -warningSeconds), change.occurredAt)
+        guard deadline > now, now.milliseconds(since: due) <= ageMillisecondsMax else { return [] }
+        return [change.entry(.alert(.graceEnding), target, due: due, until: deadline, deadline: deadline)]
+    }
+}
+
+extension PushChange {
+    /// Whether the journey was in another state, or in another session, before the change.
+    fileprivate var isEntry: Bool { before.state != after.state || before.session != after.session }
+
+    /// Whether a deadline ended the session.
+    fileprivate var isExpiry: Bool {
+        after.state == .sessionEnded && (after.endedBy == .grace || after.endedBy == .hardTimeout)
+    }
+
+    fileprivate func entry(
+        _ kind: PushKind, _ target: PushTarget, due: Moment, until: Moment, deadline: Moment? = nil
+    ) -> PushEntry {
+        PushEntry(
+            driver: driver, device: target.device, session: after.session, kind: kind, state: after.state,
+            endedBy: after.endedBy, deadline: deadline ?? after.nextDeadline, dueAt: due, expiresAt: until)
+    }
+}

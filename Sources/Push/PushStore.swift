@@ -1,0 +1,176 @@
+// The port of the outbox of notifications, and its values. The store reads committed events; it does not decide what is
+// sent.
+
+package import Engine
+package import Identity
+package import JourneyModel
+
+package protocol PushStore: Sendable {
+    /// Returns the row number of the last event that was considered for notifications. At the first call for a
+    /// database, stores and returns the newest event, so that no earlier event is ever considered.
+    func pushPosition(at now: Moment) async throws(StoreFailure) -> Int64
+
+    /// Returns the changes of journeys by the events after row number `id`, only of drivers who have a device and are
+    /// not simulated, and only by events received after `since`. A change is reported if it changed what the driver's
+    /// stream shows. A late event that changes only the past is no change.
+    func pushChanges(after id: Int64, since: Moment) async throws(StoreFailure) -> PushChanges
+
+    /// Adds the entries to the outbox and stores the position `last`, in one transaction. Does nothing and returns
+    /// false if the stored position is beyond `base`, because another server has already considered those events.
+    func queue(
+        _ entries: [PushEntry], after base: Int64, upTo last: Int64, at now: Moment
+    ) async throws(StoreFailure) -> Bool
+
+    /// Takes at most `limit` entries that are due, at most one per device: its first. Until `lease`, no other call
+    /// returns them, also on another server.
+    func takeDuePushes(at now: Moment, limit: Int, lease: Moment) async throws(StoreFailure) -> [DuePush]
+
+    /// Records the outcomes of sent entries, in one transaction.
+    func finish(_ results: [PushResult], at now: Moment) async throws(StoreFailure)
+}
+
+package struct PushChanges: Sendable {
+    /// The row number after which the next read continues.
+    package var last: Int64
+    package var hasMore: Bool
+    package var changes: [PushChange]
+
+    package init(last: Int64, hasMore: Bool, changes: [PushChange]) {
+        (self.last, self.hasMore, self.changes) = (last, hasMore, changes)
+    }
+}
+
+/// One change of a driver's journey. Numbers of drivers, sessions and devices are row numbers of the store.
+package struct PushChange: Sendable {
+    /// The part of a journey that notifications depend on.
+    package struct Phase: Hashable, Sendable {
+        package var state: JourneyState
+        package var session: Int64?
+        package var graceDeadline: Moment?
+        package var hardDeadline: Moment?
+        package var endedBy: Journey.Ending?
+
+        package init(
+            state: JourneyState = .idle, session: Int64? = nil, graceDeadline: Moment? = nil,
+            hardDeadline: Moment? = nil, endedBy: Journey.Ending? = nil
+        ) {
+            self.state = state
+            self.session = session
+            self.graceDeadline = graceDeadline
+            self.hardDeadline = hardDeadline
+            self.endedBy = endedBy
+        }
+
+        /// The deadline that passes next.
+        package var nextDeadline: Moment? { [graceDeadline, hardDeadline].compactMap { $0 }.min() }
+    }
+
+    package var driver: Int64
+    package var before: Phase
+    package var after: Phase
+    /// When the event that caused the change happened, by the server's clock.
+    package var occurredAt: Moment
+    /// Whether the server itself stored the event.
+    package var isByServer: Bool
+    package var devices: [PushTarget]
+
+    package init(
+        driver: Int64, before: Phase, after: Phase, occurredAt: Moment, isByServer: Bool, devices: [PushTarget]
+    ) {
+        self.driver = driver
+        self.before = before
+        self.after = after
+        self.occurredAt = occurredAt
+        self.isByServer = isByServer
+        self.devices = devices
+    }
+}
+
+/// A device of a driver.
+package struct PushTarget: Hashable, Sendable {
+    package var device: Int64
+    /// `ios`, `android`, or another word that the app sent.
+    package var platform: String
+    package var hasLiveActivity: Bool
+    package var preferences: NotificationPreferences
+
+    package init(device: Int64, platform: String, hasLiveActivity: Bool, preferences: NotificationPreferences) {
+        self.device = device
+        self.platform = platform
+        self.hasLiveActivity = hasLiveActivity
+        self.preferences = preferences
+    }
+}
+
+/// One entry of the outbox: a notification to one device, without its text and its token. Both are read when it is sent.
+package struct PushEntry: Hashable, Sendable {
+    package var driver: Int64
+    package var device: Int64
+    package var session: Int64?
+    package var kind: PushKind
+    package var state: JourneyState
+    package var endedBy: Journey.Ending?
+    /// The deadline that the notification tells.
+    package var deadline: Moment?
+    package var dueAt: Moment
+    /// The time after which the notification is worthless.
+    package var expiresAt: Moment
+
+    package init(
+        driver: Int64, device: Int64, session: Int64?, kind: PushKind, state: JourneyState, endedBy: Journey.Ending?,
+        deadline: Moment?, dueAt: Moment, expiresAt: Moment
+    ) {
+        self.driver = driver
+        self.device = device
+        self.session = session
+        self.kind = kind
+        self.state = state
+        self.endedBy = endedBy
+        self.deadline = deadline
+        self.dueAt = dueAt
+        self.expiresAt = expiresAt
+    }
+}
+
+/// An entry that is due, with the device as it is registered now.
+package struct DuePush: Sendable {
+    package var id: Int64
+    package var entry: PushEntry
+    package var sessionID: String?
+    package var device: Device
+    /// The number of earlier attempts.
+    package var attemptCount: Int
+    /// Whether the entry's deadline still runs in the entry's session.
+    package var isDeadlineRunning: Bool
+
+    package init(
+        id: Int64, entry: PushEntry, sessionID: String?, device: Device, attemptCount: Int, isDeadlineRunning: Bool
+    ) {
+        self.id = id
+        self.entry = entry
+        self.sessionID = sessionID
+        self.device = device
+        self.attemptCount = attemptCount
+        self.isDeadlineRunning = isDeadlineRunning
+    }
+}
+
+/// What becomes of an entry after it was sent, or found not to be sent.
+package struct PushResult: Hashable, Sendable {
+    package enum Change: Hashable, Sendable {
+        case remove
+        case retry(at: Moment)
+        /// Removes the entry, and the device if it registered before this time.
+        case removeDevice(registeredBefore: Moment)
+        /// Removes the entry, and this update token from its device.
+        case removeLiveActivity(token: String)
+    }
+
+    package var id: Int64
+    package var device: Int64
+    package var change: Change
+
+    package init(id: Int64, device: Int64, change: Change) {
+        (self.id, self.device, self.change) = (id, device, change)
+    }
+}

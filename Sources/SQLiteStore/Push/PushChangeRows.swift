@@ -1,0 +1,84 @@
+// The changes of journeys that notifications may depend on, from the column `recent_changes` of the drivers with new
+// events (RecentChanges.swift). Late events that change only the past leave no change there.
+
+import GRDB
+import Identity
+import JourneyModel
+import Push
+
+import struct Foundation.Data
+
+enum PushChangeRows {
+    /// Maximum number of events per read. A read of this many takes a few milliseconds.
+    static let eventsMax: Int64 = 5_000
+
+    static func changes(after id: Int64, since: Moment, _ db: Database) throws -> PushChanges {
+        let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
+        let last = min(newest, id + eventsMax)
+        guard last > id else { return PushChanges(last: id, hasMore: false, changes: []) }
+        let drivers = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT id, driver_id, recent_changes FROM driver WHERE id IN (
+                        SELECT driver FROM event WHERE id > ? AND id <= ? AND received_at_ms >= ?)
+                    AND EXISTS (SELECT 1 FROM device WHERE device.driver = driver.id) ORDER BY id
+                    """),
+            arguments: [id, last, since.millisecondsSinceEpoch])
+        let changes = try drivers.filter { !DriverID($0[1]).isSimulated }.flatMap { row in
+            try self.changes(of: row[0], (row[2] as Data?).map { [UInt8]($0) } ?? [], in: (id + 1)...last, db)
+        }
+        return PushChanges(last: last, hasMore: last < newest, changes: changes)
+    }
+
+    private static func changes(
+        of driver: Int64, _ bytes: [UInt8], in events: ClosedRange<Int64>, _ db: Database
+    ) throws -> [PushChange] {
+        let recent = RecentChanges(bytes: bytes).changes
+        guard recent.contains(where: { events.contains($0.event) }) else { return [] }
+        let devices = try Row.fetchAll(
+            db.cachedStatement(sql: "SELECT id, \(DeviceRows.columns) FROM device WHERE driver = ? ORDER BY id"),
+            arguments: [driver]
+        ).map { row in
+            let device = DeviceRows.device(row, at: 1)
+            return PushTarget(
+                device: row[0], platform: device.platform,
+                hasLiveActivity: device.platform == "ios" && device.push?.liveActivityToken != nil,
+                preferences: device.push?.notifications ?? .init())
+        }
+        var before = PushChange.Phase()
+        var changes: [PushChange] = []
+        for change in recent {
+            let after = PushChange.Phase(change)
+            if events.contains(change.event), let cause = try cause(change.event, of: driver, db) {
+                changes.append(
+                    PushChange(
+                        driver: driver, before: before, after: after, occurredAt: cause.at,
+                        isByServer: cause.isByServer,
+                        devices: devices))
+            }
+            before = after
+        }
+        return changes
+    }
+
+    private static func cause(_ event: Int64, of driver: Int64, _ db: Database) throws -> (
+        at: Moment, isByServer: Bool
+    )? {
+        try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT corrected_at_ms, origin FROM event JOIN event_kind ON event_kind.id = event.kind
+                    WHERE event.id = ? AND driver = ?
+                    """),
+            arguments: [event, driver]
+        ).map { (Moment(millisecondsSinceEpoch: $0[0]), $0[1]) }
+    }
+}
+
+extension PushChange.Phase {
+    fileprivate init(_ change: RecentChanges.Change) {
+        self.init(
+            state: change.state, session: change.session, graceDeadline: change.graceDeadline,
+            hardDeadline: change.hardDeadline, endedBy: change.endedBy)
+    }
+}
