@@ -24,7 +24,7 @@ package final class DeliveryFailure: Sendable {
 }
 
 package struct OutboxStatus: Hashable, Sendable {
-    /// The name of the queue, as in the metrics: `analytics`, `codes` or `revocations`.
+    /// The name of the queue, as in the metrics: `analytics`, `codes`, `revocations` or `push`.
     package var queue: String
     package var waitingCount: Int
     /// When the oldest waiting delivery was queued.

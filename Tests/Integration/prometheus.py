@@ -14,6 +14,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+from apple_server import es256_key_file
 from client import Client, token
 from processes import REPOSITORY, UNLIMITED, Folder, Redis, Server, arguments, free_port, wait_until
 from report import Report
@@ -93,6 +94,12 @@ class Traffic(threading.Thread):
         try:
             with (Client(self.port, token("scraped")) as driver, Client(self.port, "no-token") as stranger,
                   Client(self.port, None) as anyone):
+                # A session of a driver with a device causes a notification, which nobody takes.
+                driver.request("PUT", "/native/devices/ab12", b'{"platform":"ios","environment":"production"}')
+                for event in ("enteredChargerIntentZone", "anchorDwellComplete"):
+                    driver.post("/native/events", {
+                        "event": event, "event_id": event,
+                        "occurred_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
                 number = 0
                 while not self.is_over.is_set():
                     number += 1
@@ -196,6 +203,7 @@ def main():
     nobody = free_port()
     with Folder() as folder, Redis(folder) as redis:
         metrics_port = free_port()
+        es256_key_file(folder / "push-key.p8")
         environment = {
             **UNLIMITED, "RATE_LIMIT_PRESESSION_EVENTS": str(PRESESSION_LIMIT), "RATE_LIMIT_AUTH": "0",
             "METRICS_PORT": str(metrics_port), "REDIS_URL": redis.url, "EVENT_RETENTION_DAYS": "30",
@@ -203,6 +211,8 @@ def main():
             # No process receives the events and codes, so they wait.
             "POSTHOG_HOST": f"http://127.0.0.1:{nobody}", "POSTHOG_KEY": "key", "OTP_DELIVERY": "webhook",
             "OTP_WEBHOOK_URL": f"http://127.0.0.1:{nobody}/codes", "OTP_WEBHOOK_SECRET": "signs-the-codes-of-this-test",
+            "PUSH_APNS_TEAM_ID": "TEAM123456", "PUSH_APNS_KEY_ID": "PUSH123456", "PUSH_APNS_TOPIC": "org.example.chargers",
+            "PUSH_APNS_KEY_FILE": str(folder / "push-key.p8"), "PUSH_APNS_URL": f"https://127.0.0.1:{nobody}",
         }
         with Server(options, folder, environment) as server, Prometheus(folder, metrics_port) as prometheus:
             traffic = Traffic(server.port)

@@ -4,6 +4,7 @@
 import Foundation
 import Identity
 import JourneyModel
+import Push
 
 extension Variables {
     static let pushAPNsTeamID = Variable<String?>.text(
@@ -49,7 +50,7 @@ extension Variables {
 
     static let push: [any Declaration] = [
         pushAPNsTeamID, pushAPNsKeyID, pushAPNsKeyFile, pushAPNsTopic, pushFCMServiceAccountFile, pushAPNsURL,
-        pushAPNsSandboxURL, pushFCMURL, pushAuthorityFile,
+        pushAPNsSandboxURL, pushFCMURL, pushAuthorityFile, pushTextsFile,
     ]
 }
 
@@ -79,12 +80,14 @@ struct PushConfiguration: Sendable {
     var google: Google?
     /// See `OutgoingRequest.authorityFile`.
     var authorityFile: String?
+    var texts: PushTexts
 
     /// Returns nil when neither service is configured.
     init?(_ reading: inout ConfigurationReading, environment: AppEnvironment) {
         apple = Self.apple(&reading)
         google = Self.google(&reading)
         authorityFile = reading.value(of: Variables.pushAuthorityFile)
+        texts = PushTexts(&reading)
         if let path = authorityFile {
             if environment == .production {
                 reading.note(

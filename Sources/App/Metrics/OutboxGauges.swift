@@ -4,7 +4,8 @@ import MetricInstruments
 
 extension MetricFamily {
     static let outboxWaiting = MetricFamily(
-        "dwell_outbox_waiting", "Pending deliveries: events to analytics, one-time codes, revocations to Apple.")
+        "dwell_outbox_waiting",
+        "Pending deliveries: events to analytics, one-time codes, revocations to Apple, push notifications.")
     static let outboxAgeSeconds = MetricFamily(
         "dwell_outbox_age_seconds", "Age of the oldest pending delivery in the queue; 0: none pending.")
 }

@@ -16,6 +16,8 @@ struct StoreSampling: Sendable {
     private let oldest: any MeterHandler
     private let backup: any MeterHandler
     private let revocations: OutboxGauges
+    /// Nil if the server sends no notifications.
+    private let pushes: OutboxGauges?
     private let codeLimits: CodeSendLimits
     private let codeSends: [CodeSendUse.Limit: any MeterHandler]
     /// The metrics of analytics forwarding. Nil if forwarding is off. While forwarding is off, no event waits to be
@@ -23,7 +25,7 @@ struct StoreSampling: Sendable {
     private let analytics: (waiting: OutboxGauges, lost: SampledCounter)?
 
     init(
-        store: SQLiteEventStore, drivers: DriverCounts, forwards: Bool, codeLimits: CodeSendLimits,
+        store: SQLiteEventStore, drivers: DriverCounts, forwards: Bool, sendsPushes: Bool, codeLimits: CodeSendLimits,
         factory: any MetricsFactory
     ) {
         self.store = store
@@ -35,6 +37,7 @@ struct StoreSampling: Sendable {
         oldest = factory.gauge(.oldestEventSeconds)
         backup = factory.gauge(.lastBackupSeconds)
         revocations = OutboxGauges(queue: "revocations", factory: factory)
+        pushes = sendsPushes ? OutboxGauges(queue: "push", factory: factory) : nil
         analytics =
             forwards
             ? (
@@ -63,6 +66,9 @@ struct StoreSampling: Sendable {
         }
         if let queue = try? await store.waitingRevocations() {
             revocations.set(queue.count, oldest: queue.oldest, at: now)
+        }
+        if let pushes, let queue = try? await store.waitingPushes(at: now) {
+            pushes.set(queue.count, oldest: queue.oldest, at: now)
         }
         if let analytics, let position = try? await store.position(of: AnalyticsForwarding.consumer) {
             let oldest = try? await store.receivedAt(ofFirstEventAfter: position.last)

@@ -52,6 +52,7 @@ struct OperationWiring: Sendable {
         let audit = AuditSampling(store: store, factory: metrics)
         let kept = StoreSampling(
             store: store, drivers: drivers, forwards: configuration.analytics != nil,
+            sendsPushes: configuration.push != nil,
             codeLimits: configuration.codes.limits, factory: metrics)
         let ready = ReadinessSampling(readiness, factory: metrics)
         routes = OperatorRoutes(
@@ -102,6 +103,11 @@ struct OperationWiring: Sendable {
     /// Adds the numbers of entitlements to the sampled metrics.
     func watch(_ purchases: PurchaseCounts) {
         sampling.sampling.add(PurchaseSampling.sampler(purchases, metrics))
+    }
+
+    /// Adds the connections to the push services to the sampled metrics.
+    func watch(_ services: PushServices) {
+        sampling.sampling.add(services.sampler(metrics))
     }
 
     /// Adds the server's own metrics to the sampled metrics.

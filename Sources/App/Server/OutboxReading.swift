@@ -1,6 +1,7 @@
 // Reads the state of the delivery queues for the operator page, from the database and from memory.
 
 import Engine
+import JourneyModel
 import Outbound
 import SQLiteStore
 
@@ -11,6 +12,9 @@ struct OutboxReading: Sendable {
     /// The delivery of codes by webhook; nil if codes are not sent to a webhook.
     let codes: WebhookCodeDelivery?
     let revocationFailure: DeliveryFailure
+    /// The last failed notification; nil if the server sends no notifications.
+    let pushFailure: DeliveryFailure?
+    let clock: @Sendable () -> Moment
 
     /// Returns the status of each queue. If the database cannot be read, the queues that the database stores are left
     /// out.
@@ -34,6 +38,11 @@ struct OutboxReading: Sendable {
                 OutboxStatus(
                     queue: "revocations", waitingCount: waiting.count, oldest: waiting.oldest,
                     lastFailure: revocationFailure.last))
+        }
+        if let pushFailure, let waiting = try? await store.waitingPushes(at: clock()) {
+            queues.append(
+                OutboxStatus(
+                    queue: "push", waitingCount: waiting.count, oldest: waiting.oldest, lastFailure: pushFailure.last))
         }
         return queues
     }

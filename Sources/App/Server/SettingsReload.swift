@@ -1,11 +1,13 @@
-// The reload on SIGHUP. The environment file is read again, and the eight settings of the session engine and the files of
-// the public pages apply to every later request. Settings that are fixed at the start (addresses, keys, limits) do not change. An invalid file changes
-// nothing. Everything in the file that has no effect is reported in the log, /metrics, /ops and `dwell config history`.
+// The reload on SIGHUP. The environment file is read again, and the eight settings of the session engine, the files of
+// the public pages and the texts of alerts take effect. Settings that are fixed at the start (addresses, keys, limits) do
+// not change. An invalid file changes nothing. Everything in the file that has no effect is reported in the log,
+// /metrics, /ops and `dwell config history`.
 
 import API
 import Engine
 import JourneyModel
 import Logging
+import Push
 import SQLiteStore
 import StructuredLogging
 
@@ -13,6 +15,8 @@ struct SettingsReload: Sendable {
     let input: ConfigurationInput
     let settings: CurrentSettings
     let pages: PublicPages
+    /// Nil if the server sends no notifications.
+    let texts: CurrentPushTexts?
     let status: SettingsStatus
     let clock: @Sendable () -> Moment
     let logger: Logger
@@ -45,6 +49,9 @@ struct SettingsReload: Sendable {
         if !changedPages.isEmpty {
             logger.notice(
                 "pages reloaded", metadata: ["pages": "\(changedPages.map(\.path).joined(separator: ", "))"])
+        }
+        if let texts, let push = configuration.push, texts.replace(with: push.texts) {
+            logger.notice("texts of alerts reloaded")
         }
         if after.version == before.version {
             logger.notice("settings reloaded; no changes", metadata: ["version": "\(after.version)"])

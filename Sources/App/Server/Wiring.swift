@@ -36,6 +36,8 @@ struct Wiring {
     private let streams: JourneyStreams
     private let signIn: SignInWiring
     private let purchases: PurchaseWiring?
+    /// Nil if the server sends no notifications.
+    private let notifications: NotificationWiring?
     private let watching: OperationWiring
     private let server: Server
     private let requestLog: RequestLog
@@ -94,13 +96,16 @@ struct Wiring {
         purchases = await PurchaseWiring(
             configuration, accounts: SQLiteAccounts(store: store, digests: digests), clock: Self.now, logger: logger,
             metrics: metrics)
+        notifications = NotificationWiring(
+            configuration, store: store, clock: Self.now, logger: logger, metrics: metrics)
         streams = JourneyStreams(journeys: store, logger: logger)
         let figures = RequestStatistics { millisecondsSince1970() / 1000 }
         operationHistory = OperationHistory(
             store: store, totals: { HistoryTotals.read(metrics) }, clock: Self.now, logger: logger)
         let outbox = OutboxReading(
             store: store, analyticsFailure: configuration.analytics == nil ? nil : analyticsFailure,
-            codes: signIn.webhook, revocationFailure: signIn.revocationFailure)
+            codes: signIn.webhook, revocationFailure: signIn.revocationFailure, pushFailure: notifications?.failure,
+            clock: Self.now)
         let operation = Self.operation(
             configuration, guesses: guesses, figures: figures, store: store, drivers: drivers,
             history: operationHistory, outbox: outbox, purchases: purchases?.counts, shared: shared,
@@ -120,6 +125,7 @@ struct Wiring {
         watching.watch(streams, operators: { api.operatorStreamCount })
         if let webhook = signIn.webhook { watching.watch(webhook) }
         if let purchases { watching.watch(purchases.counts) }
+        if let notifications { watching.watch(notifications.services) }
         operatorServer = watching.ownServer(
             configuration.http, refusals: api.refusals, observer: requestLog, logger: logger, loops: loops)
         control = Self.control(
@@ -141,7 +147,8 @@ struct Wiring {
             store: store, instance: configuration.instanceName, clock: Self.now, logger: logger)
         await history.record(settings.read(), note: configuration.settingsNote)
         let reload = SettingsReload(
-            input: input, settings: settings, pages: pages, status: settingsStatus, clock: Self.now, logger: logger,
+            input: input, settings: settings, pages: pages, texts: notifications?.texts, status: settingsStatus,
+            clock: Self.now, logger: logger,
             hadFile: hadFile,
             record: { settings, note in
                 Task {
@@ -165,6 +172,7 @@ struct Wiring {
         services.append(LoopService(loop: RefoldService(store: store, logger: logger).run))
         services += signIn.loops
         if let purchases { services += purchases.loops }
+        if let notifications { services += notifications.loops }
         services.append(LoopService(loop: operationHistory.run))
         let truncation = WALTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)
         services.append(LoopService(loop: truncation.run))

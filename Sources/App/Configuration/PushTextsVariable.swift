@@ -1,0 +1,32 @@
+// The variable that names the file with the texts of alerts. It is part of the table in Configuration.swift.
+
+import Push
+
+extension Variables {
+    static let pushTextsFile = Variable<String?>.text(
+        "PUSH_TEXTS_FILE", .push,
+        allowed: "the path of a JSON file with the texts of alerts, at most \(PushTexts.bytesMax) bytes",
+        "The texts of alerts by language (docs/push.md). Default: English."
+    ) { isPath($0) }
+}
+
+extension PushTexts {
+    /// Reads the file that PUSH_TEXTS_FILE names. Records a problem, with the place in the file, if it is not usable.
+    init(_ reading: inout ConfigurationReading) {
+        self = .standard
+        let variable = Variables.pushTextsFile
+        guard let path = reading.value(of: variable) else { return }
+        let reason: String
+        do {
+            self = try PushTexts(parsing: Array(try readTextFile(path, bytesMax: Self.bytesMax).utf8))
+            return
+        } catch let error as PushTextsError {
+            reason = "\(error)"
+        } catch let error as TextFileError {
+            reason = error.reason
+        } catch {
+            reason = "it cannot be read"
+        }
+        reading.note(variable.name, "=\(escaped(path)) is not allowed: \(escaped(reason))")
+    }
+}
