@@ -96,6 +96,7 @@ let package = Package(
             name: "Engine",
             dependencies: [
                 "JourneyModel", "RateLimiting", "MetricInstruments", "StructuredLogging",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -305,7 +305,7 @@ CREATE TABLE settings_change (
     version   TEXT    NOT NULL,
     -- The body of GET /native/config under this version.
     settings  TEXT    NOT NULL
-, changed_by TEXT, reason TEXT) STRICT;
+, changed_by TEXT, reason TEXT, rules_version TEXT, rules TEXT) STRICT;
 
 CREATE TABLE journey_base (
     driver               INTEGER PRIMARY KEY REFERENCES driver (id),

@@ -1,7 +1,8 @@
-// GET /native/config: the eight settings, with a strong ETag. With one small request, a phone can check whether its
-// copy of the settings is current (RFC 9110 sections 8.8.3 and 13.1.2).
+// GET /native/config: the eight settings and the flags, with a strong ETag. With one small request, a phone can check
+// whether its copy of the settings is current (RFC 9110 sections 8.8.3 and 13.1.2).
 
 import Engine
+import Foundation
 import HTTP1
 import HTTPServer
 import Identity
@@ -9,25 +10,35 @@ import JourneyModel
 import Synchronization
 
 struct ConfigHandler: Sendable {
+    /// How long a phone may use its copy, in seconds.
+    private static let freshSecondsMax: Int64 = 86_400
+
     let settings: CurrentSettings
 
-    /// The responses for the settings in force. They are built once, not for each request.
+    /// The responses with one content.
     private struct Prepared {
         var version: String
         var etag: String
         var whole: Response
         var notModified: Response
 
-        init(_ inForce: (version: String, wireJSON: [UInt8])) {
-            version = inForce.version
-            etag = "\"" + inForce.version + "\""
-            var fields = Fields([("ETag", etag), ("Cache-Control", "private, max-age=86400")])
+        init(version: String, tag: String, json: [UInt8], freshSeconds: Int64, varies: Bool = false) {
+            self.version = version
+            etag = "\"" + tag + "\""
+            var fields = Fields([("ETag", etag), ("Cache-Control", "private, max-age=\(freshSeconds)")])
+            if varies { fields.append("Vary", "X-App-Version") }
             notModified = Response(status: .notModified, fields: fields)
             fields.append("Content-Type", "application/json")
-            whole = Response(status: .ok, fields: fields, body: .bytes(inForce.wireJSON))
+            whole = Response(status: .ok, fields: fields, body: .bytes(json))
+        }
+
+        func response(to request: Request) -> Response {
+            let known = request.fields.values("If-None-Match")
+            return EntityTag.matches(known, etag) ? notModified : whole
         }
     }
 
+    /// The responses for the settings without rules. They are built once, not for each request.
     private final class Memory: Sendable {
         let prepared: Mutex<Prepared>
 
@@ -37,16 +48,60 @@ struct ConfigHandler: Sendable {
     }
 
     var get: @Sendable (Request, Caller) -> Response {
-        let memory = Memory(Prepared(settings.readWireJSON()))
-        return { request, _ in
-            let inForce = settings.readWireJSON()
+        let (version, json, _) = settings.readWireJSON()
+        let memory = Memory(
+            Prepared(version: version, tag: version, json: json, freshSeconds: Self.freshSecondsMax))
+        return { request, caller in
+            let (version, json, rules) = settings.readWireJSON()
+            let charger: String?
+            do throws(ProblemAnswer) {
+                charger = try Self.charger(request.query)
+            } catch {
+                return error.response(requestID: request.id)
+            }
+            if let rules { return Self.prepared(rules, request, caller.driver, charger: charger).response(to: request) }
             return memory.prepared.withLock { prepared in
                 // The version is computed from the eight values. Equal versions therefore mean equal settings.
-                if prepared.version != inForce.version { prepared = Prepared(inForce) }
-                let known = request.fields.values("If-None-Match")
-                return EntityTag.matches(known, prepared.etag) ? prepared.notModified : prepared.whole
+                if prepared.version != version {
+                    prepared = Prepared(
+                        version: version, tag: version, json: json, freshSeconds: Self.freshSecondsMax)
+                }
+                return prepared.response(to: request)
             }
         }
+    }
+
+    /// Returns the responses by the rules. They are not cached: to evaluate the rules takes a few microseconds, and a
+    /// cache would grow with drivers and chargers.
+    private static func prepared(
+        _ rules: SettingsRules, _ request: Request, _ driver: DriverID, charger: String?
+    ) -> Prepared {
+        let subject = SettingsSubject(
+            driver: driver, appVersion: rules.dependsOnAppVersion ? request.appVersion : nil, at: request.receivedAt)
+        let answer = rules.answer(for: subject, charger: charger)
+        // The copy is fresh until the next rule begins or ends, rounded up to a second.
+        let untilChange = answer.nextChange.map { ($0.milliseconds(since: subject.at) + 999) / 1000 }
+        return Prepared(
+            version: answer.tag, tag: answer.tag, json: answer.json,
+            freshSeconds: min(untilChange ?? freshSecondsMax, freshSecondsMax), varies: rules.dependsOnAppVersion)
+    }
+
+    /// Returns the value of the query parameter `charger_id`; nil if it is absent. All other parameters are ignored.
+    private static func charger(_ query: String?) throws(ProblemAnswer) -> String? {
+        guard let query else { return nil }
+        let values = query.split(separator: "&").compactMap { parameter -> Substring? in
+            let pair = parameter.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            return pair[0] == "charger_id" ? pair.dropFirst().first ?? "" : nil
+        }
+        guard let value = values.first else { return nil }
+        guard values.count == 1, let charger = String(value).removingPercentEncoding,
+            (1...128).contains(charger.unicodeScalars.count)
+        else {
+            let error = FieldError(
+                pointer: "/charger_id", detail: "must be one percent-encoded text of 1 to 128 characters")
+            throw ProblemAnswer(.invalid(InvalidFields([error])))
+        }
+        return charger
     }
 }
 

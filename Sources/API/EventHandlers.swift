@@ -36,7 +36,7 @@ final class EventHandlers: Sendable {
                     let driver = caller.isService ? DriverID(submission.driverID ?? "") : caller.driver
                     let ingested = await ingest.ingest(
                         submission, of: driver, from: caller.isService ? caller.driver : nil,
-                        receivedAt: request.receivedAt)
+                        receivedAt: request.receivedAt, appVersion: appVersion(request))
                     refusals.charge(
                         caller.driver, bytes: bytes, events: 1, refused: ingested.outcome.isRefusal ? 1 : 0)
                     return withQuotas(answer(ingested, request), of: caller)
@@ -54,6 +54,12 @@ final class EventHandlers: Sendable {
         } catch {
             return .response(withQuotas(error.response(requestID: request.id), of: caller))
         }
+    }
+
+    /// Returns the version of the app that sent the request. Returns nil without reading it if no rule of the settings
+    /// depends on it.
+    func appVersion(_ request: Request) -> AppVersion? {
+        ingest.dependsOnAppVersion ? request.appVersion : nil
     }
 
     /// Adds the driver's quotas to the response. Every response to a known driver carries quotas (contract, section 4).
@@ -183,4 +189,10 @@ extension EventHeaders {
 
 extension Request {
     var receivedAt: Moment { Moment(millisecondsSinceEpoch: receivedAtMilliseconds) }
+
+    /// The version of the app that sent the request, from `X-App-Version`. Nil if the field is missing, repeated or not
+    /// a version. Rules of the settings that ask for a version do not match then.
+    var appVersion: AppVersion? {
+        fields.count(of: "X-App-Version") == 1 ? fields.first("X-App-Version").flatMap { AppVersion($0) } : nil
+    }
 }

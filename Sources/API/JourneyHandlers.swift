@@ -34,8 +34,11 @@ struct JourneyHandlers: Sendable {
             let journey = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await journeys.journey(of: caller.driver)
             }
-            return .noStore(
-                JourneyAnswers.session(journey, settingsVersion: settings.read().version, at: request.receivedAt))
+            let choice = settings.choice(
+                for: SettingsSubject(
+                    driver: caller.driver, appVersion: request.appVersion, at: request.receivedAt))
+            let version = choice.settings(charger: journey.targetChargerID).version
+            return .noStore(JourneyAnswers.session(journey, settingsVersion: version, at: request.receivedAt))
         }
     }
 

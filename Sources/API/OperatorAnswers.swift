@@ -51,17 +51,18 @@ enum OperatorAnswers {
     }
 
     static func settings(
-        _ versions: [SettingsVersionUse], _ history: SettingsHistory, inForce: VersionedSettings
+        _ versions: [SettingsVersionUse], _ history: SettingsHistory, inForce: VersionedSettings, rules: RecordedRules?
     ) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 512 * (versions.count + history.changes.count + 1))
         writer.beginObject()
         writer.member("settings_version", inForce.version)
-        if let change = history.changes.first(where: { $0.version == inForce.version }) {
+        if let change = history.changes.first(where: { $0.version == inForce.version && $0.rules == rules }) {
             writer.member("in_force_since", RFC3339.text(of: change.at))
             writer.note(change.note)
         }
         writer.name("settings")
         writer.raw(String(decoding: inForce.settings.wireJSON, as: UTF8.self))
+        writer.rules(rules)
         writer.name("versions")
         writer.beginArray()
         for version in versions {
@@ -86,6 +87,14 @@ extension JSONWriter {
         if let reason = note.reason { member("reason", reason) }
     }
 
+    /// Writes the rules and their version; nothing if there are none.
+    fileprivate mutating func rules(_ rules: RecordedRules?) {
+        guard let rules else { return }
+        member("rules_version", rules.version)
+        name("rules")
+        raw(rules.json)
+    }
+
     fileprivate mutating func changes(_ changes: [SettingsChange]) {
         name("changes")
         beginArray()
@@ -96,6 +105,7 @@ extension JSONWriter {
             note(change.note)
             name("settings")
             raw(change.settings)
+            rules(change.rules)
             endObject()
         }
         endArray()

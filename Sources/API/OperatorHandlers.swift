@@ -130,12 +130,12 @@ struct OperatorHandlers: Sendable {
     /// The handler of `GET /ops/settings`.
     var versions: OpenHandler {
         { request throws(ProblemAnswer) in
-            let current = settings.read()
+            let (current, rules) = settings.readWithRules()
             let (versions, history) = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 let versions = try await operation.reader.settingsVersions(limit: Self.versionsMax)
                 return (versions, try await operation.reader.settingsHistory(limit: Self.versionsMax))
             }
-            return .noStore(OperatorAnswers.settings(versions, history, inForce: current))
+            return .noStore(OperatorAnswers.settings(versions, history, inForce: current, rules: rules?.recorded))
         }
     }
 

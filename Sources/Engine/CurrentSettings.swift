@@ -5,40 +5,63 @@ import Synchronization
 extension MetricFamily {
     package static let settingsInfo = MetricFamily(
         "dwell_settings_info", "1, with the version of the settings in force as a label.")
+    package static let settingsRulesInForce = MetricFamily(
+        "dwell_settings_rules_in_force", "Rules of SETTINGS_RULES_FILE whose time has begun and is not over.")
 }
 
-/// The settings in force. Each new event is stored with the version of these settings, and `/native/config` returns the
-/// settings. A reload replaces all settings at once, so no request sees a mixture of old and new settings.
+/// The settings in force, with the rules that give some drivers other settings. Each new event is stored with the version
+/// of its driver's settings, and `/native/config` returns them. A reload replaces settings and rules at once, so no
+/// request sees a mixture of old and new ones.
 package final class CurrentSettings: Sendable {
     private struct InForce: Sendable {
         var settings: VersionedSettings
         /// The settings as JSON, encoded once instead of for each request.
         var wireJSON: [UInt8]
+        /// Nil if there is no file of rules.
+        var rules: SettingsRules?
 
-        init(_ settings: VersionedSettings) {
+        init(_ settings: VersionedSettings, _ rules: SettingsRules?) {
             self.settings = settings
+            self.rules = rules
             wireJSON = settings.settings.wireJSON
         }
     }
 
     private let current: Mutex<InForce>
 
-    package init(_ settings: VersionedSettings) {
-        current = Mutex(InForce(settings))
+    /// - Parameter rules: the rules over these settings; nil if there is no file of rules.
+    package init(_ settings: VersionedSettings, rules: SettingsRules? = nil) {
+        current = Mutex(InForce(settings, rules))
     }
 
+    /// Returns the settings of everybody to whom no rule applies.
     package func read() -> VersionedSettings {
         current.withLock { $0.settings }
     }
 
-    /// Returns the content of `/native/config`: the version, and the eight settings as JSON.
-    package func readWireJSON() -> (version: String, wireJSON: [UInt8]) {
-        current.withLock { ($0.settings.version, $0.wireJSON) }
+    package func readRules() -> SettingsRules? {
+        current.withLock { $0.rules }
     }
 
-    /// Puts these settings in force. Every later request uses them.
-    package func replace(with settings: VersionedSettings) {
-        let inForce = InForce(settings)
+    package func readWithRules() -> (settings: VersionedSettings, rules: SettingsRules?) {
+        current.withLock { ($0.settings, $0.rules) }
+    }
+
+    /// Returns the content of `/native/config` without rules: the version, and the eight settings as JSON. If there are
+    /// rules, they determine the content.
+    package func readWireJSON() -> (version: String, wireJSON: [UInt8], rules: SettingsRules?) {
+        current.withLock { ($0.settings.version, $0.wireJSON, $0.rules) }
+    }
+
+    /// Returns the driver's settings. The charger may be chosen later.
+    package func choice(for subject: SettingsSubject) -> SettingsChoice {
+        let (settings, rules) = readWithRules()
+        return rules?.choice(for: subject) ?? SettingsChoice(byCharger: [], otherwise: settings)
+    }
+
+    /// Puts these settings and rules in force. Every later request uses them.
+    package func replace(with settings: VersionedSettings, rules: SettingsRules? = nil) {
+        let inForce = InForce(settings, rules)
         current.withLock { $0 = inForce }
     }
 }

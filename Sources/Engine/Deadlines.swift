@@ -37,15 +37,22 @@ package protocol DeadlineStore: Sendable {
 /// A request to end at most `driversMax` sessions whose deadline has passed.
 package struct ExpiryRequest: Sendable {
     package var now: Moment
-    /// The settings in force. The version of these settings is stored with each expiry, as it is with every event.
+    /// The settings in force. The version of the driver's settings is stored with each expiry, as it is with every
+    /// event.
     package var settings: VersionedSettings
+    /// The rules that give some drivers other settings; nil if there are none.
+    package var rules: SettingsRules?
     package var driversMax: Int
     /// The cursor that the previous part returned; nil for the first part.
     package var after: DeadlineCursor?
 
-    package init(now: Moment, settings: VersionedSettings, driversMax: Int, after: DeadlineCursor? = nil) {
+    package init(
+        now: Moment, settings: VersionedSettings, rules: SettingsRules? = nil, driversMax: Int,
+        after: DeadlineCursor? = nil
+    ) {
         self.now = now
         self.settings = settings
+        self.rules = rules
         self.driversMax = driversMax
         self.after = after
     }
@@ -147,7 +154,8 @@ package struct ExpiryScheduler: Sendable {
         late.recordNanoseconds(min(lateMilliseconds, 1 << 40) * 1_000_000)
         overdue.set(Double(lateMilliseconds) / 1000)
         var failures: [StoreFailure] = []
-        var request = ExpiryRequest(now: now, settings: settings.read(), driversMax: Self.driversMax)
+        let (inForce, rules) = settings.readWithRules()
+        var request = ExpiryRequest(now: now, settings: inForce, rules: rules, driversMax: Self.driversMax)
         repeat {
             let part = try await store.storeExpiries(request)
             stored.increment(by: Int64(part.drivers.count))

@@ -33,7 +33,12 @@ package struct AppendRequest: Sendable {
     package var driver: DriverID
     package var submission: EventSubmission
     package var receivedAt: Moment
+    /// The settings of the driver, unless `chargerSettings` has others for the event's charger.
     package var settings: VersionedSettings
+    /// The settings that depend on the charger. Empty unless a rule of SETTINGS_RULES_FILE names chargers. The store
+    /// determines the charger: the one with which the event's session was registered, else the event's own, else the
+    /// target charger of the driver's journey, unless the event is of another session.
+    package var chargerSettings: [SettingsChoice.ForChargers]
     /// Whether an event with an unknown session_id is refused (`SESSION_REGISTRATION=required`). If false, such an
     /// event opens the session.
     package var requiresRegisteredSession: Bool
@@ -44,7 +49,8 @@ package struct AppendRequest: Sendable {
 
     package init(
         driver: DriverID, submission: EventSubmission, receivedAt: Moment, settings: VersionedSettings,
-        requiresRegisteredSession: Bool = false, sender: OrderedEvent.Sender = .app, service: DriverID? = nil
+        chargerSettings: [SettingsChoice.ForChargers] = [], requiresRegisteredSession: Bool = false,
+        sender: OrderedEvent.Sender = .app, service: DriverID? = nil
     ) {
         self.sender = sender
         self.service = service
@@ -52,6 +58,7 @@ package struct AppendRequest: Sendable {
         self.submission = submission
         self.receivedAt = receivedAt
         self.settings = settings
+        self.chargerSettings = chargerSettings
         self.requiresRegisteredSession = requiresRegisteredSession
     }
 }

@@ -35,12 +35,18 @@ package struct Ingest: Sendable {
         self.metrics = IngestMetrics(metrics)
     }
 
+    /// Whether the app version that a request names can change the driver's settings.
+    package var dependsOnAppVersion: Bool { settings.readRules()?.dependsOnAppVersion ?? false }
+
     /// Stores one event of one driver. Returns once the event is on disk, or was refused, or could not be stored.
     ///
-    /// - Parameter service: the service that sent the event; nil if the driver's app sent it.
+    /// - Parameters:
+    ///   - service: the service that sent the event; nil if the driver's app sent it.
+    ///   - appVersion: the version that the driver's app names in the request. Needed only if `dependsOnAppVersion` is
+    ///     true.
     package nonisolated(nonsending) func ingest(
         _ submission: consuming EventSubmission, of driver: DriverID, from service: DriverID? = nil,
-        receivedAt: Moment
+        receivedAt: Moment, appVersion: AppVersion? = nil
     ) async -> Ingested {
         let (name, source) = (submission.name, EventSource(submission.source))
         let claim = AdmissionClaim.ofEvent(submission, of: driver, from: service)
@@ -52,7 +58,7 @@ package struct Ingest: Sendable {
             outcome = await lookUp(submission, of: driver)
         } else {
             outcome = await store.append(
-                request(submission, of: driver, from: service, receivedAt: receivedAt))
+                request(submission, of: driver, from: service, receivedAt: receivedAt, appVersion))
             if settle(claim, decision.verdict, after: outcome) { quota = quota.refunding(1) }
             quota = current(quota, of: claim, after: outcome)
         }
@@ -66,10 +72,11 @@ package struct Ingest: Sendable {
     package nonisolated(nonsending) func confirm(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> EventOutcome {
+        let choice = settings.choice(for: SettingsSubject(driver: driver, appVersion: nil, at: receivedAt))
         let outcome = await store.append(
             AppendRequest(
-                driver: driver, submission: submission, receivedAt: receivedAt, settings: settings.read(),
-                sender: .service)
+                driver: driver, submission: submission, receivedAt: receivedAt, settings: choice.otherwise,
+                chargerSettings: choice.byCharger, sender: .service)
         ).advanced(to: receivedAt)
         if !driver.isSimulated { metrics.count(submission.name, EventSource(submission.source), outcome) }
         return outcome
@@ -78,17 +85,17 @@ package struct Ingest: Sendable {
     /// Stores a batch of events, in order: all of one driver, or of a service, whose events each name their driver. Each
     /// event is charged and answered as if it had been sent alone. Events of the batch that were over the rate limit are
     /// tried again whenever other events of the batch are refunded.
-    package func ingest(_ submissions: [EventSubmission], from sender: BatchSender, receivedAt: Moment) async
-        -> [Ingested]
-    {
-        var round = await oneRound(submissions, from: sender, receivedAt: receivedAt)
+    package func ingest(
+        _ submissions: [EventSubmission], from sender: BatchSender, receivedAt: Moment, appVersion: AppVersion? = nil
+    ) async -> [Ingested] {
+        var round = await oneRound(submissions, from: sender, receivedAt: receivedAt, appVersion)
         var answers = round.ingested
         // The loop ends, because every round with a refund also completes an event, and a completed event is not tried
         // again.
         while round.gaveBack {
             let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
             if refused.isEmpty { break }
-            round = await oneRound(refused.map { submissions[$0] }, from: sender, receivedAt: receivedAt)
+            round = await oneRound(refused.map { submissions[$0] }, from: sender, receivedAt: receivedAt, appVersion)
             for (index, ingested) in zip(refused, round.ingested) { answers[index] = ingested }
         }
         let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
@@ -105,7 +112,7 @@ package struct Ingest: Sendable {
     /// Processes each event once. An event over the rate limit gets `.rateLimited`, without a call of the store.
     /// `gaveBack` is true if a refund may admit another event.
     private func oneRound(
-        _ submissions: [EventSubmission], from sender: BatchSender, receivedAt: Moment
+        _ submissions: [EventSubmission], from sender: BatchSender, receivedAt: Moment, _ appVersion: AppVersion?
     ) async -> (ingested: [Ingested], gaveBack: Bool) {
         let claims = submissions.map { AdmissionClaim.ofEvent($0, of: sender.driver(of: $0), from: sender.service) }
         let decisions = await admission.admit(claims)
@@ -113,7 +120,7 @@ package struct Ingest: Sendable {
         let requests = admitted.map { index in
             request(
                 submissions[index], of: sender.driver(of: submissions[index]), from: sender.service,
-                receivedAt: receivedAt)
+                receivedAt: receivedAt, appVersion)
         }
         var outcomes = zip(admitted, await store.append(requests)).makeIterator()
         var next = outcomes.next()
@@ -163,12 +170,16 @@ package struct Ingest: Sendable {
     }
 
     private func request(
-        _ submission: consuming EventSubmission, of driver: DriverID, from service: DriverID?, receivedAt: Moment
+        _ submission: consuming EventSubmission, of driver: DriverID, from service: DriverID?, receivedAt: Moment,
+        _ appVersion: AppVersion?
     ) -> AppendRequest {
-        AppendRequest(
-            driver: driver, submission: submission, receivedAt: receivedAt, settings: settings.read(),
-            requiresRegisteredSession: requiresRegisteredSession, sender: service == nil ? appSender : .service,
-            service: service)
+        // A request of a service says nothing about the app of the driver.
+        let subject = SettingsSubject(driver: driver, appVersion: service == nil ? appVersion : nil, at: receivedAt)
+        let choice = settings.choice(for: subject)
+        return AppendRequest(
+            driver: driver, submission: submission, receivedAt: receivedAt, settings: choice.otherwise,
+            chargerSettings: choice.byCharger, requiresRegisteredSession: requiresRegisteredSession,
+            sender: service == nil ? appSender : .service, service: service)
     }
 
     /// Returns the outcome of an event that is over the rate limit. It is the stored outcome if the event is a repeat,

@@ -17,16 +17,32 @@ package struct SettingsChangeNote: Hashable, Sendable {
     package var isEmpty: Bool { changedBy == nil && reason == nil }
 }
 
-/// A version of the settings that came into force.
+/// The rules of SETTINGS_RULES_FILE, as the history records them.
+package struct RecordedRules: Hashable, Sendable {
+    package var version: String
+    /// The rules as JSON, in the form of `SettingsRules.summaryJSON`.
+    package var json: String
+
+    package init(version: String, json: String) {
+        (self.version, self.json) = (version, json)
+    }
+}
+
+/// A version of the settings, or of the rules over them, that came into force.
 package struct SettingsChange: Hashable, Sendable {
     package var at: Moment
     package var version: String
     /// The settings as JSON, as `GET /native/config` returns them.
     package var settings: String
+    /// The rules that give some drivers other settings; nil if there were none.
+    package var rules: RecordedRules?
     package var note: SettingsChangeNote
 
-    package init(at: Moment, version: String, settings: String, note: SettingsChangeNote) {
-        (self.at, self.version, self.settings, self.note) = (at, version, settings, note)
+    package init(
+        at: Moment, version: String, settings: String, rules: RecordedRules? = nil, note: SettingsChangeNote
+    ) {
+        (self.at, self.version, self.settings, self.rules) = (at, version, settings, rules)
+        self.note = note
     }
 }
 

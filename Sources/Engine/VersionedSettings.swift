@@ -10,4 +10,9 @@ package struct VersionedSettings: Hashable, Sendable {
         self.settings = settings
         self.version = version
     }
+
+    /// Computes the version from the values.
+    package init(_ settings: Settings) {
+        self.init(settings: settings, version: settings.version)
+    }
 }

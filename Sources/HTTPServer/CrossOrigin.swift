@@ -56,7 +56,7 @@ package struct CrossOrigin: Hashable, Sendable {
     /// libraries add to every request.
     private static let requestFields =
         "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, "
-        + "X-Sent-At, X-Requested-With, Cache-Control, traceparent, tracestate, baggage"
+        + "X-App-Version, X-Sent-At, X-Requested-With, Cache-Control, traceparent, tracestate, baggage"
 
     /// Returns the fields of the response to a preflight from an allowed page. Returns nil for any other request. The
     /// fields are the same for every path, even for an unknown path. Therefore the page always sends its request after

@@ -60,6 +60,13 @@ extension Settings {
 }
 
 extension Settings.Declaration {
+    /// Returns whether the text is a number of this setting's kind and in its range. Does not compare it with the other
+    /// setting of a pair.
+    public func accepts(_ text: String) -> Bool {
+        var settings = Settings()
+        return read(text, into: &settings)
+    }
+
     fileprivate func number(in settings: Settings) -> Double {
         switch value {
         case .integer(let path): Double(settings[keyPath: path])

@@ -61,13 +61,16 @@ final class ScriptedAPI: Sendable {
     /// The pages of the operator's files; a test may replace them.
     let pages: PublicPages
 
-    /// - Parameter hasLinks: whether apps and pages are configured.
+    /// - Parameters:
+    ///   - hasLinks: whether apps and pages are configured.
+    ///   - rules: the rules that give some drivers other settings.
     init(
-        limits: RateLimits = RateLimits(), sendsCodes: Bool = true, takesPurchases: Bool = true, hasLinks: Bool = true
+        limits: RateLimits = RateLimits(), sendsCodes: Bool = true, takesPurchases: Bool = true, hasLinks: Bool = true,
+        rules: SettingsRules? = nil
     ) {
         let page = PublicPage(bytes: Array("<p>Page</p>".utf8), mediaType: "text/html; charset=utf-8")
         pages = PublicPages(hasLinks ? [.privacy: page, .terms: page, .support: page] : [:])
-        let settings = CurrentSettings(VersionedSettings(settings: Settings(), version: "v1"))
+        let settings = CurrentSettings(VersionedSettings(settings: Settings(), version: "v1"), rules: rules)
         let store = MemoryEventStore()
         streams = JourneyStreams(journeys: journeys, logger: Self.silent)
         let admission = LocalRateLimiter(limits: limits)

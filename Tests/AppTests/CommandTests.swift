@@ -37,6 +37,9 @@ import Testing
         ["push-test", "--token", "ab", "--kind", "live-activity"], ["push-test", "--token", "ab", "--count", "0"],
         ["push-test", "--token", "ab", "--google", "--kind", "live-activity", "--payload", "p.json"],
         ["check-config", "--links-authority", "a.pem"], ["check-config", "--links", "https://u@h"],
+        ["config", "preview"], ["config", "preview", "--driver", ""],
+        ["config", "preview", "--driver", "d", "--at", "now"],
+        ["config", "preview", "--driver", "d", "--app-version", "7-beta"],
     ])
     func wrongUsageIs64(arguments: [String]) {
         let error = #expect(throws: (any Error).self) { try Dwell.parseAsRoot(arguments) }

@@ -242,6 +242,8 @@ PYTHON
     ends_with 64 dwell config history --limit 0
     ends_with 0 dwell config show
     ends_with 64 dwell config show now
+    ends_with 0 dwell config preview --driver d
+    ends_with 64 dwell config preview --driver d --at tomorrow
     ends_with 0 dwell token --driver jonas
     ends_with 64 dwell token --driver jonas --ttl 0
     ends_with 64 dwell token --driver jonas --role opps
@@ -369,7 +371,7 @@ subcommands_of() {
     echo '# deletions: 0' >"$BATS_TEST_TMPDIR/list"
     # These commands read the database's path as one of the settings, but do not open the database. restore replaces the
     # database.
-    local unopened=' check-config token healthcheck restore config_show '
+    local unopened=' check-config token healthcheck restore config_show config_preview '
     local commands=() before
     for command in $(subcommands_of ''); do
         local inner

@@ -111,13 +111,32 @@ function readSettingsHistory({ settings_version: version, settings_reload: reloa
     }).catch(() => {});
 }
 
-function drawSettingsHistory({ settings_version: inForce, in_force_since: since, changed_by: changedBy, reason, changes, reloads }) {
+// Draws the rules of SETTINGS_RULES_FILE. The section is hidden if there is no such file.
+function drawRules(version, rules) {
+    byID("rules-section").hidden = !rules;
+    if (!rules) return put("rules");
+    const now = Date.now();
+    const rows = rules.map((rule) => {
+        const time = rule.from && Date.parse(rule.from) > now ? `from ${dayAndTime(rule.from)}` : rule.until && Date.parse(rule.until) <= now ? "over"
+            : rule.until ? `until ${dayAndTime(rule.until)}` : "in force";
+        const whom = [rule.percent !== undefined && `${rule.percent} %`, rule.drivers && `${rule.drivers} listed drivers`, rule.chargers && `${rule.chargers} listed chargers`,
+            rule.app_versions && `app ${rule.app_versions.join(", ")}`, rule.app_version_min && `app from ${rule.app_version_min}`, rule.app_version_below && `app below ${rule.app_version_below}`];
+        const values = Object.entries({ ...rule.settings, ...rule.flags }).map(([name, value]) => `${name} ${value}`);
+        return [rule.name, time, whom.filter(Boolean).join("; ") || "everybody", values.join(", "), rule.reason];
+    });
+    put("rules", element("p", { class: "quiet" }, `Version ${version}. The first rule that matches decides.`),
+        table(["Rule", "Time", "For", "Values", "Reason"], rows, "The file has no rules."));
+}
+
+function drawSettingsHistory({ settings_version: inForce, in_force_since: since, changed_by: changedBy, reason, rules_version: rulesVersion, rules, changes, reloads }) {
+    drawRules(rulesVersion, rules);
     list("in-force", [["Version in force", inForce], ["Since", since ? dayAndTime(since) : "unknown"],
         ["Changed by", changedBy || "not given"], ["Reason", reason || "not given"]]);
     const rows = changes.map((change, index) => {
         const before = changes[index + 1];
         const differences = Object.entries(change.settings).filter(([name, value]) => before && before.settings[name] !== value)
             .map(([name, value]) => `${name} ${before.settings[name]} → ${value}`);
+        if (before && before.rules_version !== change.rules_version) differences.push(change.rules ? `rules ${change.rules_version}` : "no rules");
         return [dayAndTime(change.at), change.settings_version, differences.join(", ") || (before ? "no change" : "first version shown"), change.changed_by, change.reason];
     });
     put("versions", table(["In force from", "Version", "Changed", "By", "Reason"], rows, "No versions are recorded."));

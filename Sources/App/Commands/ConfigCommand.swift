@@ -9,8 +9,8 @@ import SQLiteStore
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config",
-        abstract: "Show the settings of the running server, or the history of the session settings.",
-        subcommands: [ConfigHistoryCommand.self, ConfigShowCommand.self])
+        abstract: "Show the settings of the running server, their history, or the settings of one driver.",
+        subcommands: [ConfigHistoryCommand.self, ConfigShowCommand.self, ConfigPreviewCommand.self])
 }
 
 struct ConfigHistoryCommand: AsyncParsableCommand {
@@ -77,11 +77,21 @@ enum SettingsHistoryText {
     private static func changeLines(_ changes: [SettingsChange], limit: Int) -> [(at: Moment, text: String)] {
         changes.indices.prefix(limit).map { index in
             let change = changes[index]
-            let differences = index + 1 < changes.count ? differences(from: changes[index + 1], to: change) : nil
-            let what = differences.map { $0.isEmpty ? "no change" : $0.joined(separator: ", ") }
+            let changed = index + 1 < changes.count ? differences(from: changes[index + 1], to: change) : nil
+            let what = changed.map { $0.isEmpty ? "no change" : $0.joined(separator: ", ") }
             let parts = [RFC3339.text(of: change.at), change.version, what ?? "first known version"]
             return (change.at, (parts + [text(change.note)].compactMap(\.self)).joined(separator: "  "))
         }
+    }
+
+    /// Returns text such as `rules 0123456789abcdef (winter-grace, pilot)`.
+    private static func rulesText(_ rules: RecordedRules?) -> String {
+        guard let rules else { return "no rules" }
+        var names: [String] = []
+        if case .array(let list)? = try? JSONValue.parse(Array(rules.json.utf8)) {
+            for case .string(let name)? in list.map({ $0["name"] }) { names.append(name) }
+        }
+        return "rules \(rules.version) (\(names.joined(separator: ", ")))"
     }
 
     /// Returns text such as `by Ann: why`. Returns nil when neither the author nor the reason is known.
@@ -112,6 +122,12 @@ enum SettingsHistoryText {
             }
             writer.name("settings")
             writer.raw(change.settings)
+            if let rules = change.rules {
+                writer.name("rules_version")
+                writer.string(rules.version)
+                writer.name("rules")
+                writer.raw(rules.json)
+            }
             writer.endObject()
         }
         writer.endArray()
@@ -136,13 +152,15 @@ enum SettingsHistoryText {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// Returns one line per changed setting, such as `chargerIntentRadius_m 400 -> 500`, in the order of the contract.
+    /// Returns one line per changed setting, such as `chargerIntentRadius_m 400 -> 500`, in the order of the contract,
+    /// then the rules if they changed.
     private static func differences(from before: SettingsChange, to after: SettingsChange) -> [String] {
         let (old, new) = (values(before), values(after))
-        return Settings.declarations.compactMap { declaration in
+        let settings = Settings.declarations.compactMap { declaration -> String? in
             let (was, isNow) = (old[declaration.field], new[declaration.field])
             return was == isNow ? nil : "\(declaration.field) \(was ?? "none") -> \(isNow ?? "none")"
         }
+        return settings + (before.rules == after.rules ? [] : [rulesText(after.rules)])
     }
 
     /// Returns the settings of a version by name. Each value is the text that was stored.

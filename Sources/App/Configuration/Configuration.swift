@@ -314,7 +314,8 @@ enum Variables {
             rateLimitPurchases,
             rateLimitNotifications, rateLimitOperator, rateLimitWindowSeconds,
             sessionRegistration, trustedConfirmations,
-        ] + operation + [settingsChangedBy, settingsChangeReason] + Settings.declarations.map(EngineVariable.init)
+        ] + operation + [settingsChangedBy, settingsChangeReason, settingsRulesFile]
+        + Settings.declarations.map(EngineVariable.init)
 }
 
 /// The values of `APP_ENV`. The raw values are the texts of the variable.

@@ -111,10 +111,13 @@ extension Configuration {
         operatorToken = reading.value(of: Variables.operatorToken)
         analytics = AnalyticsConfiguration(&reading)
         operation = Operation(&reading)
+        let problemsBefore = reading.problems.count
         settings = reading.engineSettings()
+        let isValid = reading.problems.count == problemsBefore
         settingsNote = SettingsChangeNote(
             changedBy: reading.value(of: Variables.settingsChangedBy),
             reason: reading.value(of: Variables.settingsChangeReason))
+        settingsRules = reading.settingsRules(over: isValid ? settings : nil)
     }
 
     /// Reads the environment file. The file at the default path may be missing. A file that ENV_FILE names must exist.

@@ -105,6 +105,8 @@ struct Configuration: Sendable {
     var operation: Operation
     /// The settings of the session engine, which GET /native/config returns.
     var settings: Settings
+    /// The rules that give some drivers other settings; nil if there is no SETTINGS_RULES_FILE.
+    var settingsRules: SettingsRules?
     /// The author of the last change of the settings, and the reason for the change.
     var settingsNote: SettingsChangeNote
 }

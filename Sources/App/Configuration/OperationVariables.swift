@@ -39,7 +39,8 @@ extension Variables {
 
     /// Returns whether a reload applies a new value of the variable. A new value of any other variable needs a restart.
     static func isReloaded(_ declaration: any Declaration) -> Bool {
-        declaration is EngineVariable || [settingsChangedBy.name, settingsChangeReason.name].contains(declaration.name)
+        declaration is EngineVariable
+            || [settingsChangedBy.name, settingsChangeReason.name, settingsRulesFile.name].contains(declaration.name)
             || pageFiles.contains { $0.variable.name == declaration.name } || declaration.name == pushTextsFile.name
     }
 }

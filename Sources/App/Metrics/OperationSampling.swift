@@ -33,11 +33,15 @@ struct OperationSampling: Sendable {
         }
     }
 
-    /// Adds the settings version in force. The version is the label of a single series. After a reload, a new series
+    /// Adds the number of rules in force, and the settings version in force. The version is the label of a single series. After a reload, a new series
     /// replaces the old series.
-    func add(_ settings: CurrentSettings) {
+    func add(_ settings: CurrentSettings, clock: @escaping @Sendable () -> Moment) {
         let info = SettingsInfoGauge(factory: factory)
-        sampling.add { info.set(settings.read().version) }
+        let rules = factory.gauge(.settingsRulesInForce)
+        sampling.add {
+            info.set(settings.read().version)
+            rules.set(Int64(settings.readRules()?.inForceCount(at: clock()) ?? 0))
+        }
     }
 
     func add(_ settings: SettingsStatus) {

@@ -86,9 +86,13 @@ struct InstanceService: Sendable {
     }
 
     private var own: Instance {
-        Instance(
-            name: name, version: version, settingsVersion: settings.read().version, settings: sharedSettings,
-            startedAt: startedAt, heartbeatAt: clock())
+        let (inForce, rules) = settings.readWithRules()
+        // The files of the servers may have different paths, but must have the same content.
+        var shared = sharedSettings
+        shared[Variables.settingsRulesFile.name] = rules?.version ?? "not set"
+        return Instance(
+            name: name, version: version, settingsVersion: inForce.version, settings: shared, startedAt: startedAt,
+            heartbeatAt: clock())
     }
 
     /// Returns the other live servers, each with the names of the settings that differ from this server's settings. If

@@ -44,7 +44,7 @@ struct OperationWiring: Sendable {
         self.sampling = OperationSampling(sampling: sampling, factory: metrics)
         sampling.add(LoopSampling.sampler(loops, metrics))
         sampling.add(store.sampler(path: configuration.databasePath, metrics))
-        self.sampling.add(settings)
+        self.sampling.add(settings) { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
         if let shared { sampling.add(shared.sampler(metrics)) }
         sampling.add(process.sample)
         self.sampling.add(settingsStatus)

@@ -1,7 +1,7 @@
-// The reload on SIGHUP. The environment file is read again, and the eight settings of the session engine, the files of
-// the public pages and the texts of alerts take effect. Settings that are fixed at the start (addresses, keys, limits) do
-// not change. An invalid file changes nothing. Everything in the file that has no effect is reported in the log,
-// /metrics, /ops and `dwell config history`.
+// The reload on SIGHUP. The environment file is read again. The eight settings of the session engine, the rules over
+// them, the files of the public pages and the texts of alerts apply to every later request. Settings that are fixed at
+// the start (addresses, keys, limits) do not change. An invalid file changes nothing. Everything in the file that has
+// no effect is reported in the log, /metrics, /ops and `dwell config history`.
 
 import API
 import Engine
@@ -23,8 +23,8 @@ struct SettingsReload: Sendable {
     /// Whether there was an environment file at the start. If that file is missing at a reload, it is probably being
     /// replaced. The reload then fails, instead of resetting the settings to their defaults.
     let hadFile: Bool
-    /// Called with the settings that took effect, and with the note about their change. It must not block.
-    var record: @Sendable (VersionedSettings, SettingsChangeNote) -> Void = { _, _ in }
+    /// Called with the settings and rules that took effect, and with the note about their change. It must not block.
+    var record: @Sendable (VersionedSettings, SettingsRules?, SettingsChangeNote) -> Void = { _, _, _ in }
     /// Called with the record of a reload that failed or that did not apply everything in the file. It must not block.
     var recordIncomplete: @Sendable (SettingsReloadRecord) -> Void = { _ in }
 
@@ -42,8 +42,9 @@ struct SettingsReload: Sendable {
                 metadata: ["problems": .array(problems.map { "\($0)" })])
             return failed(problems)
         }
-        let before = settings.read()
+        let (before, rulesBefore) = settings.readWithRules()
         let after = VersionedSettings(configuration.settings)
+        let rules = configuration.settingsRules
         let needsRestart = status.reloaded(report, at: clock())
         let changedPages = pages.replace(with: configuration.links.pages)
         if !changedPages.isEmpty {
@@ -53,15 +54,19 @@ struct SettingsReload: Sendable {
         if let texts, let push = configuration.push, texts.replace(with: push.texts) {
             logger.notice("texts of alerts reloaded")
         }
-        if after.version == before.version {
+        if after.version == before.version, rules?.version == rulesBefore?.version {
             logger.notice("settings reloaded; no changes", metadata: ["version": "\(after.version)"])
         } else {
-            settings.replace(with: after)
-            record(after, configuration.settingsNote)
+            settings.replace(with: after, rules: rules)
+            record(after, rules, configuration.settingsNote)
             var metadata: Logger.Metadata = [
                 "version": "\(after.version)", "previous_version": "\(before.version)",
                 "changes": .array(Self.changes(from: before.settings, to: after.settings).map { "\($0)" }),
             ]
+            if rules?.version != rulesBefore?.version {
+                metadata["rules_version"] = "\(rules?.version ?? "none")"
+                metadata["rules"] = .array((rules?.entries ?? []).map { "\($0.rule.name): \($0.rule.reason)" })
+            }
             if let changedBy = configuration.settingsNote.changedBy { metadata["changed_by"] = "\(changedBy)" }
             if let reason = configuration.settingsNote.reason { metadata["reason"] = "\(reason)" }
             logger.notice("settings reloaded", metadata: metadata)
@@ -105,12 +110,6 @@ extension [UnknownVariable] {
     }
 }
 
-extension VersionedSettings {
-    init(_ settings: Settings) {
-        self.init(settings: settings, version: settings.version)
-    }
-}
-
 /// Writes the history that `dwell config history` shows. A failed write is only logged. The new settings are in force
 /// nevertheless, and their version is stored with every event.
 struct SettingsHistoryService: Sendable {
@@ -119,9 +118,9 @@ struct SettingsHistoryService: Sendable {
     let clock: @Sendable () -> Moment
     let logger: Logger
 
-    func record(_ settings: VersionedSettings, note: SettingsChangeNote) async {
+    func record(_ settings: VersionedSettings, _ rules: SettingsRules?, note: SettingsChangeNote) async {
         await write { () async throws(StoreFailure) in
-            guard try await !store.record(settings, note: note, at: clock()) else { return }
+            guard try await !store.record(settings, rules: rules?.recorded, note: note, at: clock()) else { return }
             logger.warning(
                 "settings note not recorded: an earlier change has the same note",
                 metadata: [

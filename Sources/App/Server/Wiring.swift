@@ -72,7 +72,8 @@ struct Wiring {
         store = try Self.openStore(
             configuration.databasePath, at: startAndStop.startedAtMilliseconds, digests: digests,
             charging: RefoldCharges(admission: admission, limits: configuration.rateLimits), metrics: metrics)
-        settings = CurrentSettings(VersionedSettings(configuration.settings))
+        settings = CurrentSettings(
+            VersionedSettings(configuration.settings), rules: configuration.settingsRules)
         let startedAt = Moment(millisecondsSinceEpoch: startAndStop.startedAtMilliseconds)
         settingsStatus = SettingsStatus(report, at: startedAt)
         pages = PublicPages(configuration.links.pages)
@@ -145,14 +146,14 @@ struct Wiring {
         }
         let history = SettingsHistoryService(
             store: store, instance: configuration.instanceName, clock: Self.now, logger: logger)
-        await history.record(settings.read(), note: configuration.settingsNote)
+        await history.record(settings.read(), settings.readRules(), note: configuration.settingsNote)
         let reload = SettingsReload(
             input: input, settings: settings, pages: pages, texts: notifications?.texts, status: settingsStatus,
             clock: Self.now, logger: logger,
             hadFile: hadFile,
-            record: { settings, note in
+            record: { settings, rules, note in
                 Task {
-                    await history.record(settings, note: note)
+                    await history.record(settings, rules, note: note)
                     // The heartbeat is written at once, so that the other servers see the new settings version.
                     await instance.sendHeartbeat()
                 }

@@ -5,25 +5,40 @@ public import JourneyModel
 
 /// The phone's copy of the settings.
 public struct SettingsCopy: Hashable, Sendable {
+    /// The value of a flag of the server's operator.
+    public enum Flag: Hashable, Sendable {
+        case bool(Bool)
+        case text(String)
+    }
+
     public var settings: Settings
+    /// The flags by name. Empty if the server has none. Ignore unknown ones, and use a default for missing ones.
+    public var flags: [String: Flag]
     /// The ETag as the server sent it, with its quotes; nil if the server sent none.
     public var etag: String?
     /// When the server last confirmed these settings.
     public var confirmedAt: Moment
+    /// The server's `max-age` in seconds: how long the copy may be used. More frequent requests are useless.
+    public var freshSeconds: Int
 
-    public init(settings: Settings, etag: String?, confirmedAt: Moment) {
+    /// The largest `max-age`, which is also used if the server sends none.
+    public static let freshSecondsMax = 86_400
+
+    public init(
+        settings: Settings, flags: [String: Flag] = [:], etag: String?, confirmedAt: Moment,
+        freshSeconds: Int = freshSecondsMax
+    ) {
         self.settings = settings
+        self.flags = flags
         self.etag = etag
         self.confirmedAt = confirmedAt
+        self.freshSeconds = freshSeconds
     }
-
-    /// The server's `max-age` in seconds. More frequent requests are useless.
-    public static let freshSeconds = 86_400
 
     /// Returns whether the settings should be requested again. Also returns true if the clock was set back to a time
     /// before `confirmedAt`.
     public func isStale(at now: Moment) -> Bool {
-        now < confirmedAt || confirmedAt.advanced(bySeconds: Self.freshSeconds) <= now
+        now < confirmedAt || confirmedAt.advanced(bySeconds: freshSeconds) <= now
     }
 }
 
@@ -41,10 +56,19 @@ public enum SettingsFetch {
 
     public static let path = "/native/config"
 
-    public static func request(copy: SettingsCopy?, accessToken: String) -> HTTPExchange.Request {
+    /// Returns a request for the settings. If the server's operator has settings for certain app versions, add the
+    /// field `X-App-Version` to this request and to those of the event queue.
+    ///
+    /// - Parameters:
+    ///   - copy: the copy for the same charger; nil if there is none.
+    ///   - chargerID: the charger that the driver targets; nil if there is none.
+    public static func request(
+        copy: SettingsCopy?, accessToken: String, chargerID: String? = nil
+    ) -> HTTPExchange.Request {
         var fields = [HTTPExchange.Field("Authorization", "Bearer \(accessToken)")]
         if let etag = copy?.etag { fields.append(HTTPExchange.Field("If-None-Match", etag)) }
-        return HTTPExchange.Request(method: "GET", path: path, fields: fields, body: [])
+        let query = chargerID.map { "?charger_id=" + percentEncoded($0) } ?? ""
+        return HTTPExchange.Request(method: "GET", path: path + query, fields: fields, body: [])
     }
 
     /// - Parameter copy: the copy that was passed to `request(copy:accessToken:)`.
@@ -55,13 +79,55 @@ public enum SettingsFetch {
             guard let json = try? JSONValue.parse(response.body), let settings = Settings(configJSON: json) else {
                 return .unavailable
             }
-            return .current(SettingsCopy(settings: settings, etag: response.field("ETag"), confirmedAt: now))
+            return .current(
+                SettingsCopy(
+                    settings: settings, flags: flags(in: json), etag: response.field("ETag"), confirmedAt: now,
+                    freshSeconds: freshSeconds(response) ?? SettingsCopy.freshSecondsMax))
         case 304:
             guard var copy else { return .unavailable }
             copy.confirmedAt = now
+            copy.freshSeconds = freshSeconds(response) ?? copy.freshSeconds
             return .current(copy)
         case 401, 403: return .refreshToken
         default: return .unavailable
+        }
+    }
+
+    private static func flags(in json: JSONValue) -> [String: SettingsCopy.Flag] {
+        guard case .object(let members)? = json["flags"] else { return [:] }
+        return members.reduce(into: [:]) { flags, member in
+            switch member.value {
+            case .bool(let value): flags[member.name] = .bool(value)
+            case .string(let text): flags[member.name] = .text(text)
+            case .null, .number, .array, .object: break
+            }
+        }
+    }
+
+    /// Returns the `max-age` of the response, at most `freshSecondsMax`; nil if it has none.
+    private static func freshSeconds(_ response: HTTPExchange.Response) -> Int? {
+        let directives = response.field("Cache-Control")?.split(separator: ",") ?? []
+        return directives.lazy.compactMap { directive -> Int? in
+            let pair = directive.split(separator: "=")
+            guard pair.count == 2, pair[0].drop(while: { $0 == " " }) == "max-age", let seconds = Int(pair[1]),
+                seconds >= 0
+            else { return nil }
+            return min(seconds, SettingsCopy.freshSecondsMax)
+        }.first
+    }
+
+    /// Percent-encodes everything except letters, digits and -._~ (RFC 3986, section 2.3).
+    private static func percentEncoded(_ text: String) -> String {
+        let digits = Array("0123456789ABCDEF")
+        return text.utf8.reduce(into: "") { encoded, byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E:
+                encoded.unicodeScalars.append(Unicode.Scalar(byte))
+            default:
+                encoded += "%"
+                encoded.append(digits[Int(byte >> 4)])
+                encoded.append(digits[Int(byte & 15)])
+            }
         }
     }
 }

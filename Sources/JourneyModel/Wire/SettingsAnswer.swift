@@ -17,9 +17,12 @@ extension Settings {
     /// The opaque tag of the ETag, without quotes. It is the 64-bit FNV-1a hash of `wireJSON` in 16 lowercase
     /// hexadecimal digits. Equal settings have the same version in all processes, and in all releases as long as the
     /// encoding does not change. The version is stored with every event.
-    public var version: String {
+    public var version: String { Self.tag(of: wireJSON) }
+
+    /// Returns the 64-bit FNV-1a hash of the bytes in 16 lowercase hexadecimal digits.
+    public static func tag(of bytes: [UInt8]) -> String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in wireJSON {
+        for byte in bytes {
             hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3
         }
         let digits = String(hash, radix: 16)

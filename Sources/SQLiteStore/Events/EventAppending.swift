@@ -122,12 +122,14 @@ final class EventAppending {
         }
         let kind = try internTables.kind(
             of: append.request.submission, origin: .client, sender: append.request.sender)
+        let settings = try settings(of: append, driver: driver, session: session)
         let new = NewEventRow(
-            driver: driver.id, append: append, placed: OrderedEvent(append.request, correctedAt: clock.corrected),
+            driver: driver.id, append: append,
+            placed: OrderedEvent(append.request, correctedAt: clock.corrected, settings: settings.settings),
             kind: kind.id, session: try row(of: session, driver: driver, at: receivedAt),
             charger: try internTables.place(append.request.submission.chargerID),
             merchant: try internTables.place(append.request.submission.merchantID),
-            settingsVersion: try internTables.settingsVersion(append.request.settings, at: receivedAt), clock: clock)
+            settingsVersion: try internTables.settingsVersion(settings, at: receivedAt), clock: clock)
         driver.remember(clock.memory)
         if let place = new.charger { try uses.note(place: place, of: driver) }
         if let place = new.merchant { try uses.note(place: place, of: driver) }
@@ -141,6 +143,40 @@ final class EventAppending {
                 StoredEvent(
                     eventID: append.request.submission.eventID, verdict: folded.verdict,
                     journey: driver.journey.journey, chargesRefold: charged >= RefoldCharges.rowsPerCharge)))
+    }
+
+    /// Returns the settings that determine the event's time limits. They are stored with the event, so that every later
+    /// fold uses the same ones.
+    private func settings(
+        of append: PreparedAppend, driver: DriverRow, session: SessionUse
+    ) throws(SQLiteError) -> VersionedSettings {
+        if append.request.chargerSettings.isEmpty { return append.request.settings }
+        let choice = SettingsChoice(
+            byCharger: append.request.chargerSettings, otherwise: append.request.settings)
+        let row: Int64? = if case .known(let row) = session { row } else { nil }
+        return choice.settings(charger: try charger(of: append.request.submission, driver: driver, session: row))
+    }
+
+    private func charger(
+        of submission: EventSubmission, driver: DriverRow, session: Int64?
+    ) throws(SQLiteError) -> String? {
+        if let session, let registered = try sessions.registeredCharger(of: session) { return registered }
+        if let charger = submission.chargerID { return charger }
+        let journey = driver.journey.journey
+        guard let sessionID = submission.sessionID, let current = journey.sessionID else {
+            return journey.targetChargerID
+        }
+        return haveSameBytes(sessionID, current) ? journey.targetChargerID : nil
+    }
+
+    /// Returns the settings whose version is stored with an expiry of the driver's session in progress.
+    func settings(ofExpiryOf driver: DriverRow, _ request: ExpiryRequest) throws(SQLiteError) -> VersionedSettings {
+        guard let rules = request.rules else { return request.settings }
+        let choice = rules.choice(for: SettingsSubject(driver: driver.driver, appVersion: nil, at: request.now))
+        if choice.byCharger.isEmpty { return choice.otherwise }
+        let registered: String? =
+            if let session = driver.journey.session { try sessions.registeredCharger(of: session) } else { nil }
+        return choice.settings(charger: registered ?? driver.journey.journey.targetChargerID)
     }
 
     /// Adds an event to the driver's fold. If the result has a mark, the event began a refold that is not complete.
@@ -225,15 +261,14 @@ extension AdmissionClaim {
 }
 
 extension OrderedEvent {
-    fileprivate init(_ request: AppendRequest, correctedAt: Moment) {
+    fileprivate init(_ request: AppendRequest, correctedAt: Moment, settings: Settings) {
         self.init(
             name: request.submission.name, sessionID: request.submission.sessionID,
             chargerID: request.submission.chargerID, occurredAt: correctedAt,
             sequence: request.submission.sequence, eventID: request.submission.eventID,
             idempotencyKey: request.submission.idempotencyKey, origin: .client,
             sender: request.sender, previousState: request.submission.previousState,
-            isWholeSecond: request.submission.isWholeSecond,
-            gracePeriodSeconds: request.settings.settings.gracePeriodSeconds,
-            hardTimeoutSeconds: request.settings.settings.hardTimeoutSeconds)
+            isWholeSecond: request.submission.isWholeSecond, gracePeriodSeconds: settings.gracePeriodSeconds,
+            hardTimeoutSeconds: settings.hardTimeoutSeconds)
     }
 }

@@ -56,7 +56,8 @@ final class ExpiryStoring {
         var journey = driver.journey.journey
         guard let deadline = journey.takeDeadline(before: request.now) else { return false }
         let expiry = try appending.folding.expiry(
-            deadline, of: driver.journey, driver: driver.id, due.id, at: request.now, settings: request.settings)
+            deadline, of: driver.journey, driver: driver.id, due.id, at: request.now,
+            settings: try appending.settings(ofExpiryOf: driver, request))
         _ = try appending.fold(expiry, into: driver)
         return true
     }

@@ -15,6 +15,7 @@ final class SessionTable {
     private let add: PreparedStatement
     private let register: PreparedStatement
     private let forgetUnused: PreparedStatement
+    private let findRegisteredCharger: PreparedStatement
 
     /// Among the last `recentMax` sessions of a driver, the maximum number of registered sessions without an event.
     static let unusedMax = 100
@@ -29,6 +30,8 @@ final class SessionTable {
             """
             UPDATE session SET registered_at_ms = ?2, registered_charger = ?3, registered_merchant = ?4 WHERE id = ?1
             """, on: connection)
+        findRegisteredCharger = try PreparedStatement(
+            "SELECT registered_charger FROM session WHERE id = ?1 AND registered_charger IS NOT NULL", on: connection)
         // Three kinds of sessions are never deleted. First, a session that the driver's journey names. Second, a
         // session that is named by the journey with which the driver's fold begins: retention may have deleted all of
         // its events. Third, the newest session, because SQLite would use its row number again.
@@ -52,6 +55,15 @@ final class SessionTable {
             try bindings.set(1, sessionID)
         } read: { row in
             SessionRow(id: row.integer(0), driver: row.integer(1), isRegistered: row.integer(2) != 0)
+        }
+    }
+
+    /// Returns the charger with which the session was registered, or nil if there is none.
+    func registeredCharger(of session: Int64) throws(SQLiteError) -> String? {
+        try findRegisteredCharger.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, session)
+        } read: { row in
+            row.text(0)
         }
     }
 

@@ -52,5 +52,6 @@ package struct Migration: Sendable {
         Migration(21, "sender", PackageResources._021_sender_sql),
         Migration(22, "session_code", PackageResources._022_session_code_sql),
         Migration(23, "push", PackageResources._023_push_sql),
+        Migration(24, "settings_rules", PackageResources._024_settings_rules_sql),
     ]
 }

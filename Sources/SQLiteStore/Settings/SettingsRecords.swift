@@ -27,16 +27,18 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Records that these settings are in force from `now` on. Writes nothing if they were already in force.
+    /// Records that these settings and rules are in force from `now` on. Writes nothing if they were already in force.
     ///
     /// Returns false if the note was left out. A note is left out if it equals the last stored note, because the
     /// operator then wrote it for an earlier change, and not for this one.
     package func record(
-        _ settings: VersionedSettings, note: SettingsChangeNote = SettingsChangeNote(), at now: Moment
+        _ settings: VersionedSettings, rules: RecordedRules? = nil, note: SettingsChangeNote = SettingsChangeNote(),
+        at now: Moment
     ) async throws(StoreFailure) -> Bool {
         try await change { db in
-            let newest = try String.fetchOne(db, sql: "SELECT version FROM settings_change ORDER BY id DESC LIMIT 1")
-            guard newest != settings.version else { return true }
+            let newest = try Row.fetchOne(
+                db, sql: "SELECT version, rules_version FROM settings_change ORDER BY id DESC LIMIT 1")
+            if let newest, newest[0] == settings.version, newest[1] == rules?.version { return true }
             let last = try Row.fetchOne(
                 db,
                 sql: """
@@ -47,12 +49,13 @@ extension SQLiteEventStore {
             let isNew = note.isEmpty || note != last
             try db.execute(
                 sql: """
-                    INSERT INTO settings_change (at_ms, version, settings, changed_by, reason) VALUES (?, ?, ?, ?, ?)
+                    INSERT INTO settings_change
+                    (at_ms, version, settings, changed_by, reason, rules_version, rules) VALUES (?, ?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
                     now.millisecondsSinceEpoch, settings.version,
                     String(decoding: settings.settings.wireJSON, as: UTF8.self), isNew ? note.changedBy : nil,
-                    isNew ? note.reason : nil,
+                    isNew ? note.reason : nil, rules?.version, rules?.json,
                 ])
             return isNew
         }
@@ -95,17 +98,20 @@ package struct SettingsRecords: RecordsReader {
     }
 
     static func changes(limit: Int, _ db: Database) throws -> [SettingsChange] {
-        let hasNotes = try db.columns(in: "settings_change").contains { $0.name == "changed_by" }
+        let columns = Set(try db.columns(in: "settings_change").map(\.name))
+        let note = columns.contains("changed_by") ? "changed_by, reason" : "NULL, NULL"
+        let rules = columns.contains("rules") ? "rules_version, rules" : "NULL, NULL"
         return try Row.fetchAll(
             db,
             sql: """
-                SELECT at_ms, version, settings, \(hasNotes ? "changed_by, reason" : "NULL, NULL") FROM settings_change
-                ORDER BY id DESC LIMIT ?
+                SELECT at_ms, version, settings, \(note), \(rules) FROM settings_change ORDER BY id DESC LIMIT ?
                 """,
             arguments: [min(limit, changesMax)]
         ).map { row in
-            SettingsChange(
+            let rulesVersion: String? = row[5]
+            return SettingsChange(
                 at: Moment(millisecondsSinceEpoch: row[0]), version: row[1], settings: row[2],
+                rules: rulesVersion.map { RecordedRules(version: $0, json: row[6]) },
                 note: SettingsChangeNote(changedBy: row[3], reason: row[4]))
         }
     }

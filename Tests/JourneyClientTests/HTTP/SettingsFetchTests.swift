@@ -23,6 +23,35 @@ struct SettingsFetchTests {
         let copy = SettingsCopy(settings: settings, etag: "\"v1\"", confirmedAt: .at(0))
         let later = SettingsFetch.request(copy: copy, accessToken: "abc")
         #expect(later.fields.last == HTTPExchange.Field("If-None-Match", "\"v1\""))
+        let charger = SettingsFetch.request(copy: nil, accessToken: "abc", chargerID: "c 7/\u{E9}~")
+        #expect(charger.path == "/native/config?charger_id=c%207%2F%C3%A9~")
+    }
+
+    @Test("flags are read, and values of other types are left out")
+    func flags() {
+        let body = json.dropLast() + #","flags":{"newMap":true,"banner":"Hi","x":1,"y":null}}"#
+        let result = SettingsFetch.result(of: answer(String(body)), copy: nil, at: .at(0))
+        guard case .current(let copy) = result else {
+            Issue.record("\(result)")
+            return
+        }
+        #expect(copy.flags == ["newMap": .bool(true), "banner": .text("Hi")] && copy.settings == settings)
+    }
+
+    @Test("a copy is good for max-age, at most a day")
+    func maxAge() {
+        for (field, seconds) in [
+            ("private, max-age=1801", 1801), ("max-age=0", 0), ("private, max-age=90000", 86_400), ("private", 86_400),
+            ("max-age=x", 86_400),
+        ] {
+            let outcome = HTTPExchange.Outcome.answer(200, json, fields: [HTTPExchange.Field("cache-control", field)])
+            guard case .current(let copy) = SettingsFetch.result(of: outcome, copy: nil, at: .at(0)) else {
+                Issue.record("\(field)")
+                continue
+            }
+            #expect(copy.freshSeconds == seconds && copy.isStale(at: .at(Double(seconds))), "\(field)")
+            #expect(seconds == 0 || !copy.isStale(at: .at(Double(seconds - 1))), "\(field)")
+        }
     }
 
     @Test("200 is a new copy, 304 the old one confirmed")

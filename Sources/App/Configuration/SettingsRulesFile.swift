@@ -1,0 +1,36 @@
+// The variable SETTINGS_RULES_FILE, and the reading of its file. Part of the table in Configuration.swift.
+
+import Engine
+import JourneyModel
+
+extension Variables {
+    static let settingsRulesFile = Variable<String?>.text(
+        "SETTINGS_RULES_FILE", .operation,
+        allowed: "the path of a JSON file of rules with at most \(SettingsRules.bytesMax) bytes",
+        "Rules that give some drivers, chargers or app versions other NATIVE_ settings, and flags "
+            + "(docs/operations.md). Read again on SIGHUP. Default: none."
+    ) { isPath($0) }
+}
+
+extension ConfigurationReading {
+    /// Returns the rules over the base settings; nil if there is no file. Records every problem in the file.
+    ///
+    /// - Parameter base: nil if the base settings are invalid. The rules are then not read, because they can only be
+    ///   judged together with the base settings.
+    mutating func settingsRules(over base: Settings?) -> SettingsRules? {
+        guard let path = value(of: Variables.settingsRulesFile), let base else { return nil }
+        let name = Variables.settingsRulesFile.name
+        do throws(TextFileError) {
+            let text = try readTextFile(path, bytesMax: SettingsRules.bytesMax)
+            do throws(SettingsRulesError) {
+                return try SettingsRules(reading: Array(text.utf8), base: base)
+            } catch {
+                for problem in error.problems { note(name, "=\(escaped(path)) \(problem)") }
+            }
+        } catch {
+            let allowed = Variables.settingsRulesFile.allowed
+            note(name, "=\(escaped(path)) is not allowed: \(error.reason); allowed is \(allowed)")
+        }
+        return nil
+    }
+}
