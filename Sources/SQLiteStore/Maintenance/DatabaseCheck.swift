@@ -141,7 +141,7 @@ private struct CheckedFold {
             if second.isEmpty { journeyBeforeSecond = untilThen }
             // The fold orders only the first `searchedMax` events of a second, so `compareSecond` ignores further
             // events.
-            if second.count <= OrderWithinSecond.searchedMax { second.append((id, event)) }
+            if second.count < OrderWithinSecond.searchedMax { second.append((id, event)) }
         }
         let verdict = journey.apply(event)
         let stored = try StoredEvents.verdict(row, 12)
@@ -159,10 +159,9 @@ private struct CheckedFold {
     private mutating func compareSecond() {
         defer { second.removeAll(keepingCapacity: true) }
         guard second.count > 1 else { return }
-        let searched = second.prefix(OrderWithinSecond.searchedMax)
-        let arrived = searched.sorted { $0.id < $1.id }
+        let arrived = second.sorted { $0.id < $1.id }
         let order = OrderWithinSecond.order(of: arrived.map(\.event), from: journeyBeforeSecond)
-        guard order.map({ arrived[$0].id }) != searched.map(\.id), let first = searched.first else { return }
+        guard order.map({ arrived[$0].id }) != second.map(\.id), let first = second.first else { return }
         note(first.id, "and others of its second are not in fold order")
     }
 
