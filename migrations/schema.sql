@@ -106,7 +106,7 @@ CREATE TABLE event (
     after_next_target_charger  INTEGER,
     after_grace_deadline_ms    INTEGER,
     after_hard_deadline_ms     INTEGER
-, timestamp_ms INTEGER, clock_rule INTEGER, previous_state INTEGER, second_place INTEGER, after_ended_by INTEGER, after_previous_session INTEGER, closed_session INTEGER, details TEXT) STRICT;
+, timestamp_ms INTEGER, clock_rule INTEGER, previous_state INTEGER, second_place INTEGER, after_ended_by INTEGER, after_previous_session INTEGER, closed_session INTEGER, details TEXT, fold_settings INTEGER REFERENCES settings_version (id)) STRICT;
 
 CREATE UNIQUE INDEX event_by_key ON event (driver, idempotency_key);
 
@@ -487,7 +487,7 @@ CREATE TABLE refold (
     last_event INTEGER NOT NULL,
     -- Events refolded so far.
     row_count  INTEGER NOT NULL
-) STRICT;
+, correction INTEGER REFERENCES settings_correction (id)) STRICT;
 
 CREATE TABLE erasure (
     driver         INTEGER PRIMARY KEY REFERENCES driver (id),
@@ -600,3 +600,26 @@ CREATE INDEX push_outbox_by_device ON push_outbox (device, id);
 CREATE INDEX push_outbox_by_driver ON push_outbox (driver);
 
 CREATE INDEX push_outbox_by_session ON push_outbox (session);
+
+CREATE TABLE settings_correction (
+    id              INTEGER PRIMARY KEY,
+    at_ms           INTEGER NOT NULL,
+    -- The receive times of the corrected events: since <= received_at_ms < until.
+    since_ms        INTEGER NOT NULL,
+    until_ms        INTEGER NOT NULL,
+    -- The settings that the fold uses from now on. NULL: those stored with each event, as before any correction.
+    settings        INTEGER REFERENCES settings_version (id),
+    -- Only events stored with these settings are corrected. NULL: all.
+    instead_of      INTEGER REFERENCES settings_version (id),
+    changed_by      TEXT    NOT NULL,
+    reason          TEXT    NOT NULL,
+    -- NULL: not all drivers are refolded yet. The same order continues it.
+    finished_at_ms  INTEGER
+) STRICT;
+
+CREATE TABLE corrected_journey (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    driver  INTEGER NOT NULL REFERENCES driver (id)
+) STRICT;
+
+CREATE INDEX corrected_journey_by_driver ON corrected_journey (driver);

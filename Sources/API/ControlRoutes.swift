@@ -3,6 +3,7 @@
 // the database itself. No public listener has these routes. The contract does not describe these routes, because the
 // command and the server always have the same version.
 
+package import Engine
 import HTTP1
 package import HTTPServer
 package import Identity
@@ -14,12 +15,19 @@ package struct ControlRoutes: Sendable {
     package static let signOutPath = "/control/sign-out"
     package static let erasePath = "/control/erase"
     package static let repeatErasuresPath = "/control/repeat-erasures"
+    package static let correctPath = "/control/correct-settings"
+    package static let finishCorrectionPath = "/control/finish-correction"
+    package static let refoldPath = "/control/refold"
+    /// How long one request refolds. It is short, so that a command that is interrupted leaves no work behind.
+    private static let refoldTime = Duration.milliseconds(250)
     /// The maximum number of deletions in one request. It keeps the body of a request below about 100 KB.
     package static let erasuresMax = 500
 
     private static let bodyBytesMax = 128 * 1024
 
     private let accounts: OperatorAccounts
+    private let refolder: any SettingsCorrecting
+    private let logger: Logger
     private let version: String
     private let database: String
     private let clock: @Sendable () -> Moment
@@ -28,10 +36,12 @@ package struct ControlRoutes: Sendable {
     /// - Parameter database: identifies the database file that this server has open. That file may be replaced while
     ///   the server is running. A request that names another file is rejected.
     package init(
-        accounts: OperatorAccounts, version: String, database: String, clock: @escaping @Sendable () -> Moment,
-        logger: Logger
+        accounts: OperatorAccounts, refolder: any SettingsCorrecting, version: String, database: String,
+        clock: @escaping @Sendable () -> Moment, logger: Logger
     ) {
         self.accounts = accounts
+        self.refolder = refolder
+        self.logger = logger
         self.version = version
         self.database = database
         self.clock = clock
@@ -47,7 +57,8 @@ package struct ControlRoutes: Sendable {
                 }
             },
             route(Self.signOutPath, signOut), route(Self.erasePath, erase),
-            route(Self.repeatErasuresPath, repeatErasures),
+            route(Self.repeatErasuresPath, repeatErasures), route(Self.correctPath, correct),
+            route(Self.finishCorrectionPath, finishCorrection), route(Self.refoldPath, refold),
         ]
     }
 
@@ -138,6 +149,79 @@ package struct ControlRoutes: Sendable {
             writer.name("is_in_wal")
             writer.bool(isInWAL)
         }
+    }
+
+    // MARK: Refolds
+
+    /// Records a correction of settings. Takes `{"database", "since_ms", "until_ms", "settings", "instead_of",
+    /// "changed_by", "reason"}` and returns the correction.
+    @Sendable private func correct(_ request: Request) async throws(ProblemAnswer) -> Response {
+        let (order, note) = try decode(request) { members -> (CorrectionOrder, SettingsChangeNote)? in
+            let since = members.moment("since_ms", isRequired: true)
+            let until = members.moment("until_ms")
+            for name in ["settings", "changed_by", "reason"] { members.require(name) }
+            let settings = members.text("settings")
+            let insteadOf = members.text("instead_of")
+            let note = SettingsChangeNote(
+                changedBy: members.text("changed_by"), reason: members.text("reason", charactersMax: 500))
+            guard let since, let settings else { return nil }
+            let order = CorrectionOrder(
+                since: since, until: until, settings: CorrectedSettings(settings), insteadOf: insteadOf)
+            return (order, note)
+        }
+        let outcome: CorrectionOutcome
+        do throws(StoreFailure) {
+            outcome = try await refolder.begin(order, note: note, at: clock())
+        } catch { throw problem(error, request) }
+        switch outcome {
+        case .unknownSettings(let version):
+            throw ProblemAnswer(
+                .invalid(
+                    InvalidFields([
+                        FieldError(
+                            pointer: version == order.insteadOf ? "/instead_of" : "/settings",
+                            detail: "is not a version that this database knows")
+                    ])))
+        case .begun(let correction, let continues):
+            logger.notice(
+                "correction of settings begun",
+                metadata: [
+                    "correction": "\(correction.id)", "settings": "\(order.settings.text)",
+                    "changed_by": "\(note.changedBy ?? "")", "reason": "\(note.reason ?? "")",
+                ])
+            return Self.json { $0.members(of: correction, continues: continues) }
+        }
+    }
+
+    /// Records that a correction is complete. Takes `{"database", "correction"}`.
+    @Sendable private func finishCorrection(_ request: Request) async throws(ProblemAnswer) -> Response {
+        let correction = try decode(request) { members in members.integer("correction", isRequired: true) }
+        do throws(StoreFailure) {
+            try await refolder.finish(correction: correction, at: clock())
+        } catch { throw problem(error, request) }
+        logger.notice("correction of settings complete", metadata: ["correction": "\(correction)"])
+        return Self.json { _ in }
+    }
+
+    /// Refolds for a short time. Takes `{"database", "after", "since_ms", "correction"}` and returns `{"next",
+    /// "failure"}` and the counts.
+    @Sendable private func refold(_ request: Request) async throws(ProblemAnswer) -> Response {
+        let refold = try decode(request) { members -> RefoldRequest? in
+            let after = members.integer("after", isRequired: true)
+            return RefoldRequest(
+                after: after ?? 0, since: members.moment("since_ms"), correction: members.integer("correction"),
+                now: clock())
+        }
+        let part: RefoldPart
+        do throws(StoreFailure) {
+            part = try await refolder.refoldWhileIdle(refold, within: Self.refoldTime)
+        } catch { throw problem(error, request) }
+        return Self.json { $0.members(of: part) }
+    }
+
+    private func problem(_ failure: StoreFailure, _ request: Request) -> ProblemAnswer {
+        logger.storeFailed(failure, request)
+        return ProblemAnswer(reading: failure)
     }
 
     // MARK: Requests and responses

@@ -116,14 +116,16 @@ package final class JourneyStreams: Sendable {
     /// Wakes streams after commits, until the task is cancelled.
     package func run() async {
         var last: Int64?
+        var lastCorrected: Int64?
         var failures = 0
         while !Task.isCancelled {
             if count == 0 {
-                last = nil
+                (last, lastCorrected) = (nil, nil)
             } else {
                 do throws(StoreFailure) {
                     last = try await wakeChanged(after: last)
                     try await wakeRefolded()
+                    lastCorrected = try await wakeCorrected(after: lastCorrected)
                     failures = 0
                 } catch {
                     // The table is read ten times a second, so a lasting failure is logged only at its beginning.
@@ -172,6 +174,19 @@ package final class JourneyStreams: Sendable {
             }
         }
         for continuation in continuations { continuation.yield() }
+    }
+
+    /// Wakes the streams of drivers whose journey a correction of settings changed. No event shows such a change.
+    /// Returns the row number after which the next read continues.
+    package func wakeCorrected(after last: Int64?) async throws(StoreFailure) -> Int64 {
+        let corrected = try await journeys.correctedJourneys(after: last)
+        switch corrected.drivers {
+        case .any: wake { _ in true }
+        case .these(let drivers):
+            let drivers = Set(drivers)
+            if !drivers.isEmpty { wake { drivers.contains($0.driver) } }
+        }
+        return corrected.newest
     }
 
     /// Wakes all streams of the driver, so that the streams read again. Called when something other than the driver's

@@ -30,6 +30,10 @@ package protocol JourneyReader: Sendable {
     /// reasons: the journey was folded by the rules of another release, or a late event affects more events than one
     /// transaction may change.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
+
+    /// Returns the drivers whose journey a correction of settings has changed, in any process, since row `id` of the
+    /// list of such changes. If `id` is nil, returns only the newest row number, and `.any` as the drivers.
+    func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 }
 
 package struct CommittedChanges: Hashable, Sendable {

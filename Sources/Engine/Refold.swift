@@ -7,8 +7,8 @@ import StructuredLogging
 
 /// The port that refolds drivers by the rules of this release, and completes refolds that were interrupted.
 package protocol JourneyRefolder: Sendable {
-    /// Refolds the next driver whose journey was folded by the rules of another release, or whose refold is incomplete.
-    /// One call refolds at most as many events as one transaction may change.
+    /// Refolds the next driver that `request` concerns. One call examines a limited number of drivers, and refolds at
+    /// most as many events as one transaction may change.
     func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart
 
     /// Returns whether any driver's refold is incomplete, even if no request waits for that refold.
@@ -18,21 +18,31 @@ package protocol JourneyRefolder: Sendable {
     var writesWaiting: Int { get }
 }
 
+/// Which drivers to refold. Without a correction, these are the drivers folded by the rules of another release, and the
+/// drivers whose refold is incomplete.
 package struct RefoldRequest: Hashable, Sendable {
     /// The row number of the last examined driver; 0 at the beginning.
     package var after: Int64
-    /// Only drivers with an event since this time are refolded. Nil refolds all drivers.
+    /// Only drivers with an event received since this time are refolded. Nil refolds all drivers. Not used with
+    /// `correction`, which has its own times.
     package var since: Moment?
-    /// Whether the result of the refold is only computed and not stored.
-    package var isDryRun: Bool
+    /// The row number of a correction of settings (`SettingsCorrection`). Only drivers with events that it changes are
+    /// refolded, from the first of these events.
+    package var correction: Int64?
     /// Whether only incomplete refolds are continued. No other driver is then read.
     package var resumesOnly: Bool
+    /// The time for the counts of sessions: a session whose deadline lies before this time counts as ended by it, even
+    /// if the expiry is not stored yet. If nil, only stored expiries count.
+    package var now: Moment?
 
-    package init(after: Int64 = 0, since: Moment? = nil, isDryRun: Bool = false, resumesOnly: Bool = false) {
+    package init(
+        after: Int64 = 0, since: Moment? = nil, correction: Int64? = nil, resumesOnly: Bool = false, now: Moment? = nil
+    ) {
         self.after = after
         self.since = since
-        self.isDryRun = isDryRun
+        self.correction = correction
         self.resumesOnly = resumesOnly
+        self.now = now
     }
 }
 
@@ -63,8 +73,22 @@ package struct RefoldCounts: Hashable, Sendable {
     package var verdicts: [RefoldChange: Int] = [:]
     /// Sessions whose state or reason for ending changed, by old and new value.
     package var sessions: [RefoldChange: Int] = [:]
+    /// The ids of the first such sessions, at most `examplesMax` for each pair of values.
+    package var sessionExamples: [RefoldChange: [String]] = [:]
+    /// The number of sessions in the refolded events, changed or not.
+    package var sessionsFolded = 0
+
+    package static let examplesMax = 3
 
     package init() {}
+
+    /// Counts a session that changed.
+    package mutating func add(_ change: RefoldChange, sessionID: String) {
+        sessions[change, default: 0] += 1
+        if sessionExamples[change, default: []].count < Self.examplesMax {
+            sessionExamples[change, default: []].append(sessionID)
+        }
+    }
 
     package static func += (sum: inout RefoldCounts, other: RefoldCounts) {
         sum.drivers += other.drivers
@@ -73,6 +97,8 @@ package struct RefoldCounts: Hashable, Sendable {
         sum.movedDrivers += other.movedDrivers
         sum.verdicts.merge(other.verdicts, uniquingKeysWith: +)
         sum.sessions.merge(other.sessions, uniquingKeysWith: +)
+        sum.sessionExamples.merge(other.sessionExamples) { Array(($0 + $1).prefix(examplesMax)) }
+        sum.sessionsFolded += other.sessionsFolded
     }
 }
 
@@ -83,6 +109,118 @@ package struct RefoldChange: Hashable, Sendable {
     package init(from old: String, to new: String) {
         self.old = old
         self.new = new
+    }
+}
+
+/// The settings with which a correction folds events.
+package enum CorrectedSettings: Hashable, Sendable {
+    /// The settings in force now: the newest entry of the settings history.
+    case current
+    /// The settings stored with each event. This undoes earlier corrections.
+    case stored
+    /// A version from the settings history, or one stored with an event.
+    case version(String)
+
+    /// Reads `current`, `stored` or a version. Versions are hexadecimal, so they cannot be one of the two words.
+    package init(_ text: String) {
+        self =
+            switch text {
+            case "current": .current
+            case "stored": .stored
+            default: .version(text)
+            }
+    }
+
+    package var text: String {
+        switch self {
+        case .current: "current"
+        case .stored: "stored"
+        case .version(let version): version
+        }
+    }
+}
+
+/// What an operator orders after a wrong setting was in force: the events received in a time span are folded with other
+/// settings. The events keep the version of the settings with which they were stored.
+package struct CorrectionOrder: Hashable, Sendable {
+    /// The receive times of the corrected events: `since <= t < until`. If `until` is nil, the time span ends when the
+    /// correction begins.
+    package var since: Moment
+    package var until: Moment?
+    package var settings: CorrectedSettings
+    /// Only events stored with this version are corrected. Nil corrects all events of the time span.
+    package var insteadOf: String?
+
+    package init(since: Moment, until: Moment? = nil, settings: CorrectedSettings, insteadOf: String? = nil) {
+        self.since = since
+        self.until = until
+        self.settings = settings
+        self.insteadOf = insteadOf
+    }
+}
+
+/// A recorded correction of settings.
+package struct SettingsCorrection: Hashable, Sendable {
+    package var id: Int64
+    package var at: Moment
+    package var since: Moment
+    package var until: Moment
+    /// The version with which the events are folded; nil for the one stored with each event.
+    package var version: String?
+    package var insteadOf: String?
+    package var note: SettingsChangeNote
+    /// When all drivers were refolded; nil until then.
+    package var finishedAt: Moment?
+
+    package init(
+        id: Int64, at: Moment, since: Moment, until: Moment, version: String?, insteadOf: String?,
+        note: SettingsChangeNote, finishedAt: Moment?
+    ) {
+        (self.id, self.at, self.since, self.until) = (id, at, since, until)
+        (self.version, self.insteadOf, self.note, self.finishedAt) = (version, insteadOf, note, finishedAt)
+    }
+}
+
+package enum CorrectionOutcome: Hashable, Sendable {
+    /// `continues` is true if an unfinished correction with the same times and settings existed; it is continued.
+    case begun(SettingsCorrection, continues: Bool)
+    /// Neither the settings history nor an event has these settings.
+    case unknownSettings(String)
+}
+
+/// The port that records corrections of settings. `JourneyRefolder` then refolds the drivers.
+package protocol SettingsCorrecting: JourneyRefolder {
+    func begin(
+        _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment
+    ) async throws(StoreFailure) -> CorrectionOutcome
+
+    /// Records that all drivers were refolded.
+    func finish(correction: Int64, at now: Moment) async throws(StoreFailure)
+}
+
+extension JourneyRefolder {
+    /// The pause between two checks whether a request waits for the writer.
+    package static var pauseForRequests: Duration { .milliseconds(20) }
+
+    /// Refolds drivers, one part after another, only while no request waits for the writer. Returns when `timeLimit` has
+    /// passed, with the counts of all parts, and the first failure.
+    package func refoldWhileIdle(
+        _ request: RefoldRequest, within timeLimit: Duration
+    ) async throws(StoreFailure) -> RefoldPart {
+        let end = ContinuousClock.now + timeLimit
+        var sum = RefoldPart(next: request.after, counts: RefoldCounts())
+        while let next = sum.next, sum.failure == nil, .now < end {
+            guard writesWaiting == 0 else {
+                do { try await Task.sleep(for: Self.pauseForRequests) } catch { throw .cancelled }
+                continue
+            }
+            var request = request
+            request.after = next
+            let part = try await refold(request)
+            sum.counts += part.counts
+            (sum.next, sum.failure) = (part.next, part.failure)
+        }
+        return sum
     }
 }
 

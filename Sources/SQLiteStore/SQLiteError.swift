@@ -65,9 +65,6 @@ extension SQLiteError {
     /// An error of this server, not of SQLite. Makes only one request fail, with `StoreFailure.driverErased`.
     static let driverWasErased = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "the driver was just erased")
 
-    /// An error of this server, not of SQLite. Thrown to roll back a dry run.
-    static let dryRun = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "a dry run")
-
     /// Returns the error for a stored value that no release of this server writes.
     static func unreadable(_ column: String) -> SQLiteError {
         SQLiteError(extendedCode: SQLITE_CORRUPT, message: "unreadable value in column \(column)")

@@ -67,4 +67,8 @@ extension SQLiteEventStore: JourneyReader {
     package func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID> {
         try await read { db in try StoredChanges.driversAwaitingRefold(among: drivers, db) }
     }
+
+    package func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
+        try await read { db in try StoredChanges.correctedJourneys(after: id, db) }
+    }
 }

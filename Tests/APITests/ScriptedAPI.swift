@@ -251,6 +251,10 @@ final class ScriptedJourneys: JourneyReader {
 
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID> { [] }
 
+    func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
+        CommittedChanges(newest: 0, drivers: .these([]))
+    }
+
     private func answer<Value: Sendable>(_ body: (inout State) -> Value) throws(StoreFailure) -> Value {
         try state.withLock { state -> Result<Value, StoreFailure> in
             if let failure = state.failure { return .failure(failure) }

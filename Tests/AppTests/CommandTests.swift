@@ -1,8 +1,11 @@
 // Tests of the command line: its parsing, and the standard output, standard error and exit status of the built binary.
 
 import ArgumentParser
+import Engine
 import Foundation
 import Identity
+import JourneyModel
+import SQLiteStore
 import Testing
 
 @testable import App
@@ -17,6 +20,10 @@ import Testing
         let serve = try #require(try Dwell.parseAsRoot(arguments) as? ServeCommand)
         #expect(serve.listenOptions.overrides == ["HTTP_HOST": "::1", "HTTP_PORT": "0"])
         #expect(serve.settingsOptions.overrides == ["DATABASE_PATH": "/tmp/x", "ENV_FILE": "e"])
+    }
+
+    private static func correction(_ arguments: String...) -> [String] {
+        ["refold", "--settings", "current", "--since", "2026-01-01T00:00:00Z"] + arguments
     }
 
     @Test(arguments: [
@@ -40,10 +47,59 @@ import Testing
         ["config", "preview"], ["config", "preview", "--driver", ""],
         ["config", "preview", "--driver", "d", "--at", "now"],
         ["config", "preview", "--driver", "d", "--app-version", "7-beta"],
+        ["refold", "--settings", "current"], ["refold", "--since", "yesterday"], ["refold", "--by", "Ann"],
+        ["refold", "--until", "2026-01-02T00:00:00Z"], ["refold", "--instead-of", "v"], ["refold", "--reason", "r"],
+        Self.correction("--by", "Ann"), Self.correction("--reason", "r"), Self.correction("--by", "", "--reason", "r"),
+        Self.correction("--by", "Ann", "--reason", "two\nlines"),
+        Self.correction("--until", "2025-12-31T00:00:00Z", "--dry-run"),
+        Self.correction("--until", "9999-12-31T00:00:00Z", "--dry-run"),
+        ["config", "try"], ["config", "try", "f", "--since", "a week"], ["config", "try", "f", "--since", "0 days"],
+        ["config", "try", "f", "--since", "-1 days"],
     ])
     func wrongUsageIs64(arguments: [String]) {
         let error = #expect(throws: (any Error).self) { try Dwell.parseAsRoot(arguments) }
         #expect(error.map { Dwell.exitCode(for: $0).rawValue } == 64)
+    }
+
+    // MARK: Refold
+
+    @Test func refoldText() {
+        var counts = RefoldCounts()
+        (counts.drivers, counts.events, counts.sessionsFolded) = (2, 9, 4)
+        counts.add(RefoldChange(from: "grace", to: "verified"), sessionID: "a")
+        counts.add(RefoldChange(from: "grace", to: "verified"), sessionID: "b")
+        counts.add(RefoldChange(from: "IN_TRANSIT", to: "grace"), sessionID: "c\u{1B}[2J")
+        #expect(
+            RefoldText.lines(of: counts, isDryRun: true, refolding: 1) == [
+                "dry run, no changes made: 2 drivers, 9 events folded",
+                "0 verdicts differ, 0 drivers are in another state, 0 expiries were missing",
+                "1 driver left out: a refold is in progress", "sessions:", "  2  grace -> verified  (a, b)",
+                "  1  IN_TRANSIT -> grace  (c\\u{1B}[2J)",
+            ])
+    }
+
+    @Test func timeSpans() {
+        let now = Moment(millisecondsSinceEpoch: 1_000_000_000_000)
+        #expect(ConfigTryCommand.start("7 days", now: now) == now.advanced(bySeconds: -7 * 86_400))
+        #expect(ConfigTryCommand.start("1 hour", now: now) == now.advanced(bySeconds: -3600))
+        #expect(ConfigTryCommand.start("2001-09-09T01:46:40Z", now: now) == now)
+    }
+
+    @Test func settingsToTry() throws {
+        let configured = Settings(gracePeriodSeconds: 300, hardTimeoutSeconds: 600)
+        #expect(
+            try ConfigTryCommand.durations(in: "# longer\nNATIVE_GRACE_PERIOD_SECONDS=600\n", configured)
+                == TrialDurations(gracePeriodSeconds: 600, hardTimeoutSeconds: nil))
+        #expect(
+            try ConfigTryCommand.durations(in: "export NATIVE_HARD_TIMEOUT_SECONDS='7200'", configured)
+                == TrialDurations(gracePeriodSeconds: nil, hardTimeoutSeconds: 7200))
+        for text in [
+            "", "NATIVE_CHARGER_DWELL_SECONDS=60", "NATIVE_GRACE_PERIOD_SECONDS=601", "NATIVE_GRACE_PERIOD_SECONDS=1h",
+        ] {
+            #expect(throws: ConfigTryCommand.UnusableSettings.self) {
+                try ConfigTryCommand.durations(in: text, configured)
+            }
+        }
     }
 
     // MARK: Healthcheck

@@ -14,6 +14,7 @@ private final class ScriptedChanges: JourneyReader {
     let answers: Mutex<[CommittedChanges]>
     let awaitingRefold: Mutex<Set<DriverID>>
     let refoldLookups = Mutex(0)
+    let corrected = Mutex<[CommittedChanges]>([])
 
     init(_ answers: [CommittedChanges], awaitingRefold: Set<DriverID> = []) {
         self.answers = Mutex(answers)
@@ -30,6 +31,13 @@ private final class ScriptedChanges: JourneyReader {
     }
 
     func journey(of driver: DriverID) async throws(StoreFailure) -> Journey { Journey() }
+
+    func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
+        guard let id else { return CommittedChanges(newest: 0, drivers: .any) }
+        return corrected.withLock {
+            $0.isEmpty ? CommittedChanges(newest: id, drivers: .these([])) : $0.removeFirst()
+        }
+    }
 
     func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges { .all([]) }
 
@@ -147,6 +155,22 @@ struct JourneyStreamsTests {
         #expect(await wakes.next() != nil)
         streams.close()
         #expect(await wakes.next() == nil)
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `a correction of settings wakes the streams of the drivers whose journey it changed`() async throws {
+        let journeys = ScriptedChanges([])
+        let streams = JourneyStreams(
+            journeys: journeys, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        let (mine, theirs) = (try streams.open(one, at: clock.now), try streams.open(other, at: clock.now))
+        journeys.corrected.withLock { $0 = [CommittedChanges(newest: 3, drivers: .these([one]))] }
+        #expect(try await streams.wakeCorrected(after: 2) == 3)
+        #expect(try await streams.wakeCorrected(after: 3) == 3)
+        streams.close()
+        var (myWakes, theirWakes) = (mine.wakes.makeAsyncIterator(), theirs.wakes.makeAsyncIterator())
+        #expect(await myWakes.next() != nil)
+        #expect(await myWakes.next() == nil)
+        #expect(await theirWakes.next() == nil)
     }
 
     @Test(.timeLimit(.minutes(1)))

@@ -244,6 +244,11 @@ PYTHON
     ends_with 64 dwell config show now
     ends_with 0 dwell config preview --driver d
     ends_with 64 dwell config preview --driver d --at tomorrow
+    echo NATIVE_GRACE_PERIOD_SECONDS=600 >"$BATS_TEST_TMPDIR/try.env"
+    ends_with 0 dwell config try "$BATS_TEST_TMPDIR/try.env"
+    ends_with 1 dwell config try "$missing"
+    ends_with 1 dwell config try "$BATS_TEST_TMPDIR/try.env" --database "$missing"
+    ends_with 64 dwell config try
     ends_with 0 dwell token --driver jonas
     ends_with 64 dwell token --driver jonas --ttl 0
     ends_with 64 dwell token --driver jonas --role opps
@@ -256,6 +261,14 @@ PYTHON
     ends_with 0 dwell refold
     ends_with 1 dwell refold --database "$missing"
     ends_with 64 dwell refold --since yesterday
+    local correction=(dwell refold --since "$(seconds_ago 60)" --by Ann --reason test --settings)
+    ends_with 0 "${correction[@]}" current --dry-run
+    ends_with 0 "${correction[@]}" current
+    ends_with 1 "${correction[@]}" no-such-version --dry-run
+    [[ $err == *"no settings no-such-version"* ]] || fail "$err"
+    ends_with 1 "${correction[@]}" no-such-version
+    [[ $err == *"settings is not a version that this database knows"* ]] || fail "$err"
+    ends_with 64 dwell refold --settings current
     ends_with 64 dwell push-test
     ends_with 78 dwell push-test --token ab
     ends_with 0 dwell healthcheck --ready
@@ -315,6 +328,7 @@ PYTHON
     prepare_server JWT_SECRET=
     local folder=$BATS_TEST_TMPDIR/elsewhere command
     mkdir "$folder"
+    echo NATIVE_GRACE_PERIOD_SECONDS=600 >"$BATS_TEST_TMPDIR/try.env"
     while read -r command; do
         # shellcheck disable=SC2086
         (cd "$folder" && env -i "${clean_environment[@]}" "$DWELL" $command --database "$folder/var/db" </dev/null) \
@@ -324,6 +338,7 @@ PYTHON
     done <<'COMMANDS'
 config show
 config history
+config try ../try.env
 token --driver a
 simulate --drivers 1
 simulate --clean
@@ -366,8 +381,9 @@ subcommands_of() {
         ['driver sign-out']='--id d' ['driver erase']='--id d --yes' ['driver erasures']=''
         ['driver repeat-erasures']="--from $BATS_TEST_TMPDIR/list" [simulate]='--clean' [serve]=''
         ['purchases show']='--driver d' ['purchases move']='--transaction 1 --to d --yes'
-        ['purchases replay']="$BATS_TEST_TMPDIR/list"
+        ['purchases replay']="$BATS_TEST_TMPDIR/list" ['config try']="$BATS_TEST_TMPDIR/try.env"
     )
+    echo NATIVE_GRACE_PERIOD_SECONDS=600 >"$BATS_TEST_TMPDIR/try.env"
     echo '# deletions: 0' >"$BATS_TEST_TMPDIR/list"
     # These commands read the database's path as one of the settings, but do not open the database. restore replaces the
     # database.

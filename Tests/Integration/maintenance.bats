@@ -288,11 +288,11 @@ fold_by_older_rules() {
         if grep -q NEAR_CHARGER "$BATS_TEST_TMPDIR/stream"; then break; fi
         sleep 0.05
     done
-    run -0 dwell refold --dry-run
+    run -0 --separate-stderr dwell refold --dry-run
     [[ $output == "dry run, no changes made: 1 drivers, 2 events folded"* ]]
     run -0 dwell refold
     [[ $output == *"  1  rejected not_anchored -> applied, implied anchorDwellComplete"* ]]
-    [[ $output == *$'sessions:\n  1  not activated -> SESSION_ACTIVE' ]]
+    [[ $output == *$'sessions:\n  1  not activated -> SESSION_ACTIVE  (refold-s)' ]]
     for ((attempt = 0; attempt < 200; attempt++)); do
         if grep -q SESSION_ACTIVE "$BATS_TEST_TMPDIR/stream"; then break; fi
         sleep 0.05
@@ -302,6 +302,84 @@ fold_by_older_rules() {
         == "NEAR_CHARGER true SESSION_ACTIVE true" ]] || { cat "$BATS_TEST_TMPDIR/stream"; return 1; }
     run -0 dwell refold
     [[ $output == "0 drivers, 0 events folded"* ]]
+    dwell check
+}
+
+# visit_with KEYS SESSION: posts a visit whose arrival was five minutes after the departure.
+visit_with() {
+    post /native/events "$(event enteredChargerIntentZone "$1-1" ".occurred_at = \"$(seconds_ago 1200)\"")"
+    post /native/events "$(event anchorDwellComplete "$1-2" ".occurred_at = \"$(seconds_ago 1100)\"")"
+    post /native/events "$(event exclusiveActivatedByWeb "$1-3" \
+        ".session_id = \"$2\" | .occurred_at = \"$(seconds_ago 1000)\"")"
+    post /native/events "$(event exitedChargerAnchorZone "$1-4" \
+        ".session_id = \"$2\" | .occurred_at = \"$(seconds_ago 900)\"")"
+    post /native/events "$(event enteredMerchantZone "$1-5" \
+        ".session_id = \"$2\" | .occurred_at = \"$(seconds_ago 600)\"")"
+}
+
+# database_sum: prints a checksum of the database and its WAL.
+database_sum() {
+    cat "$server_folder"/dwell.sqlite3 "$server_folder"/dwell.sqlite3-wal | sha256sum
+}
+
+@test "a wrong time-out is corrected beside the server: tried, recorded, told to an open stream, undone" {
+    server_folder=$(mktemp -d "$BATS_TEST_TMPDIR/server.XXXXXX")
+    echo NATIVE_GRACE_PERIOD_SECONDS=60 >"$server_folder/settings.env"
+    start_server ENV_FILE="$server_folder/settings.env"
+    local name wrong since
+    since=$(seconds_ago 5)
+    for name in jo bo; do
+        sign_in $name
+        visit_with $name "s-$name"
+        expect_verdict SESSION_ENDED rejected no_such_transition
+    done
+    wrong=$(sql 'SELECT version FROM settings_version')
+    echo NATIVE_GRACE_PERIOD_SECONDS=900 >"$server_folder/settings.env"
+    kill -HUP "$server_pid"
+    wait_for_log 'gracePeriodSeconds 60 -> 900'
+
+    echo NATIVE_GRACE_PERIOD_SECONDS=800 >"$BATS_TEST_TMPDIR/try.env"
+    run -0 dwell config try "$BATS_TEST_TMPDIR/try.env" --since '1 hour'
+    [[ $output == *"2 of 2 sessions would have ended otherwise"*$'sessions:\n  2  grace -> AT_MERCHANT  (s-jo, s-bo)' ]]
+
+    local sum correction=(dwell refold --since "$since" --settings current --instead-of "$wrong")
+    sum=$(database_sum)
+    run -0 --separate-stderr "${correction[@]}" --dry-run
+    [[ $output == "dry run, no changes made: 2 drivers, 12 events folded"*"  2  grace -> AT_MERCHANT  (s-jo, s-bo)" ]]
+    [[ $(database_sum) == "$sum" ]] || fail "a dry run has changed the database"
+    local tried=$output
+
+    sign_in jo
+    curl -sSN --max-time 30 -H "Authorization: Bearer $token" "$server_url/native/session/stream" \
+        >"$BATS_TEST_TMPDIR/stream" 3>&- &
+    local reader=$! attempt
+    for ((attempt = 0; attempt < 200; attempt++)); do
+        if grep -q SESSION_ENDED "$BATS_TEST_TMPDIR/stream"; then break; fi
+        sleep 0.05
+    done
+    run -0 --separate-stderr "${correction[@]}" --by Ann --reason 'grace period was 60 s'
+    [[ "dry run, no changes made: $output" == "$tried" ]] || fail "$output"
+    for ((attempt = 0; attempt < 200; attempt++)); do
+        if grep -q AT_MERCHANT "$BATS_TEST_TMPDIR/stream"; then break; fi
+        sleep 0.05
+    done
+    kill "$reader"
+    grep -q AT_MERCHANT "$BATS_TEST_TMPDIR/stream" || { cat "$BATS_TEST_TMPDIR/stream"; return 1; }
+    dwell check
+    run -0 dwell config history
+    [[ $output == *"  correction 1  events received from "*", stored with $wrong  folded with "*"  by Ann: grace period was 60 s"* ]]
+    run -0 jq -r '[.events[].settings | select(.stored_version)] | unique[] | "\(.stored_version) \(.gracePeriodSeconds)"' \
+        <<<"$(dwell explain --session s-jo --json)"
+    [[ $output == "$wrong 900" ]] || fail "$output"
+    post /native/events "$(event visitVerifiedByWeb jo-6 '.session_id = "s-jo"')"
+    expect_verdict SESSION_ENDED applied
+
+    run -0 --separate-stderr dwell refold --since "$since" --settings stored --by Ann --reason undo
+    [[ $output == *"  1  AT_MERCHANT -> grace  (s-bo)"* && $output == *"  1  verified -> grace  (s-jo)"* ]] || fail "$output"
+    dwell check
+    stop_server
+    run -0 --separate-stderr "${correction[@]}" --by Ann --reason 'without a server'
+    [[ $output == *"  1  grace -> AT_MERCHANT  (s-bo)"* && $stderr == "correction 3 begins: "* ]] || fail "$output $stderr"
     dwell check
 }
 

@@ -127,7 +127,11 @@ struct RefoldTests {
         let scratch = try ScratchFolder()
         let path = try version6(scratch)
         let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
-        let tried = try await refoldAll(store, RefoldRequest(isDryRun: true))
+        let trial = try RefoldTrial(path: path)
+        let now = Moment(millisecondsSinceEpoch: 1)
+        let tried = try trial.run(.rules(since: nil), now: now).counts
+        #expect(try trial.run(.rules(since: Moment(millisecondsSinceEpoch: 6)), now: now).counts.drivers == 1)
+        trial.close()
         #expect(try await store.journey(of: DriverID("lost-dwell")).state == .nearCharger)
         #expect(try await refoldAll(store) == tried)
         await store.close()

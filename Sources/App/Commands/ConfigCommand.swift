@@ -9,8 +9,10 @@ import SQLiteStore
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config",
-        abstract: "Show the settings of the running server, their history, or the settings of one driver.",
-        subcommands: [ConfigHistoryCommand.self, ConfigShowCommand.self, ConfigPreviewCommand.self])
+        abstract: "Show the settings of the running server, their history, or those of one driver; try other settings.",
+        subcommands: [
+            ConfigHistoryCommand.self, ConfigShowCommand.self, ConfigPreviewCommand.self, ConfigTryCommand.self,
+        ])
 }
 
 struct ConfigHistoryCommand: AsyncParsableCommand {
@@ -20,7 +22,8 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
         discussion: """
             Lists, newest first, each start or SIGHUP that changed settings, and each SIGHUP that failed or found \
             unknown names or settings that need a restart. An entry shows who made the change and why, if \
-            SETTINGS_CHANGED_BY and SETTINGS_CHANGE_REASON were set. The version is the ETag of GET /native/config \
+            SETTINGS_CHANGED_BY and SETTINGS_CHANGE_REASON were set. Also lists the corrections of settings that dwell \
+            refold made. The version is the ETag of GET /native/config \
             and is stored with every event. Reads only the database file, so it works with or without a running \
             server.
 
@@ -48,30 +51,50 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
         // The partial configuration is enough, because only the path of the database is needed. The command must also
         // work when the environment file is invalid, because the history is most useful then.
         let path = Configuration.report(from: input).partial.databasePath
-        let (changes, reloads) = try reading(path) { (records: SettingsRecords) throws(RecordsUnreadable) in
+        let (changes, reloads, corrections) = try reading(path) {
+            (records: SettingsRecords) throws(RecordsUnreadable) in
             // Read one change more than `limit`, because the oldest shown change is compared with the change before it.
-            (try records.changes(limit: limit + 1), try records.reloads(limit: limit))
+            (
+                try records.changes(limit: limit + 1), try records.reloads(limit: limit),
+                try records.corrections(limit: limit)
+            )
         }
         print(
             json
-                ? SettingsHistoryText.json(changes, reloads, limit: limit)
-                : SettingsHistoryText.text(changes, reloads, limit: limit))
+                ? SettingsHistoryText.json(changes, reloads, corrections, limit: limit)
+                : SettingsHistoryText.text(changes, reloads, corrections, limit: limit))
     }
 }
 
 /// Formats the history as text or as JSON. Its functions are pure.
 enum SettingsHistoryText {
-    static func text(_ changes: [SettingsChange], _ reloads: [SettingsReloadOf], limit: Int) -> String {
-        guard !changes.isEmpty || !reloads.isEmpty else {
+    static func text(
+        _ changes: [SettingsChange], _ reloads: [SettingsReloadOf], _ corrections: [SettingsCorrection] = [], limit: Int
+    ) -> String {
+        guard !changes.isEmpty || !reloads.isEmpty || !corrections.isEmpty else {
             return "No settings history: no server has run on this database since recording began."
         }
-        let lines = changeLines(changes, limit: limit) + reloads.map { ($0.reload.at, line($0)) }
+        let lines =
+            changeLines(changes, limit: limit) + reloads.map { ($0.reload.at, line($0)) }
+            + corrections.map { ($0.at, line($0)) }
         return lines.sorted { $0.at > $1.at }.prefix(limit).map(\.text).joined(separator: "\n")
     }
 
     private static func line(_ entry: SettingsReloadOf) -> String {
         let what = entry.reload.isGood ? "reload (\(entry.instance))" : "reload failed (\(entry.instance))"
         return "\(RFC3339.text(of: entry.reload.at))  \(what)  \(entry.reload.details.joined(separator: "; "))"
+    }
+
+    private static func line(_ correction: SettingsCorrection) -> String {
+        let until = RFC3339.text(of: correction.until)
+        let parts = [
+            RFC3339.text(of: correction.at),
+            "correction \(correction.id)\(correction.finishedAt == nil ? " (unfinished)" : "")",
+            "events received from \(RFC3339.text(of: correction.since)) to \(until)"
+                + (correction.insteadOf.map { ", stored with \($0)" } ?? ""),
+            "folded with \(correction.version ?? "the settings stored with them")", text(correction.note),
+        ]
+        return parts.compactMap(\.self).joined(separator: "  ")
     }
 
     private static func changeLines(_ changes: [SettingsChange], limit: Int) -> [(at: Moment, text: String)] {
@@ -101,7 +124,9 @@ enum SettingsHistoryText {
         return parts.isEmpty ? nil : parts.joined(separator: ": ")
     }
 
-    static func json(_ changes: [SettingsChange], _ reloads: [SettingsReloadOf], limit: Int) -> String {
+    static func json(
+        _ changes: [SettingsChange], _ reloads: [SettingsReloadOf], _ corrections: [SettingsCorrection] = [], limit: Int
+    ) -> String {
         var writer = JSONWriter(reservingBytes: 64 + 512 * changes.count)
         writer.beginObject()
         writer.name("changes")
@@ -148,8 +173,27 @@ enum SettingsHistoryText {
             writer.endObject()
         }
         writer.endArray()
+        writer.name("corrections")
+        writer.beginArray()
+        for correction in corrections { write(correction, to: &writer) }
+        writer.endArray()
         writer.endObject()
         return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    private static func write(_ correction: SettingsCorrection, to writer: inout JSONWriter) {
+        writer.beginObject()
+        for (name, text) in [
+            ("at", RFC3339.text(of: correction.at)), ("received_since", RFC3339.text(of: correction.since)),
+            ("received_until", RFC3339.text(of: correction.until)), ("settings_version", correction.version),
+            ("instead_of", correction.insteadOf), ("changed_by", correction.note.changedBy),
+            ("reason", correction.note.reason), ("finished_at", correction.finishedAt.map(RFC3339.text(of:))),
+        ] {
+            guard let text else { continue }
+            writer.name(name)
+            writer.string(text)
+        }
+        writer.endObject()
     }
 
     /// Returns one line per changed setting, such as `chargerIntentRadius_m 400 -> 500`, in the order of the contract,

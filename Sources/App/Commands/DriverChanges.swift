@@ -153,7 +153,7 @@ struct ServerChanges: DriverChanges {
     }
 
     /// Sends a request and returns its reply. Returns nil if the response is a 404.
-    private func post<Reply: Decodable>(_ path: String, _ members: [String: JSONValue]) async throws -> Reply? {
+    func post<Reply: Decodable>(_ path: String, _ members: [String: JSONValue]) async throws -> Reply? {
         var writer = JSONWriter()
         writer.beginObject()
         for (name, value) in members.merging(["database": .string(database)], uniquingKeysWith: { $1 }) {
@@ -192,7 +192,7 @@ struct ServerChanges: DriverChanges {
         return "the server on \(socket.address) rejects the request: \(reason)"
     }
 
-    private var notUnderstood: Failure {
+    var notUnderstood: Failure {
         Failure(description: "cannot decode the response of the server on \(socket.address): is it another version?")
     }
 

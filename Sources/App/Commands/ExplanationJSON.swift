@@ -38,6 +38,7 @@ struct ExplanationJSON {
         writer.name("settings")
         writer.beginObject()
         writer.member("version", event.settings.version)
+        writer.member("stored_version", event.settings.storedVersion)
         writer.member("gracePeriodSeconds", Int64(event.settings.gracePeriodSeconds))
         writer.member("hardTimeoutSeconds", Int64(event.settings.hardTimeoutSeconds))
         writer.endObject()

@@ -139,6 +139,7 @@ struct ExplanationText {
     private func settings(_ settings: RecordedEvent.SettingsUsed) -> String {
         "\(settings.version): grace period \(settings.gracePeriodSeconds) s, "
             + "hard timeout \(settings.hardTimeoutSeconds) s"
+            + (settings.storedVersion.map { ", by a correction; stored with \($0)" } ?? "")
     }
 
     private func metadata(_ text: String) -> String {

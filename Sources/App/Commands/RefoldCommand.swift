@@ -11,90 +11,196 @@ import StructuredLogging
 struct RefoldCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "refold",
-        abstract: "Refold stored journeys under the rules of this version.",
+        abstract: "Refold stored journeys: under the rules of this version, or with other settings.",
         discussion: """
-            Folds again the events of drivers that an older version folded, each driver in one transaction, and \
-            counts what changed: verdicts by their old and new value, sessions by their state or the reason they \
-            ended. The server does the same after its start, and on a driver's next event; use this command to do it \
-            beforehand or to see the effect. It can run beside a server, and be interrupted and run again.
+            Computes verdicts and journeys again from the stored events, and counts what changed: verdicts by their old \
+            and new value, sessions by their state or the reason they ended, with examples.
 
-            A dry run changes nothing, so it rejects a database that must be migrated first: make a copy with `dwell \
-            backup`, and migrate the copy.
+            Without --settings, refolds the drivers that an older version folded. The server does the same after its \
+            start, and on a driver's next event; use this command to do it beforehand or to see the effect.
+
+            With --settings, corrects a wrong time-out: the events received from --since to --until are folded with \
+            those settings instead of the ones in force when they were stored. `current` is the newest version in \
+            `dwell config history`; `stored` undoes earlier corrections. Each event keeps the version with which it \
+            was stored. Only gracePeriodSeconds and hardTimeoutSeconds have an effect, because the phone alone applies \
+            the other settings. --by and --reason are recorded in `dwell config history`.
+
+            A running server does the work, at most 500 events at a time, and only while no request of a client \
+            waits. The command may be interrupted; run it again to continue. A dry run only reads, so it rejects a \
+            database that must be migrated first: make a copy with `dwell backup`, and migrate the copy.
 
             EXAMPLES
               dwell refold --dry-run
-              dwell refold --dry-run --database copy.sqlite3
-              dwell refold --since 2026-11-01T00:00:00Z
+              dwell refold --since 2026-11-01T08:00:00Z --settings current --dry-run
+              dwell refold --since 2026-11-01T08:00:00Z --until 2026-11-02T09:30:00Z --settings current \
+                --by Ann --reason 'grace period was 90 s instead of 900 s'
             """)
 
     @Flag(help: "Change nothing; only show the differences.")
     var dryRun = false
 
-    @Option(help: "Only drivers with events since this RFC 3339 time.", transform: Self.moment)
+    @Option(
+        help: "Only drivers with events received since this RFC 3339 time; with --settings, only these events.",
+        transform: Self.moment)
     var since: Moment?
+
+    @Option(help: "With --settings: only events received before this RFC 3339 time.", transform: Self.moment)
+    var until: Moment?
+
+    @Option(help: ArgumentHelp("The settings to use instead: a version, current or stored.", valueName: "version"))
+    var settings: String?
+
+    @Option(help: ArgumentHelp("With --settings: only events stored with this version.", valueName: "version"))
+    var insteadOf: String?
+
+    @Option(help: ArgumentHelp("With --settings: who makes the correction.", valueName: "name"))
+    var by: String?
+
+    @Option(help: ArgumentHelp("With --settings: why.", valueName: "text"))
+    var reason: String?
 
     @OptionGroup var settingsOptions: SettingsOptions
 
-    private static func moment(_ text: String) throws -> Moment {
+    static func moment(_ text: String) throws -> Moment {
         guard let moment = RFC3339.moment(from: text) else {
             throw ValidationError("must be an RFC 3339 time with an offset, such as 2026-11-01T00:00:00Z")
         }
         return moment
     }
 
+    func validate() throws {
+        guard settings != nil else {
+            guard until == nil, insteadOf == nil, by == nil, reason == nil else {
+                throw ValidationError("--until, --instead-of, --by and --reason require --settings.")
+            }
+            return
+        }
+        guard let since else { throw ValidationError("--settings requires --since.") }
+        if let until, until <= since { throw ValidationError("--until must be later than --since.") }
+        if let until, until > Self.now { throw ValidationError("--until must not be in the future.") }
+        for (name, text, bytesMax) in [("--by", by, 128), ("--reason", reason, 500)] {
+            if dryRun, text == nil { continue }
+            guard let text, !text.isEmpty, text.utf8.count <= bytesMax,
+                !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+            else {
+                throw ValidationError("\(name) must have 1 to \(bytesMax) bytes on one line, unless with --dry-run.")
+            }
+        }
+    }
+
+    private static var now: Moment { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
+
+    private var order: CorrectionOrder? {
+        guard let settings, let since else { return nil }
+        return CorrectionOrder(
+            since: since, until: until, settings: CorrectedSettings(settings), insteadOf: insteadOf)
+    }
+
     func run() async throws {
         let path = try settingsOptions.configuration().databasePath
+        if dryRun { return try tryOut(path) }
         do {
-            // A dry run must not migrate the database, because a server of the previous release may still use the old
-            // columns.
-            if dryRun, FileManager.default.fileExists(atPath: path) { try DatabaseOpening.requireCurrent(path: path) }
-            let store = try Wiring.openStore(existing: path)
-            let (counts, failures) = try await refold(store)
-            await store.close()
-            for line in Self.lines(of: counts, isDryRun: dryRun) { print(line) }
+            let (counts, failures) = try await refold(path)
+            for line in RefoldText.lines(of: counts, isDryRun: false) { print(line) }
             guard failures.isEmpty else {
                 for failure in failures { writeToStandardError("\(failure)\n") }
                 throw ExitCode.failure
             }
         } catch let exit as ExitCode {
             throw exit
+        } catch let failure as ServerChanges.Failure {
+            writeToStandardError("\(failure)\n")
+            throw ExitCode.failure
         } catch {
             writeToStandardError("\(UnusableDatabase(path: path, error))\n")
             throw ExitCode.failure
         }
     }
 
-    /// Refolds all drivers in parts. After each part, pauses for as long as the part took, but at most 100 ms, so that
-    /// a running server can write too.
-    private func refold(_ store: SQLiteEventStore) async throws -> (RefoldCounts, failures: [StoreFailure]) {
-        var counts = RefoldCounts()
-        var failures: [StoreFailure] = []
-        var request = RefoldRequest(since: since, isDryRun: dryRun)
-        while true {
-            let start = ContinuousClock.now
-            let part = try await store.refold(request)
-            counts += part.counts
-            if let failure = part.failure, failures.count < 20 { failures.append(failure) }
-            guard let next = part.next else { return (counts, failures) }
-            request.after = next
-            try await Task.sleep(for: min(ContinuousClock.now - start, .milliseconds(100)))
+    private func tryOut(_ path: String) throws {
+        let progress = ProgressOutput(unit: "drivers")
+        let outcome = try reading(path) { (trial: RefoldTrial) throws(RecordsUnreadable) in
+            try trial.run(order.map { .correction($0) } ?? .rules(since: since), now: Self.now) {
+                progress.show(DeliveryProgress(delivered: $0.done, total: $0.total))
+            }
         }
+        progress.end()
+        for line in RefoldText.lines(of: outcome.counts, isDryRun: true, refolding: outcome.refolding) { print(line) }
     }
 
-    static func lines(of counts: RefoldCounts, isDryRun: Bool) -> [String] {
+    /// Refolds through the running server. Without a server, or beside one of another version, refolds in the file.
+    private func refold(_ path: String) async throws -> (RefoldCounts, failures: [StoreFailure]) {
+        do {
+            if let server = try await ServerChanges(database: path) { return try await refold(server) }
+        } catch let failure as ServerChanges.Failure where settings == nil {
+            writeToStandardError("\(failure); refolding in the file\n")
+        }
+        let store = try Wiring.openStore(existing: path)
+        let result: Result<(RefoldCounts, failures: [StoreFailure]), any Error>
+        do {
+            result = .success(try await refold(FileRefolds(store: store)))
+        } catch {
+            result = .failure(error)
+        }
+        await store.close()
+        return try result.get()
+    }
+
+    private func refold(_ changes: some RefoldChanges) async throws -> (RefoldCounts, failures: [StoreFailure]) {
+        var correction: BegunCorrection?
+        if let order {
+            let begun = try await changes.begin(order, note: SettingsChangeNote(changedBy: by, reason: reason))
+            writeToStandardError("\(RefoldText.line(of: begun))\n")
+            correction = begun
+        }
+        var counts = RefoldCounts()
+        var failures: [StoreFailure] = []
+        var next: Int64? = 0
+        while let after = next {
+            let part = try await changes.refold(
+                after: after, since: order == nil ? since : nil, correction: correction?.id)
+            counts += part.counts
+            if let failure = part.failure, failures.count < 20 { failures.append(failure) }
+            next = part.next
+        }
+        if let correction, failures.isEmpty { try await changes.finish(correction: correction.id) }
+        return (counts, failures)
+    }
+}
+
+/// The text of `dwell refold` and `dwell config try`. Its functions are pure.
+enum RefoldText {
+    static func line(of correction: BegunCorrection) -> String {
+        let settings = correction.version.map { "settings \($0)" } ?? "the settings stored with them"
+        let verb =
+            correction.continues ? "continues the one begun at \(RFC3339.text(of: correction.at))" : "begins"
+        return """
+            correction \(correction.id) \(verb): events received from \(RFC3339.text(of: correction.since)) to \
+            \(RFC3339.text(of: correction.until)) are folded with \(settings)
+            """
+    }
+
+    static func lines(of counts: RefoldCounts, isDryRun: Bool, refolding: Int = 0) -> [String] {
         let changed = counts.verdicts.values.reduce(0, +)
         var lines = [
             "\(isDryRun ? "dry run, no changes made: " : "")\(counts.drivers) drivers, \(counts.events) events folded",
             "\(changed) verdicts differ, \(counts.movedDrivers) drivers are in another state, "
                 + "\(counts.expiries) expiries were missing",
         ]
-        lines += Self.table("verdicts", counts.verdicts) + Self.table("sessions", counts.sessions)
-        return lines
+        if refolding > 0 { lines.append("\(DriverCount.text(refolding)) left out: a refold is in progress") }
+        return lines + table("verdicts", counts.verdicts) + table("sessions", counts.sessions, counts.sessionExamples)
     }
 
-    private static func table(_ title: String, _ counts: [RefoldChange: Int]) -> [String] {
+    /// Returns the title and one line for each change, the most frequent first: count, old value, new value, examples.
+    static func table(
+        _ title: String, _ counts: [RefoldChange: Int], _ examples: [RefoldChange: [String]] = [:]
+    ) -> [String] {
         guard !counts.isEmpty else { return [] }
         let rows = counts.sorted { ($1.value, $0.key.old, $0.key.new) < ($0.value, $1.key.old, $1.key.new) }
-        return ["\(title):"] + rows.map { "  \($0.value)  \($0.key.old) -> \($0.key.new)" }
+        return ["\(title):"]
+            + rows.map { row in
+                let ids = (examples[row.key] ?? []).map { escaped($0) }.joined(separator: ", ")
+                return "  \(row.value)  \(row.key.old) -> \(row.key.new)" + (ids.isEmpty ? "" : "  (\(ids))")
+            }
     }
 }

@@ -130,8 +130,8 @@ struct Wiring {
         operatorServer = watching.ownServer(
             configuration.http, refusals: api.refusals, observer: requestLog, logger: logger, loops: loops)
         control = Self.control(
-            configuration, signIn.operatorAccounts, refusals: api.refusals, observer: requestLog, logger: logger,
-            loops: loops)
+            configuration, signIn.operatorAccounts, store, refusals: api.refusals, observer: requestLog,
+            logger: logger, loops: loops)
     }
 
     /// Serves until a signal requests the shutdown. Services end in the reverse order of their start. Therefore the
@@ -212,13 +212,13 @@ struct Wiring {
     }
 
     private static func control(
-        _ configuration: Configuration, _ accounts: OperatorAccounts, refusals: @escaping RefusalRenderer,
-        observer: any RequestObserver, logger: Logger, loops: EventLoopGroup
+        _ configuration: Configuration, _ accounts: OperatorAccounts, _ store: SQLiteEventStore,
+        refusals: @escaping RefusalRenderer, observer: any RequestObserver, logger: Logger, loops: EventLoopGroup
     ) -> ControlService {
         let path = configuration.databasePath
         let routes = ControlRoutes(
-            accounts: accounts, version: version, database: ControlSocket.identity(ofDatabase: path) ?? "", clock: now,
-            logger: logger)
+            accounts: accounts, refolder: store, version: version,
+            database: ControlSocket.identity(ofDatabase: path) ?? "", clock: now, logger: logger)
         var limits = configuration.http.server(on: [.unix(path: ControlSocket.path(ofDatabase: path))])
         limits.connectionsMax = 8
         return ControlService(

@@ -215,15 +215,25 @@ final class EventAppending {
     /// Refolds as many of the driver's events as the transaction's budget still allows. `isComplete` of the result is
     /// true when no event is left to refold. Must be called before anything else is done with the events. Otherwise a
     /// fold could mix the rules of two releases, or use a half-finished refold.
-    func refold(_ driver: DriverRow) throws(SQLiteError) -> Refolding.Piece {
+    ///
+    /// - Parameters:
+    ///   - correction: applied if no other refold of the driver is in progress.
+    ///   - reporting: the row number of the correction whose counts the caller reports.
+    func refold(
+        _ driver: DriverRow, correction: Refolding.Correction? = nil, reporting: Int64? = nil, now: Moment? = nil
+    ) throws(SQLiteError) -> Refolding.Piece {
         guard budget.rowsLeft > 0 else { return Refolding.Piece() }
         let start = ContinuousClock.now
-        let piece = try refolding.fold(driver, rowsMax: budget.rowsLeft)
+        let piece = try refolding.fold(driver, rowsMax: budget.rowsLeft, correction: correction, now: now)
         budget.spend(piece.rowCount, since: start)
         if let charge = piece.charge { budget.charges.append(charge) }
+        if piece.correction != reporting { refolding.keepUnreported(piece) }
         try drivers.write(driver)
         return piece
     }
+
+    /// Returns the counts of a correction that `refold` did not report, and forgets them.
+    func takeUnreported(of correction: Int64) -> RefoldCounts { refolding.takeUnreported(of: correction) }
 
     /// Charges the rate limiter for the transaction's refolds. Must be called after the transaction is committed.
     func chargeForRefolds() {

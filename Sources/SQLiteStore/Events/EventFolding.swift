@@ -229,7 +229,7 @@ extension FoldedEventRow {
         self.init(
             id: FoldWalk.newEvent, event: new.placed, session: new.session, charger: new.charger, verdict: .none,
             after: StoredJourney(), secondPlace: secondPlace, closedSession: nil, settingsVersion: new.settingsVersion,
-            receivedAt: new.append.request.receivedAt)
+            foldSettings: nil, receivedAt: new.append.request.receivedAt)
     }
 }
 

@@ -35,7 +35,12 @@ struct FoldedEventRow {
     /// second.
     var secondPlace: Int64?
     var closedSession: Int64?
+    /// Row numbers in `settings_version`: the settings stored with the event, and those that a correction put in their
+    /// place for the fold. `event` has the durations of the latter, or of the former if it is nil.
     var settingsVersion: Int64
+    var foldSettings: Int64?
+    /// Whether `foldSettings` differs from the stored value.
+    var hasNewFoldSettings = false
     var receivedAt: Moment
 }
 
@@ -57,7 +62,9 @@ final class EventTable {
     private let findBase: PreparedStatement
     private let countAtTime: PreparedStatement
 
-    init(on connection: OpaquePointer) throws(SQLiteError) {
+    /// - Parameter derivesEvidence: whether `forEach` computes two values that rows of old releases lack, instead of
+    ///   reading them from the columns. A refold that writes stores these values first (Refolding.swift).
+    init(on connection: OpaquePointer, derivesEvidence: Bool = false) throws(SQLiteError) {
         findKey = try PreparedStatement(
             """
             SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implied,
@@ -71,12 +78,12 @@ final class EventTable {
             UPDATE event SET transition = ?2, reason = ?3, implied = ?4, after_state = ?5, after_session = ?6,
             after_target_charger = ?7, after_next_target_charger = ?8, after_grace_deadline_ms = ?9,
             after_hard_deadline_ms = ?10, after_ended_by = ?11, after_previous_session = ?12, second_place = ?13,
-            closed_session = ?14 WHERE id = ?1
+            closed_session = ?14, fold_settings = ?15 WHERE id = ?1
             """, on: connection)
         byID = try PreparedStatement("\(Self.foldedSQL) WHERE event.id = ?1", on: connection)
         fromTimeOn = try PreparedStatement(
             """
-            \(Self.foldedSQL) WHERE event.driver = ?1 AND corrected_at_ms >= ?2
+            \(derivesEvidence ? Self.derivedSQL : Self.foldedSQL) WHERE event.driver = ?1 AND corrected_at_ms >= ?2
             ORDER BY \(FoldOrder.ascending)
             """, on: connection)
         backFromTime = try PreparedStatement(
@@ -114,7 +121,10 @@ final class EventTable {
     /// SQLite sorts like OrderedEvent: NULL before integers, and texts by memcmp. CROSS JOIN makes `event` the
     /// outermost table of the join. SQLite therefore reads the rows of `event` through the index of that table, one
     /// millisecond at a time.
-    private static let foldedSQL = """
+    private static let foldedSQL = foldedSQL(previousState: "previous_state", secondPlace: "second_place")
+
+    private static func foldedSQL(previousState: String, secondPlace: String) -> String {
+        """
         SELECT event.id, event.session, (SELECT session_id FROM session WHERE session.id = event.session),
             event.charger, (SELECT place_id FROM place WHERE place.id = event.charger),
             name, corrected_at_ms, sequence, coalesce(event_id, idempotency_key), idempotency_key, origin,
@@ -124,11 +134,34 @@ final class EventTable {
             after_next_target_charger, (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
             after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by,
             after_previous_session, (SELECT session_id FROM session WHERE session.id = after_previous_session),
-            previous_state, second_place, closed_session, event.settings_version, received_at_ms, sender
+            \(previousState), \(secondPlace), closed_session, event.settings_version, received_at_ms, sender,
+            fold_settings
         FROM event
         CROSS JOIN event_kind ON event_kind.id = event.kind
-        CROSS JOIN settings_version ON settings_version.id = event.settings_version
+        CROSS JOIN settings_version ON settings_version.id = \(foldSettingsSQL)
         """
+    }
+
+    /// The row number of the settings with which the fold uses an event.
+    static let foldSettingsSQL = "coalesce(event.fold_settings, event.settings_version)"
+
+    /// SQL expression for the reported state of an event that an old release stored only in the metadata.
+    static var evidenceSQL: String {
+        let states = JourneyState.allCases.map { "WHEN '\($0.rawValue)' THEN \($0.code)" }.joined(separator: " ")
+        return "CASE json_extract(metadata, '$.previous_state') \(states) END"
+    }
+
+    /// As `foldedSQL`, for rows in which an old release left `previous_state` or `second_place` empty. The alias makes
+    /// ORDER BY use the computed value.
+    private static let derivedSQL = foldedSQL(
+        previousState: """
+            coalesce(previous_state, CASE WHEN instr(metadata, '"previous_state"') > 0 THEN \(evidenceSQL) END)
+            """,
+        secondPlace: """
+            coalesce(second_place, CASE WHEN origin = 0 AND instr(occurred_at, '.') = 0 THEN row_number() OVER (
+                PARTITION BY corrected_at_ms, sequence, origin = 0 AND instr(occurred_at, '.') = 0
+                ORDER BY event.id) - 1 END) AS second_place
+            """)
 
     /// Returns the stored event with the same idempotency key as `append`. Returns nil if there is none.
     func stored(underKeyOf append: PreparedAppend, of driver: Int64) throws(SQLiteError) -> StoredKeyRow? {
@@ -190,6 +223,7 @@ final class EventTable {
             try folded.after.bind(to: bindings, at: 5)
             try bindings.set(13, folded.secondPlace)
             try bindings.set(14, folded.closedSession)
+            try bindings.set(15, folded.row.foldSettings)
         }
     }
 
@@ -248,6 +282,20 @@ final class EventTable {
         return count ?? 0
     }
 
+    /// Returns the last of the driver's events before `time`, in order, that is not before `floor`.
+    func last(of driver: Int64, before time: Moment, notBefore floor: Moment?) throws(SQLiteError) -> FoldedEventRow? {
+        var last: FoldedEventRow?
+        try backFromTime.forEach { (bindings) throws(SQLiteError) in
+            try bindings.set(1, driver)
+            try bindings.set(2, time.millisecondsSinceEpoch - 1)
+            try bindings.set(3, floor?.millisecondsSinceEpoch ?? .min)
+        } visit: { (row) throws(SQLiteError) in
+            last = try FoldedEventRow(row)
+            return false
+        }
+        return last
+    }
+
     /// Returns the journey at the driver's floor; nil for a driver without a floor.
     func base(of driver: Int64) throws(SQLiteError) -> StoredJourney? {
         try findBase.first { (bindings) throws(SQLiteError) in
@@ -293,6 +341,7 @@ extension FoldedEventRow {
         closedSession = row.optionalInteger(30)
         settingsVersion = row.integer(31)
         receivedAt = Moment(millisecondsSinceEpoch: row.integer(32))
+        foldSettings = row.optionalInteger(34)
     }
 }
 

@@ -21,8 +21,8 @@ enum SimulatedDriverRows {
     /// Tables whose column `driver` refers to a driver. The order is that of deletion: a table comes before the tables
     /// to which it refers.
     static let tables = [
-        "refold", "erasure", "push_outbox", "event", "session_code", "session", "journey_base", "place_use",
-        "event_kind_use", "device",
+        "refold", "erasure", "corrected_journey", "push_outbox", "event", "session_code", "session", "journey_base",
+        "place_use", "event_kind_use", "device",
         "sign_in_session", "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit",
         "app_account_token", "consumption_consent",
     ]

@@ -109,6 +109,19 @@ enum StoredChanges {
         return CommittedChanges(newest: newest, drivers: .these(drivers.map { DriverID($0) }))
     }
 
+    static func correctedJourneys(after id: Int64?, _ db: Database) throws -> CommittedChanges {
+        let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM corrected_journey") ?? 0
+        guard let id, newest >= id, newest - id < SettingsCorrectionTable.correctedMax else {
+            return CommittedChanges(newest: newest, drivers: .any)
+        }
+        guard newest > id else { return CommittedChanges(newest: newest, drivers: .these([])) }
+        let drivers = try String.fetchAll(
+            db,
+            sql: "SELECT driver_id FROM driver WHERE id IN (SELECT driver FROM corrected_journey WHERE id > ?)",
+            arguments: [id])
+        return CommittedChanges(newest: newest, drivers: .these(drivers.map { DriverID($0) }))
+    }
+
     static func driversAwaitingRefold(among drivers: Set<DriverID>, _ db: Database) throws -> Set<DriverID> {
         let found = try String.fetchAll(
             db,

@@ -233,7 +233,7 @@ private struct CheckedFold {
             sender
         FROM event
         CROSS JOIN event_kind ON event_kind.id = event.kind
-        CROSS JOIN settings_version ON settings_version.id = event.settings_version
+        CROSS JOIN settings_version ON settings_version.id = \(EventTable.foldSettingsSQL)
         WHERE event.driver = ? AND corrected_at_ms >= ?
         ORDER BY \(FoldOrder.ascending)
         """

@@ -49,9 +49,11 @@ package struct RecordedEvent: Hashable, Sendable {
         package var rule: ClockRule?
     }
 
-    /// The settings in force when the event was stored.
+    /// The settings with which the fold uses the event.
     package struct SettingsUsed: Hashable, Sendable {
         package var version: String
+        /// The version in force when the event was stored, if a correction put `version` in its place; otherwise nil.
+        package var storedVersion: String?
         package var gracePeriodSeconds: Int
         package var hardTimeoutSeconds: Int
     }

@@ -9,7 +9,8 @@ enum RecordedEventRows {
     /// - Parameters:
     ///   - clocks: SQL expressions for the columns `timestamp_ms` and `clock_rule`.
     ///   - details, sender: SQL expressions for these columns.
-    private static func sql(clocks: String, details: String, sender: String) -> String {
+    ///   - foldSettings: an SQL expression for the column `fold_settings`.
+    private static func sql(clocks: String, details: String, sender: String, foldSettings: String) -> String {
         """
         SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session, spelling, origin,
             (SELECT session_id FROM session WHERE session.id = event.session),
@@ -20,10 +21,13 @@ enum RecordedEventRows {
             (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
             after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by,
             (SELECT session_id FROM session WHERE session.id = after_previous_session), previous_state,
-            \(SentMemberColumns.sql(details: details, sender: sender)), \(clocks)
+            \(SentMemberColumns.sql(details: details, sender: sender)), \(clocks),
+            CASE WHEN \(foldSettings) IS NOT NULL THEN
+                (SELECT version FROM settings_version WHERE settings_version.id = event.settings_version)
+                END AS stored_settings
         FROM event
         CROSS JOIN event_kind ON event_kind.id = event.kind
-        CROSS JOIN settings_version ON settings_version.id = event.settings_version
+        CROSS JOIN settings_version ON settings_version.id = coalesce(\(foldSettings), event.settings_version)
         """
     }
     /// The contract's order (`<` of OrderedEvent), reversed.
@@ -117,7 +121,8 @@ enum RecordedEventRows {
             columns.contains("clock_rule") ? "timestamp_ms, clock_rule" : "NULL AS timestamp_ms, NULL AS clock_rule"
         let details = columns.contains("details") ? "details" : "NULL"
         let sender = try db.columns(in: "event_kind").contains { $0.name == "sender" } ? "sender" : "0"
-        let select = sql(clocks: clocks, details: details, sender: sender)
+        let foldSettings = columns.contains("fold_settings") ? "event.fold_settings" : "NULL"
+        let select = sql(clocks: clocks, details: details, sender: sender, foldSettings: foldSettings)
         return try Row.fetchCursor(
             db, sql: "\(select) WHERE driver = ? AND corrected_at_ms <= ? \(newestFirst)",
             arguments: [driver, last])
@@ -154,7 +159,8 @@ enum RecordedEventRows {
             isBelowFloor: false, origin: origin, sent: SentMembers(row, at: 30), sessionID: row[7],
             times: times(row, 8), metadata: row[14],
             settings: RecordedEvent.SettingsUsed(
-                version: row[15], gracePeriodSeconds: row[16], hardTimeoutSeconds: row[17]),
+                version: row[15], storedVersion: row["stored_settings"], gracePeriodSeconds: row[16],
+                hardTimeoutSeconds: row[17]),
             verdict: try StoredEvents.verdict(row, 18), before: Journey(), after: try StoredEvents.journey(row, 21),
             previousState: (row[29] as Int64?).flatMap(JourneyState.init(code:)))
     }

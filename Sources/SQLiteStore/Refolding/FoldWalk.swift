@@ -20,7 +20,7 @@ struct Refolded {
 
     var isChanged: Bool {
         verdict != row.verdict || after.journey != row.after.journey || secondPlace != row.secondPlace
-            || closedSession != row.closedSession
+            || closedSession != row.closedSession || row.hasNewFoldSettings
     }
 
     /// Whether the journey after this event equals the stored one. If the journeys are equal, no later event changes,
@@ -66,9 +66,13 @@ struct FoldWalk {
     /// Folds the driver's events from `start` on for which `isMeant` is true. Stops after `rowsMax` events, or later,
     /// at the end of the millisecond of the last one. SQLite sorts all events of a millisecond to read one of them, so
     /// these events are read together. Returns true if the walk stopped at this limit and more events are left.
+    ///
+    /// `correct` may replace the settings of an event before it is folded.
     mutating func take(
         of driver: Int64, in events: EventTable, from start: Moment, rowsMax: Int,
-        where isMeant: (FoldedEventRow) -> Bool = { _ in true }, _ visit: (Step) throws(SQLiteError) -> Bool
+        where isMeant: (FoldedEventRow) -> Bool = { _ in true },
+        correct: (inout FoldedEventRow) throws(SQLiteError) -> Void = { _ throws(SQLiteError) in },
+        _ visit: (Step) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) -> Bool {
         var (count, time) = (0, start)
         var (goesOn, hasMore) = (true, false)
@@ -79,6 +83,8 @@ struct FoldWalk {
                 return false
             }
             (count, time) = (count + 1, row.event.occurredAt)
+            var row = row
+            try correct(&row)
             goesOn = try take(row, visit)
             return goesOn
         }

@@ -9,8 +9,10 @@ import JourneyModel
 
 /// The progress of a refold.
 struct RefoldMark {
-    /// The row number of the late event that caused the refold; nil if new rules caused it.
+    /// The row number of the late event that caused the refold; nil if new rules or a correction caused it.
     var cause: Int64?
+    /// The row number of the correction of settings that is applied; nil if there is none.
+    var correction: Int64?
     /// `Fold.rulesVersion` of the release that refolds.
     var rules = Fold.rulesVersion
     /// The row number of the last refolded event in the order of the fold. This event is the last one of its
@@ -27,10 +29,12 @@ final class RefoldTable {
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
         find = try PreparedStatement(
-            "SELECT cause, rules, last_event, row_count FROM refold WHERE driver = ?1", on: connection)
+            "SELECT cause, rules, last_event, row_count, correction FROM refold WHERE driver = ?1", on: connection)
         write = try PreparedStatement(
-            "INSERT OR REPLACE INTO refold (driver, cause, rules, last_event, row_count) VALUES (?1, ?2, ?3, ?4, ?5)",
-            on: connection)
+            """
+            INSERT OR REPLACE INTO refold (driver, cause, rules, last_event, row_count, correction)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            """, on: connection)
         remove = try PreparedStatement("DELETE FROM refold WHERE driver = ?1", on: connection)
     }
 
@@ -39,8 +43,8 @@ final class RefoldTable {
             try bindings.set(1, driver)
         } read: { row in
             RefoldMark(
-                cause: row.optionalInteger(0), rules: row.integer(1), last: row.integer(2),
-                rowCount: Int(row.integer(3)))
+                cause: row.optionalInteger(0), correction: row.optionalInteger(4), rules: row.integer(1),
+                last: row.integer(2), rowCount: Int(row.integer(3)))
         }
     }
 
@@ -51,6 +55,7 @@ final class RefoldTable {
             try bindings.set(3, mark.rules)
             try bindings.set(4, mark.last)
             try bindings.set(5, Int64(mark.rowCount))
+            try bindings.set(6, mark.correction)
         }
     }
 

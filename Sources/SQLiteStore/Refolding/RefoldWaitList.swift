@@ -1,37 +1,97 @@
-// Finds the drivers that must be refolded. These are the drivers folded by other rules than this release's, and the
-// drivers whose refold is not complete.
+// Finds the drivers that must be refolded: the drivers folded by other rules than this release's, the drivers whose
+// refold is not complete, and the drivers with events that a correction of settings changes. Uses a read connection,
+// because the search may read all events of many drivers, and the writer must not wait for that.
 
 import Engine
+import GRDB
 import JourneyModel
 
-final class RefoldWaitList {
-    private let find: PreparedStatement
-    private let findUnfinished: PreparedStatement
+/// A driver to be refolded.
+struct DueRefold: Sendable {
+    /// Row number in `driver`.
+    var number: Int64
+    /// Nil if no driver is left, and only the counts of the correction are wanted that were not reported yet.
+    var driver: DriverID?
+    /// The row number of the correction that is to be applied; nil if there is none.
+    var correction: Int64?
+    /// The time of the first event that the correction changes. Nil while a refold of the driver is in progress; that
+    /// refold is completed first, and may be the correction's own.
+    var from: Moment?
+    var now: Moment?
+}
 
-    init(on connection: OpaquePointer) throws(SQLiteError) {
-        find = try PreparedStatement(
-            """
-            SELECT id, driver_id FROM driver WHERE id > ?1 AND rules <> ?2
-            AND (?3 IS NULL OR EXISTS (SELECT 1 FROM event WHERE driver = driver.id AND received_at_ms >= ?3))
-            ORDER BY id LIMIT 1
-            """, on: connection)
-        findUnfinished = try PreparedStatement(
-            """
-            SELECT driver.id, driver_id FROM refold CROSS JOIN driver ON driver.id = refold.driver
-            WHERE refold.driver > ?1 ORDER BY refold.driver LIMIT 1
-            """, on: connection)
+enum RefoldWaitList {
+    /// The time limit of one read, checked after each driver. The WAL cannot be reset while the read uses its snapshot.
+    static let timeLimit = Duration.milliseconds(100)
+
+    /// The result of one read.
+    struct Search: Sendable {
+        var due: DueRefold?
+        /// The row number of the last examined driver; nil if no driver is left.
+        var last: Int64?
     }
 
-    /// Returns the next driver, in the order of row numbers. Must be called after `DriverCache.writeChanged`, because
-    /// the query reads the database and not the cache.
-    func next(_ request: RefoldRequest) throws(SQLiteError) -> (number: Int64, driver: DriverID)? {
-        try (request.resumesOnly ? findUnfinished : find).first { (bindings) throws(SQLiteError) in
-            try bindings.set(1, request.after)
-            guard !request.resumesOnly else { return }
-            try bindings.set(2, Fold.rulesVersion)
-            try bindings.set(3, request.since?.millisecondsSinceEpoch)
-        } read: { row in
-            (row.integer(0), DriverID(row.text(1)))
+    /// Examines the next drivers in the order of row numbers, up to the first that must be refolded.
+    static func next(_ request: RefoldRequest, _ db: Database) throws -> Search {
+        if request.resumesOnly { return try nextUnfinished(request, db) }
+        let correction = try request.correction.map { try fold($0, db) }
+        let end = ContinuousClock.now + timeLimit
+        let drivers = try Row.fetchCursor(
+            db, sql: "SELECT id, driver_id, rules FROM driver WHERE id > ? ORDER BY id", arguments: [request.after])
+        while let row = try drivers.next() {
+            var due = DueRefold(number: row[0], driver: DriverID(row[1]), now: request.now)
+            due.correction = request.correction
+            let rules: Int64 = row[2]
+            let isDue: Bool
+            if let correction {
+                due.from = rules == 0 ? nil : try firstChange(of: due.number, correction, db)
+                isDue = rules == 0 || due.from != nil
+            } else {
+                isDue =
+                    try rules != Fold.rulesVersion
+                    && (request.since.map { try hasEvent(of: due.number, since: $0, db) } ?? true)
+            }
+            if isDue || .now >= end { return Search(due: isDue ? due : nil, last: due.number) }
         }
+        return Search()
+    }
+
+    private static func nextUnfinished(_ request: RefoldRequest, _ db: Database) throws -> Search {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT driver.id, driver_id FROM refold CROSS JOIN driver ON driver.id = refold.driver
+                WHERE refold.driver > ? ORDER BY refold.driver LIMIT 1
+                """, arguments: [request.after])
+        guard let row else { return Search() }
+        return Search(due: DueRefold(number: row[0], driver: DriverID(row[1]), now: request.now), last: row[0])
+    }
+
+    static func hasEvent(of driver: Int64, since: Moment, _ db: Database) throws -> Bool {
+        let statement = try db.cachedStatement(
+            sql: "SELECT EXISTS (SELECT 1 FROM event WHERE driver = ? AND received_at_ms >= ?)")
+        return try Bool.fetchOne(statement, arguments: [driver, since.millisecondsSinceEpoch]) ?? false
+    }
+
+    /// Returns the time of the driver's first event, at or above the floor, whose settings the correction replaces by
+    /// others.
+    static func firstChange(of driver: Int64, _ settings: FoldSettings, _ db: Database) throws -> Moment? {
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT min(corrected_at_ms) FROM event WHERE driver = ?1 AND \(FoldSettings.changesSQL)
+                AND corrected_at_ms >= coalesce((SELECT floor_at_ms FROM driver WHERE id = ?1), ?2)
+                """)
+        let arguments: StatementArguments = [
+            driver, Int64.min, settings.since.millisecondsSinceEpoch, settings.until.millisecondsSinceEpoch,
+            settings.version?.row, settings.insteadOf,
+        ]
+        return try Int64.fetchOne(statement, arguments: arguments).map(Moment.init(millisecondsSinceEpoch:))
+    }
+
+    private static func fold(_ correction: Int64, _ db: Database) throws -> FoldSettings {
+        guard let found = try SettingsCorrectionRows.foldSettings(correction, db) else {
+            throw SQLiteError.unreadable("correction")
+        }
+        return found
     }
 }

@@ -6,8 +6,12 @@ import JourneyModel
 
 extension SQLiteEventStore: JourneyRefolder {
     package func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
-        try await withCheckedContinuation { continuation in
-            writer.add(.refold(request, continuation))
+        let search = try await read { db in try RefoldWaitList.next(request, db) }
+        let isEnd = search.due == nil && search.last == nil && request.correction != nil
+        let report = isEnd ? DueRefold(number: 0, driver: nil, correction: request.correction) : nil
+        guard let due = search.due ?? report else { return RefoldPart(next: search.last, counts: RefoldCounts()) }
+        return try await withCheckedContinuation { continuation in
+            writer.add(.refold(due, continuation))
         }.get()
     }
 

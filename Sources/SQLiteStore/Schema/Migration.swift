@@ -53,5 +53,6 @@ package struct Migration: Sendable {
         Migration(22, "session_code", PackageResources._022_session_code_sql),
         Migration(23, "push", PackageResources._023_push_sql),
         Migration(24, "settings_rules", PackageResources._024_settings_rules_sql),
+        Migration(25, "settings_correction", PackageResources._025_settings_correction_sql),
     ]
 }

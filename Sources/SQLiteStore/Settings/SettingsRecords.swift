@@ -97,6 +97,11 @@ package struct SettingsRecords: RecordsReader {
         }
     }
 
+    /// Returns the corrections, newest first.
+    package func corrections(limit: Int) throws(RecordsUnreadable) -> [SettingsCorrection] {
+        try RecordsFile.read(queue) { db in try SettingsCorrectionRows.list(limit: min(limit, Self.changesMax), db) }
+    }
+
     static func changes(limit: Int, _ db: Database) throws -> [SettingsChange] {
         let columns = Set(try db.columns(in: "settings_change").map(\.name))
         let note = columns.contains("changed_by") ? "changed_by, reason" : "NULL, NULL"

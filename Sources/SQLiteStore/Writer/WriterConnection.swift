@@ -21,7 +21,6 @@ final class WriterConnection {
     let log: WriterWAL
     private let appending: EventAppending
     private let expiring: ExpiryStoring
-    private let refoldWaitList: RefoldWaitList
     private let begin: PreparedStatement
     private let commit: PreparedStatement
     private let rollback: PreparedStatement
@@ -57,7 +56,6 @@ final class WriterConnection {
         log = WriterWAL(of: connection, checkpointer: checkpointer)
         appending = try EventAppending(on: connection, digests: digests, charging: charging)
         expiring = try ExpiryStoring(appending, on: connection)
-        refoldWaitList = try RefoldWaitList(on: connection)
         begin = try PreparedStatement("BEGIN IMMEDIATE", on: connection)
         commit = try PreparedStatement("COMMIT", on: connection)
         rollback = try PreparedStatement("ROLLBACK", on: connection)
@@ -259,8 +257,8 @@ final class WriterConnection {
             return .done(.register(outcome, waiting))
         case .expire(let request, let waiting):
             return .done(.expire(try expire(request), waiting))
-        case .refold(let request, let waiting):
-            guard let part = try refold(request) else { return .waits(work) }
+        case .refold(let due, let waiting):
+            guard let part = try refold(due) else { return .waits(work) }
             return .done(.refold(part, waiting))
         case .change(let change):
             guard change.isPaced else { return .done(.change(try completed(change, db))) }
@@ -316,26 +314,30 @@ final class WriterConnection {
         return stored
     }
 
-    /// Refolds the next waiting driver, always in a savepoint. Returns nil if no refold may continue now. The savepoint
-    /// is rolled back if the driver's rows are unreadable. It is also rolled back at the end of a dry run, which
-    /// refolds all events of the driver in one transaction.
-    private func refold(_ request: RefoldRequest) throws(SQLiteError) -> RefoldPart? {
-        try appending.drivers.writeChanged()
-        if request.isDryRun { appending.budget.rowsLeft = .max }
-        guard appending.budget.rowsLeft > 0 else { return nil }
-        guard let due = try refoldWaitList.next(request) else { return RefoldPart(next: nil, counts: RefoldCounts()) }
+    /// Continues or begins the refold of a driver, always in a savepoint. Returns nil if no refold may continue now. The
+    /// savepoint is rolled back if the driver's rows are unreadable.
+    private func refold(_ due: DueRefold) throws(SQLiteError) -> RefoldPart? {
+        guard due.driver == nil || appending.budget.rowsLeft > 0 else { return nil }
+        let unreported = due.correction.map { appending.takeUnreported(of: $0) } ?? RefoldCounts()
+        guard let driverID = due.driver else { return RefoldPart(next: nil, counts: unreported) }
+        var correction: Refolding.Correction?
+        if let id = due.correction, let from = due.from { correction = Refolding.Correction(id: id, from: from) }
         var piece: Refolding.Piece?
         let outcome = try self.request(isolating: true, sparing: \.isAboutOneDriver) { () throws(SQLiteError) in
-            if let driver = try appending.drivers.row(of: due.driver) { piece = try appending.refold(driver) }
-            if request.isDryRun { throw .dryRun }
+            // The driver may have been refolded, or erased and so renamed, since the search found it.
+            guard let driver = try appending.drivers.row(of: driverID), driver.id == due.number,
+                driver.needsRefold || correction != nil
+            else { return }
+            piece = try appending.refold(driver, correction: correction, reporting: due.correction, now: due.now)
         }
-        var part = RefoldPart(next: due.number, counts: RefoldCounts())
-        if case .failure(let failure) = outcome, !request.isDryRun {
+        // The next search begins with the same driver, unless all of the request is done for this driver.
+        var part = RefoldPart(next: due.number - 1, counts: unreported)
+        if case .failure(let failure) = outcome {
             part.failure = failure
+            part.next = due.number
         } else if let piece {
-            part.counts = piece.counts
-            // If the refold is not complete, the next part continues with the same driver.
-            if !piece.isComplete { part.next = due.number - 1 }
+            if piece.correction == due.correction { part.counts += piece.counts }
+            if piece.isComplete, due.correction == nil || piece.correction == due.correction { part.next = due.number }
         }
         return part
     }

@@ -17,7 +17,7 @@ enum WriterWork: QueuedWork {
         [PreparedAppend], after: [EventOutcome], UnsafeContinuation<[EventOutcome], Never>)
     indirect case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
     indirect case expire(ExpiryRequest, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
-    indirect case refold(RefoldRequest, CheckedContinuation<Result<RefoldPart, StoreFailure>, Never>)
+    indirect case refold(DueRefold, CheckedContinuation<Result<RefoldPart, StoreFailure>, Never>)
     indirect case change(PendingChange)
     /// A write that changes no visible data. It tests whether the disk accepts writes.
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)

@@ -1,0 +1,132 @@
+// `dwell config try`: what other settings would have changed in the recent past.
+
+import ArgumentParser
+import Engine
+import Foundation
+import JourneyModel
+import SQLiteStore
+import Simulation
+import StructuredLogging
+
+struct ConfigTryCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "try",
+        abstract: "Show how many recent sessions would have ended otherwise with other time-outs.",
+        discussion: """
+            Folds the stored events of the last week again in memory with the time-outs in FILE, and compares how each \
+            session ended. FILE is an environment file; a time-out that it does not set stays as it was stored with \
+            each event. Changes nothing, and works with or without a running server.
+
+            Only NATIVE_GRACE_PERIOD_SECONDS and NATIVE_HARD_TIMEOUT_SECONDS can be tried: the phone applies the other \
+            settings before it sends an event. With other time-outs a phone might also have sent other events, so \
+            take the counts as an estimate.
+
+            EXAMPLES
+              dwell config try longer-grace.env
+              dwell config try longer-grace.env --since '12 hours'
+            """)
+
+    @Argument(help: "An environment file with the settings to try.", completion: .file())
+    var file: String
+
+    @Option(
+        help: ArgumentHelp("Events since this time: a number of days or hours, or an RFC 3339 time.", valueName: "time")
+    )
+    var since = "7 days"
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    func validate() throws {
+        guard Self.start(since, now: Self.now) != nil else {
+            throw ValidationError("--since must be such as '7 days', '12 hours' or 2026-11-01T00:00:00Z.")
+        }
+    }
+
+    private static var now: Moment { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
+
+    /// Returns the time that `text` means; nil if the text is not understood.
+    static func start(_ text: String, now: Moment) -> Moment? {
+        if let moment = RFC3339.moment(from: text) { return moment }
+        let words = text.split(separator: " ")
+        guard words.count == 2, words[0].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int(words[0]),
+            (1...10_000).contains(count)
+        else { return nil }
+        switch words[1] {
+        case "hour", "hours": return now.advanced(bySeconds: -count * 3600)
+        case "day", "days": return now.advanced(bySeconds: -count * 86_400)
+        default: return nil
+        }
+    }
+
+    func run() async throws {
+        let configuration = try settingsOptions.configuration()
+        let now = Self.now
+        guard let start = Self.start(since, now: now) else { throw ExitCode.validationFailure }
+        let durations = try durations(configuration.settings)
+        let progress = ProgressOutput(unit: "drivers")
+        let outcome = try reading(configuration.databasePath) { (trial: RefoldTrial) throws(RecordsUnreadable) in
+            try trial.run(.settings(since: start) { _ in durations }, now: now) {
+                progress.show(DeliveryProgress(delivered: $0.done, total: $0.total))
+            }
+        }
+        progress.end()
+        for line in Self.lines(of: outcome, since: start) { print(line) }
+    }
+
+    /// Reads the file. Prints what is wrong with it, and fails the command.
+    private func durations(_ configured: Settings) throws -> TrialDurations {
+        do {
+            return try Self.durations(in: try readTextFile(file, bytesMax: EnvironmentFile.fileBytesMax), configured)
+        } catch let error as TextFileError {
+            writeToStandardError("\(escaped(file)): \(error.reason)\n")
+        } catch {
+            writeToStandardError("\(escaped(file)): \(error)\n")
+        }
+        throw ExitCode.failure
+    }
+
+    struct UnusableSettings: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    /// - Parameter configured: the settings that the file is checked with, where it does not set a value: the grace
+    ///   period may not exceed the hard timeout.
+    static func durations(in text: String, _ configured: Settings) throws -> TrialDurations {
+        let entries = EnvironmentFile(path: "", text: text, without: "").entries
+        let settings: Settings
+        do throws(Settings.Invalid) {
+            settings = try Settings.make { variable in
+                entries[variable]?.value
+                    ?? Settings.declarations.first { $0.variable == variable }?.text(in: configured)
+            }
+        } catch {
+            throw UnusableSettings(description: error.errors.map { "\($0)" }.joined(separator: "; "))
+        }
+        let durations = TrialDurations(
+            gracePeriodSeconds: entries["NATIVE_GRACE_PERIOD_SECONDS"] != nil ? settings.gracePeriodSeconds : nil,
+            hardTimeoutSeconds: entries["NATIVE_HARD_TIMEOUT_SECONDS"] != nil ? settings.hardTimeoutSeconds : nil)
+        guard durations != TrialDurations(gracePeriodSeconds: nil, hardTimeoutSeconds: nil) else {
+            throw UnusableSettings(
+                description: """
+                    sets neither NATIVE_GRACE_PERIOD_SECONDS nor NATIVE_HARD_TIMEOUT_SECONDS; stored events cannot \
+                    show the effect of the other settings
+                    """)
+        }
+        return durations
+    }
+
+    static func lines(of outcome: RefoldTrial.Outcome, since start: Moment) -> [String] {
+        let counts = outcome.counts
+        let changed = counts.sessions.values.reduce(0, +)
+        var lines = [
+            """
+            since \(RFC3339.text(of: start)): \(counts.drivers) drivers, \(counts.events) events folded; \
+            \(changed) of \(counts.sessionsFolded) sessions would have ended otherwise
+            """
+        ]
+        if outcome.refolding > 0 {
+            lines.append("\(DriverCount.text(outcome.refolding)) left out: a refold is in progress")
+        }
+        return lines + RefoldText.table("sessions", counts.sessions, counts.sessionExamples)
+    }
+}

@@ -1,0 +1,120 @@
+// How `dwell refold` changes the database. If a server answers on the control socket of the database, the server refolds,
+// between the requests of clients. Otherwise the command refolds in the database file.
+
+import API
+import Engine
+import Foundation
+import JourneyModel
+import SQLiteStore
+import StructuredLogging
+
+/// A correction that was begun or is continued.
+struct BegunCorrection: Sendable {
+    var id: Int64
+    var at: Moment
+    var since: Moment
+    var until: Moment
+    /// Nil for the settings stored with each event.
+    var version: String?
+    var continues: Bool
+}
+
+protocol RefoldChanges: Sendable {
+    /// Records a correction. Throws an error for the operator if the settings are unknown.
+    func begin(_ order: CorrectionOrder, note: SettingsChangeNote) async throws -> BegunCorrection
+    /// Refolds the next drivers.
+    func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart
+    func finish(correction: Int64) async throws
+}
+
+extension ServerChanges: RefoldChanges {
+    func begin(_ order: CorrectionOrder, note: SettingsChangeNote) async throws -> BegunCorrection {
+        struct Reply: Decodable {
+            var correction, atMs, sinceMs, untilMs: Int64
+            var settings: String?
+            var continues: Bool
+        }
+        var members: [String: JSONValue] = [
+            "since_ms": .number(String(order.since.millisecondsSinceEpoch)), "settings": .string(order.settings.text),
+            "changed_by": .string(note.changedBy ?? ""), "reason": .string(note.reason ?? ""),
+        ]
+        members["until_ms"] = order.until.map { .number(String($0.millisecondsSinceEpoch)) }
+        members["instead_of"] = order.insteadOf.map { .string($0) }
+        let reply: Reply? = try await post(ControlRoutes.correctPath, members)
+        guard let reply else { throw notUnderstood }
+        return BegunCorrection(
+            id: reply.correction, at: Moment(millisecondsSinceEpoch: reply.atMs),
+            since: Moment(millisecondsSinceEpoch: reply.sinceMs), until: Moment(millisecondsSinceEpoch: reply.untilMs),
+            version: reply.settings, continues: reply.continues)
+    }
+
+    func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart {
+        struct Change: Decodable {
+            var old, new: String
+            var count: Int
+            var examples: [String]
+        }
+        struct Reply: Decodable {
+            var next: Int64?
+            var failure: String?
+            var drivers, events, expiries, movedDrivers, sessionsFolded: Int
+            var verdicts, sessions: [Change]
+        }
+        var members: [String: JSONValue] = ["after": .number(String(driver))]
+        members["since_ms"] = since.map { .number(String($0.millisecondsSinceEpoch)) }
+        members["correction"] = correction.map { .number(String($0)) }
+        let reply: Reply? = try await post(ControlRoutes.refoldPath, members)
+        guard let reply else { throw notUnderstood }
+        var counts = RefoldCounts()
+        (counts.drivers, counts.events, counts.expiries) = (reply.drivers, reply.events, reply.expiries)
+        (counts.movedDrivers, counts.sessionsFolded) = (reply.movedDrivers, reply.sessionsFolded)
+        for change in reply.verdicts { counts.verdicts[RefoldChange(from: change.old, to: change.new)] = change.count }
+        for change in reply.sessions {
+            counts.sessions[RefoldChange(from: change.old, to: change.new)] = change.count
+            counts.sessionExamples[RefoldChange(from: change.old, to: change.new)] = change.examples
+        }
+        return RefoldPart(next: reply.next, counts: counts, failure: reply.failure.map { .unavailable($0) })
+    }
+
+    func finish(correction: Int64) async throws {
+        struct Reply: Decodable {}
+        let reply: Reply? = try await post(
+            ControlRoutes.finishCorrectionPath, ["correction": .number(String(correction))])
+        if reply == nil { throw notUnderstood }
+    }
+}
+
+/// Refolds in the database file. Other processes may write to the file between two parts.
+struct FileRefolds: RefoldChanges {
+    struct UnknownSettings: Error, CustomStringConvertible {
+        var version: String
+        var description: String { "no settings \(escaped(version)) in the settings history" }
+    }
+
+    let store: SQLiteEventStore
+
+    private static var now: Moment { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
+
+    func begin(_ order: CorrectionOrder, note: SettingsChangeNote) async throws -> BegunCorrection {
+        switch try await store.begin(order, note: note, at: Self.now) {
+        case .unknownSettings(let version): throw UnknownSettings(version: version)
+        case .begun(let correction, let continues):
+            return BegunCorrection(
+                id: correction.id, at: correction.at, since: correction.since, until: correction.until,
+                version: correction.version, continues: continues)
+        }
+    }
+
+    /// Afterwards pauses for as long as the part took, but at most 100 ms, so that other processes can write too.
+    func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart {
+        let start = ContinuousClock.now
+        let part = try await store.refold(
+            RefoldRequest(after: driver, since: since, correction: correction, now: Self.now))
+        if part.next != nil { try await Task.sleep(for: min(ContinuousClock.now - start, .milliseconds(100))) }
+        return part
+    }
+
+    func finish(correction: Int64) async throws {
+        try await store.finish(correction: correction, at: Self.now)
+    }
+}

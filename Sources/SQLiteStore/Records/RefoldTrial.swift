@@ -1,0 +1,226 @@
+// Folds stored events again in memory, by other rules or settings, and counts what would change. Only reads, one driver
+// in one snapshot at a time, so a server may run beside it. Memory does not grow with the number of drivers or events.
+// `dwell refold --dry-run` and `dwell config try` use it. It folds and counts with the code of the refold that writes.
+
+package import Engine
+import GRDB
+package import JourneyModel
+
+/// An event as far as the choice of its settings depends on it.
+package struct TrialEvent: Hashable, Sendable {
+    package var driver: DriverID
+    package var chargerID: String?
+    /// The app version of the driver's device that was registered last; nil if there is none.
+    package var appVersion: String?
+    package var receivedAt: Moment
+}
+
+/// The durations with which the fold uses an event. A value that is nil stays as it is.
+package struct TrialDurations: Hashable, Sendable {
+    package var gracePeriodSeconds: Int?
+    package var hardTimeoutSeconds: Int?
+
+    package init(gracePeriodSeconds: Int?, hardTimeoutSeconds: Int?) {
+        (self.gracePeriodSeconds, self.hardTimeoutSeconds) = (gracePeriodSeconds, hardTimeoutSeconds)
+    }
+}
+
+package struct RefoldTrial: RecordsReader {
+    /// What is tried.
+    package enum Change: Sendable {
+        /// The rules of this release, for drivers that another release folded. If a time is given, only for those with
+        /// an event received since then.
+        case rules(since: Moment?)
+        case correction(CorrectionOrder)
+        /// Other settings for the events that happened since a time.
+        case settings(since: Moment, @Sendable (TrialEvent) -> TrialDurations)
+    }
+
+    package struct Outcome: Sendable {
+        package var counts = RefoldCounts()
+        /// The number of drivers whose refold is in progress. They are left out.
+        package var refolding = 0
+    }
+
+    private let queue: DatabaseQueue
+
+    /// Opens the file read-only. It must have this binary's schema.
+    package init(path: String) throws(RecordsUnreadable) {
+        queue = try RecordsFile.open(path)
+        do {
+            try queue.read(MigrationRun().requireCurrent)
+        } catch {
+            throw RecordsUnreadable(error)
+        }
+    }
+
+    package func close() {
+        try? queue.close()
+    }
+
+    /// The highest row number of a driver, for a display of progress.
+    package func driverNumberMax() throws(RecordsUnreadable) -> Int {
+        try RecordsFile.read(queue) { db in try Int.fetchOne(db, sql: "SELECT max(id) FROM driver") ?? 0 }
+    }
+
+    /// - Parameters:
+    ///   - now: see `RefoldRequest.now`.
+    ///   - progress: called with the number of examined drivers and the number of all drivers.
+    /// - Throws: also if a correction names unknown settings.
+    package func run(
+        _ change: Change, now: Moment, _ progress: (MaintenanceProgress) -> Void = { _ in }
+    ) throws(RecordsUnreadable) -> Outcome {
+        let fold = try RecordsFile.read(queue) { db in try TrialFold(change, now: now, db) }
+        let total = try RecordsFile.read(queue) { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM driver") ?? 0 }
+        var outcome = Outcome()
+        var (last, done) = (Int64(0), 0)
+        while let driver = try RecordsFile.read(queue, { db in try fold.next(after: last, into: &outcome, db) }) {
+            (last, done) = (driver, done + 1)
+            progress(MaintenanceProgress(done: min(done, total), total: total))
+        }
+        return outcome
+    }
+}
+
+/// Folds one driver after the other. Used only inside the queue's reads.
+private final class TrialFold {
+    private let change: RefoldTrial.Change
+    private let now: Moment
+    private let events: EventTable
+    /// Reads events of drivers that an old release folded.
+    private let oldEvents: EventTable
+    /// The settings of a correction.
+    private let correction: FoldSettings?
+    private let findVersion: PreparedStatement
+
+    init(_ change: RefoldTrial.Change, now: Moment, _ db: Database) throws {
+        (self.change, self.now) = (change, now)
+        guard let connection = db.sqliteConnection else { throw RecordsUnreadable("the database is closed") }
+        events = try EventTable(on: connection)
+        oldEvents = try EventTable(on: connection, derivesEvidence: true)
+        findVersion = try PreparedStatement(FoldSettings.Version.findSQL, on: connection)
+        if case .correction(let order) = change {
+            correction = try Self.settings(of: order, now: now, db)
+        } else {
+            correction = nil
+        }
+    }
+
+    private static func settings(of order: CorrectionOrder, now: Moment, _ db: Database) throws -> FoldSettings {
+        var settings = FoldSettings(since: order.since, until: min(order.until ?? now, now))
+        if order.settings != .stored {
+            guard let found = try SettingsCorrectionRows.resolve(order.settings, db) else {
+                throw RecordsUnreadable("no settings \(order.settings.text) in the settings history")
+            }
+            // Settings that no event has yet get no row here. No row has the number -1.
+            settings.version = FoldSettings.Version(
+                row: found.row ?? -1, gracePeriodSeconds: found.settings.gracePeriodSeconds,
+                hardTimeoutSeconds: found.settings.hardTimeoutSeconds)
+        }
+        if let version = order.insteadOf {
+            settings.insteadOf = try Int64.fetchOne(
+                db, sql: "SELECT id FROM settings_version WHERE version = ?", arguments: [version])
+            guard settings.insteadOf != nil else {
+                throw RecordsUnreadable("no event was stored with the settings \(version)")
+            }
+        }
+        return settings
+    }
+
+    /// Examines the next driver, and folds its events if the change concerns it. Returns the driver's row number; nil
+    /// if no driver is left.
+    func next(after last: Int64, into outcome: inout RefoldTrial.Outcome, _ db: Database) throws -> Int64? {
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT id, driver_id, rules, floor_at_ms, head_corrected_at_ms FROM driver WHERE id > ?
+                ORDER BY id LIMIT 1
+                """)
+        guard let row = try Row.fetchOne(statement, arguments: [last]) else { return nil }
+        let id: Int64 = row[0]
+        let rules: Int64 = row[2]
+        guard rules != 0 else {
+            outcome.refolding += 1
+            return id
+        }
+        let isCurrent = rules == Fold.rulesVersion
+        guard let start = try start(of: id, isCurrent: isCurrent, headAt: row[4], db) else { return id }
+        let floor = (row[3] as Int64?).map(Moment.init(millisecondsSinceEpoch:))
+        outcome.counts += try fold(id, DriverID(row[1]), from: isCurrent ? start : nil, floor: floor, isCurrent, db)
+        return id
+    }
+
+    /// Returns the time of the first event that the change concerns; nil if it does not concern the driver.
+    private func start(of driver: Int64, isCurrent: Bool, headAt: Int64?, _ db: Database) throws -> Moment? {
+        switch change {
+        case .rules(let since):
+            guard !isCurrent else { return nil }
+            let beginning = Moment(millisecondsSinceEpoch: .min)
+            guard let since else { return beginning }
+            return try RefoldWaitList.hasEvent(of: driver, since: since, db) ? beginning : nil
+        case .correction:
+            return try correction.flatMap { try RefoldWaitList.firstChange(of: driver, $0, db) }
+        case .settings(let since, _):
+            return headAt.map { $0 >= since.millisecondsSinceEpoch } ?? false ? since : nil
+        }
+    }
+
+    /// - Parameter start: the time of the first event to fold; nil for the first event above the floor.
+    private func fold(
+        _ driver: Int64, _ driverID: DriverID, from start: Moment?, floor: Moment?, _ isCurrent: Bool, _ db: Database
+    ) throws -> RefoldCounts {
+        let beginning = floor ?? Moment(millisecondsSinceEpoch: .min)
+        let time = max(start ?? beginning, beginning)
+        var journey = StoredJourney()
+        if let last = try start.flatMap({ _ in try events.last(of: driver, before: time, notBefore: floor) }) {
+            journey = last.after
+        } else if floor != nil, let base = try events.base(of: driver) {
+            journey = base
+        }
+        var walk = FoldWalk(from: journey)
+        var tally = RefoldTally()
+        // The last event in the stored order. The walk may fold the events of its second in another order.
+        var stored = journey
+        let appVersion = try appVersion(of: driver, db)
+        let correcting = { (row: inout FoldedEventRow) throws(SQLiteError) in
+            stored = row.after
+            try self.correct(&row, of: driverID, appVersion: appVersion)
+        }
+        _ = try walk.take(
+            of: driver, in: isCurrent ? events : oldEvents, from: time, rowsMax: .max, correct: correcting
+        ) { (step) throws(SQLiteError) in
+            switch step {
+            case .expiry(let deadline, let journey, _): tally.note(expiry: deadline.name, of: journey)
+            case .event(let folded): tally.note(folded)
+            }
+            return true
+        }
+        tally.finish(stored: stored, folded: walk.running, now: now)
+        return tally.counts
+    }
+
+    private func correct(
+        _ row: inout FoldedEventRow, of driver: DriverID, appVersion: String?
+    ) throws(SQLiteError) {
+        switch change {
+        case .rules: return
+        case .correction:
+            try correction?.apply(to: &row) { (id) throws(SQLiteError) in
+                try FoldSettings.Version(id, findVersion)
+            }
+        case .settings(_, let durations):
+            guard row.event.origin == .client else { return }
+            let chosen = durations(
+                TrialEvent(
+                    driver: driver, chargerID: row.event.chargerID, appVersion: appVersion, receivedAt: row.receivedAt))
+            if let seconds = chosen.gracePeriodSeconds { row.event.gracePeriodSeconds = seconds }
+            if let seconds = chosen.hardTimeoutSeconds { row.event.hardTimeoutSeconds = seconds }
+        }
+    }
+
+    private func appVersion(of driver: Int64, _ db: Database) throws -> String? {
+        guard case .settings = change else { return nil }
+        let statement = try db.cachedStatement(
+            sql: "SELECT app_version FROM device WHERE driver = ? ORDER BY updated_at_ms DESC LIMIT 1")
+        return try String.fetchOne(statement, arguments: [driver])
+    }
+}

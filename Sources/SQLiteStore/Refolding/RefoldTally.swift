@@ -1,0 +1,147 @@
+// Counts what a refold of one driver changes. The refold that writes and the one that only reads (`RefoldTrial`) count
+// with this type, so that a dry run reports what the real run then changes.
+
+import Engine
+import JourneyModel
+
+struct RefoldTally {
+    /// The counts so far, without those of drivers and sessions, which `finish` adds.
+    private(set) var counts = RefoldCounts()
+    private var sessions = SessionComparison()
+
+    /// The counts since the last call of this function. The comparison of the sessions continues.
+    mutating func takeCounts() -> RefoldCounts {
+        defer { counts = RefoldCounts() }
+        return counts
+    }
+
+    mutating func note(_ folded: Refolded) {
+        counts.count(folded)
+        sessions.note(folded)
+    }
+
+    /// Counts an expiry that is not stored yet.
+    mutating func note(expiry name: EventName, of journey: StoredJourney) {
+        counts.expiries += 1
+        sessions.note(expiry: name, of: journey)
+    }
+
+    /// Adds the counts that are known only after the last event. `stored` and `folded` are the driver's journey before
+    /// and after the refold.
+    ///
+    /// - Parameter now: see `RefoldRequest.now`.
+    mutating func finish(stored: StoredJourney, folded: StoredJourney, now: Moment?) {
+        counts.drivers = 1
+        if let now { sessions.noteHeads(stored, folded, at: now) }
+        sessions.count(into: &counts)
+        let state = { (journey: Journey) in now.map { journey.advanced(to: $0).state } ?? journey.state }
+        if state(stored.journey) != state(folded.journey) { counts.movedDrivers = 1 }
+    }
+}
+
+extension RefoldCounts {
+    fileprivate mutating func count(_ folded: Refolded) {
+        events += 1
+        if folded.verdict != folded.row.verdict {
+            verdicts[RefoldChange(from: Self.text(folded.row.verdict), to: Self.text(folded.verdict)), default: 0] += 1
+        }
+    }
+
+    private static func text(_ verdict: Verdict) -> String {
+        verdict.transition.rawValue + (verdict.reason.map { " " + $0.rawValue } ?? "")
+            + (verdict.implied.isEmpty ? "" : ", implied " + verdict.implied.names.joined(separator: " "))
+    }
+}
+
+/// The outcome of each session of a driver by the stored verdicts and by the new ones. An outcome is the session's
+/// state, or why the session ended.
+private struct SessionComparison {
+    private enum SessionOutcome: Hashable {
+        case inProgress(JourneyState)
+        /// The associated value is nil if the older release did not store why the session ended.
+        case over(Journey.Ending?)
+
+        var text: String {
+            switch self {
+            case .inProgress(let state): state.rawValue
+            case .over(let ending): ending?.rawValue ?? "ended"
+            }
+        }
+    }
+
+    /// The outcomes by the stored verdicts (`old`) and by the new ones (`new`), by row number in `session`.
+    private var old: [Int64: SessionOutcome] = [:]
+    private var new: [Int64: SessionOutcome] = [:]
+    /// The ids of the sessions.
+    private var ids: [Int64: String] = [:]
+
+    mutating func note(expiry name: EventName, of journey: StoredJourney) {
+        if let session = journey.session { new[session] = .over(Self.ending(by: name)) }
+        remember(journey)
+    }
+
+    mutating func note(_ folded: Refolded) {
+        remember(folded.row.after)
+        remember(folded.after)
+        if let session = folded.row.after.session { noteOld(session, folded.row) }
+        if let closed = folded.row.closedSession {
+            old[closed] = .over(folded.row.after.session == nil ? .reset : .superseded)
+        }
+        if let session = folded.after.session { new[session] = Self.outcome(of: folded.after.journey) }
+        if let closed = folded.closedSession {
+            new[closed] = .over(folded.after.session == nil ? .reset : .superseded)
+        }
+    }
+
+    /// Records a session's outcome by the older rules. Rules before version 2 did not store why a session ended. In
+    /// that case, the reason is derived from the event that ended the session.
+    private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
+        if case .over? = old[session] { return }
+        let journey = row.after.journey
+        old[session] =
+            journey.state == .sessionEnded
+            ? .over(journey.endedBy ?? Self.ending(by: row.event.name)) : .inProgress(journey.state)
+    }
+
+    /// Notes the journeys after the last event, to which the deadlines before `now` are applied.
+    mutating func noteHeads(_ stored: StoredJourney, _ folded: StoredJourney, at now: Moment) {
+        remember(stored)
+        remember(folded)
+        if let session = stored.session, stored.journey.hasPassedDeadline(at: now) {
+            old[session] = Self.outcome(of: stored.journey.advanced(to: now))
+        }
+        if let session = folded.session, folded.journey.hasPassedDeadline(at: now) {
+            new[session] = Self.outcome(of: folded.journey.advanced(to: now))
+        }
+    }
+
+    private mutating func remember(_ journey: StoredJourney) {
+        if let session = journey.session, let id = journey.journey.sessionID { ids[session] = id }
+    }
+
+    private static func outcome(of journey: Journey) -> SessionOutcome {
+        journey.state == .sessionEnded ? .over(journey.endedBy) : .inProgress(journey.state)
+    }
+
+    private static func ending(by name: EventName) -> Journey.Ending? {
+        switch name {
+        case .visitVerifiedByWeb: .verified
+        case .gracePeriodExpired: .grace
+        case .hardTimeoutExpired: .hardTimeout
+        case .webRequestedEnd: .requested
+        default: nil
+        }
+    }
+
+    /// Counts the sessions, and those whose two outcomes differ, into `counts`.
+    func count(into counts: inout RefoldCounts) {
+        let sessions = Set(old.keys).union(new.keys)
+        counts.sessionsFolded += sessions.count
+        for session in sessions.sorted() where old[session] != new[session] {
+            let (before, after) = (old[session]?.text, new[session]?.text)
+            counts.add(
+                RefoldChange(from: before ?? "not activated", to: after ?? "not activated"),
+                sessionID: ids[session] ?? "")
+        }
+    }
+}
