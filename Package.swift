@@ -24,8 +24,8 @@ let package = Package(
         .library(name: "JourneyClient", targets: ["JourneyClient"]),
         .executable(name: "dwell", targets: ["App"]),
     ],
-    // Exact versions, so that a clean clone builds what was tested. A release also pins the indirect dependencies:
-    // docs/deploy.md.
+    // The versions are exact, so that a clean clone builds what was tested. A release also pins the indirect
+    // dependencies (docs/deploy.md).
     dependencies: [
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
         .package(url: "https://github.com/vapor/jwt-kit", exact: "5.7.1"),
@@ -47,7 +47,7 @@ let package = Package(
         // The domain: no I/O, no clock. Foundation only.
         .target(name: "JourneyModel", dependencies: ["GregorianCalendar"], swiftSettings: modelSettings),
 
-        // The phone's part of the domain, for Swift apps. Independent of the server.
+        // The phone's part of the domain, for use in Swift apps. This target does not depend on the server.
         .target(name: "JourneyClient", dependencies: ["JourneyModel"], swiftSettings: settings),
 
         // The socket server.
@@ -63,8 +63,8 @@ let package = Package(
         ),
         // Secret values, which no text or log line shows.
         .target(name: "Secrets", swiftSettings: settings),
-        // The instruments with which each module counts, and the exporter of all metrics. The exporter contains no
-        // metric's name.
+        // The instruments with which each module counts, and the exporter of all metrics. The exporter does not contain
+        // the name of any metric.
         .target(
             name: "MetricInstruments",
             dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")], swiftSettings: settings),
@@ -207,7 +207,7 @@ let package = Package(
             linkerSettings: [.linkedLibrary("jemalloc", .when(platforms: [.linux], configuration: .release))]
         ),
 
-        // The fuzz targets. libFuzzer runs them, and `swift test` replays the corpora with them.
+        // The fuzz targets. libFuzzer runs them on generated input, and `swift test` runs them on the stored corpora.
         .target(
             name: "FuzzTargets",
             dependencies: [
@@ -399,8 +399,9 @@ if Context.environment["DWELL_LAYERS"] != nil {
         ))
 }
 
-// The programs of `make bench-fields` and `make bench-journeys`. They are built only for these commands, so that
-// swift-http-types, with which `make bench-fields` compares, is not a dependency of Dwell.
+// The programs of `make bench-fields` and `make bench-journeys`. `make bench-fields` compares Dwell with
+// swift-http-types. The programs are built only for these commands, so that swift-http-types is not a dependency of
+// Dwell.
 if Context.environment["DWELL_BENCHMARKS"] != nil {
     package.dependencies.append(.package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"))
     package.targets.append(

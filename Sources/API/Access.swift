@@ -26,10 +26,10 @@ struct Access: Sendable {
     let metrics: TokenMetrics
     var refused = RefusedRequests()
 
-    /// Returns a handler without authorization. It is for routes that must respond without a credential, such as
-    /// `/healthz`, and for routes whose credential the service behind the handler verifies.
+    /// Returns a handler that checks no credential. Some routes need no credential, such as `/healthz`. On other
+    /// routes, the service behind the handler verifies the credential.
     ///
-    /// - Parameter route: the route's template. Refusals are recorded under it. If nil, refusals are not recorded.
+    /// - Parameter route: the route's template, under which refusals are recorded. If nil, refusals are not recorded.
     func anyone(_ handler: @escaping OpenHandler, route: String? = nil, form: ProblemForm = .plain)
         -> RequestHandler
     {
@@ -109,7 +109,7 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the response. If it is a refusal, records it for the operator page.
+    /// Returns the response. Records a refusal for the operator page.
     private func noted(_ answer: Response, _ driver: DriverID?, _ route: String?, _ request: Request) -> Response {
         if let route { note(answer.status, driver, route, request.id, request.receivedAt) }
         return answer

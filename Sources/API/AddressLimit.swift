@@ -1,8 +1,8 @@
 // The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). Sign-in requests are counted
 // by the same rate limiter as events, so that several servers share one count. The limit is checked before the handler
-// runs. On routes that require an access token, the token is checked before this limit if the request has content,
-// because the token is checked before the content is read. The store enforces further limits: per phone number, per
-// token and in total.
+// runs. A request with content is an exception on routes that require an access token: its token is checked before the
+// content is read, and therefore before this limit. The store enforces further limits: per phone number, per token and
+// in total.
 
 import HTTP1
 import HTTPServer
@@ -30,8 +30,8 @@ struct AddressLimit: Sendable {
         }
     }
 
-    /// Returns the check with the limit applied before its responder. The limit does not apply to the judge of `check`.
-    /// The judge checks the credential before the content is read.
+    /// Returns `check` with the limit applied to its responder. The limit does not apply to the judge, which checks the
+    /// credential before the content is read.
     func limited(_ form: ProblemForm, _ check: CredentialCheck) -> CredentialCheck {
         CredentialCheck(judge: check.judge, handler: limited(form) { await check.responder($0).response() })
     }

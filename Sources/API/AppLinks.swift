@@ -1,5 +1,5 @@
-// The two documents by which Apple and Google connect links to this host with apps. Links follow the forms that both
-// companies document today: `appIDs` with `components`, and one statement for each Android app.
+// The two documents by which Apple and Google connect links to this host with apps. The documents have the forms that
+// both companies document today: `appIDs` with `components`, and one statement for each Android app.
 
 import JourneyModel
 

@@ -12,8 +12,8 @@ import RateLimiting
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"
 
-    /// The maximum number of field errors in one response, over the results of all events. If there are more field
-    /// errors, the response contains only the number of the others.
+    /// The maximum number of field errors in one response, for all events together. Of any further field errors, the
+    /// response contains only the number.
     private static let errorsMax = 100
 
     let events: EventHandlers

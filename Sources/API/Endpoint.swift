@@ -38,7 +38,7 @@ package struct Endpoint: Sendable {
     package var limits: [RateLimitClass]
 }
 
-/// A method that changes something. The functions that make routes for reading have no method parameter.
+/// The method of a route that changes something. Functions that make routes for reading have no parameter for a method.
 enum WritingMethod {
     case post, put, patch, delete
 

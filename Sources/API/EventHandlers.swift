@@ -91,7 +91,7 @@ final class EventHandlers: Sendable {
             do throws(ProblemAnswer) {
                 body = try BodyDecoding.json(request, bytesMax: bytesMax)
             } catch {
-                // The body was decompressed until it exceeded the limit, so `bytesMax` bytes count.
+                // The server decompressed `bytesMax` bytes before it refused the body, so these bytes are charged.
                 if error.problem.code == .contentTooLarge { bytes = bytesMax }
                 throw error
             }

@@ -1,5 +1,5 @@
 // GET /.well-known/apple-app-site-association and /.well-known/assetlinks.json, from the settings, and the pages of
-// PublicPages. What is not configured is 404.
+// PublicPages. A document or page that is not configured returns 404.
 
 import HTTP1
 import HTTPServer
@@ -33,7 +33,8 @@ struct LinkHandlers: Sendable {
             ?? ProblemAnswer(.notFound, "This server does not have this document.").response(requestID: request.id)
     }
 
-    /// Apple's and Google's caches keep a document for an hour, so that a mistake is corrected within that time.
+    /// Apple's and Google's caches may keep a document for an hour. The correction of a mistake therefore takes effect
+    /// within an hour.
     private static func document(_ json: [UInt8]) -> Page {
         Page(json, "application/json", cacheControl: "public, max-age=3600")
     }

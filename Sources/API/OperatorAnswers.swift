@@ -134,7 +134,7 @@ extension JSONWriter {
         integer(number)
     }
 
-    /// Writes the last sixty minutes, oldest first. A minute without events is included.
+    /// Writes the counts of each of the last sixty minutes, oldest first. Minutes without events are included.
     fileprivate mutating func minutes(_ picture: DashboardSnapshot.Counts) {
         let last = picture.asOf.millisecondsSinceEpoch / 60_000
         var counts: [Int64: [Verdict.Transition: Int]] = [:]

@@ -27,7 +27,7 @@ package struct OperatorParts: Sendable {
     package var freeBytes: @Sendable () -> Int64?
     /// Returns the status of each configured delivery queue.
     package var outbox: @Sendable () async -> [OutboxStatus]
-    /// Returns the totals of purchases; nil if purchases are not accepted, or were not counted yet.
+    /// Returns the totals of purchases; nil if the server accepts no purchases, or has not counted them yet.
     package var purchases: @Sendable () -> PurchaseTotals?
     package var version: String
     /// Returns the settings of the server; nil in tests without settings.

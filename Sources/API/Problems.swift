@@ -35,7 +35,7 @@ extension ProblemAnswer {
             retryAfterSeconds: seconds)
     }
 
-    /// The problem for an invalid credential in a body. It is the same for every reason.
+    /// The problem for an invalid credential in a body. The problem does not tell why the credential is invalid.
     static let refusedCredential = ProblemAnswer(
         .unauthorized, "The credential is not valid. Sign in again.",
         fields: Fields([("WWW-Authenticate", "Bearer realm=\"dwell\"")]))

@@ -1,8 +1,8 @@
-// GET /privacy, /terms and /support: pages from files of the operator, which the app stores ask for.
+// GET /privacy, /terms and /support: pages that the app stores require. The operator keeps their content in files.
 
 import Synchronization
 
-/// A page that the stores ask for; the raw value is its path without the slash.
+/// A page that the app stores require. The raw value is its path without the slash.
 package enum PublicPageName: String, CaseIterable, Sendable {
     case privacy, terms, support
 

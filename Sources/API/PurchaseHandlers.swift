@@ -20,15 +20,15 @@ struct PurchaseHandlers: Sendable {
     let failures: AccountFailures
     let metrics: PurchaseMetrics
 
-    /// The number of facts about a driver's purchases that count as one more request of `purchases`, when POST
-    /// /native/purchases reads them. Apple's signature takes as long as a hundred stored facts.
+    /// POST /native/purchases counts as one request of `purchases`, plus one for each `factsPerPurchase` stored facts
+    /// that it reads. Verifying Apple's signature takes as long as reading a hundred stored facts.
     private static let factsPerPurchase = 100
 
     /// The seconds to wait when a signature is dated in the future, because Apple's clock or this server's clock is
     /// wrong.
     private static let clockRetryAfterSeconds = 60
-    /// The seconds to wait when too many verifications are waiting. The server does the waiting verifications in less
-    /// time.
+    /// The seconds to wait when too many verifications are waiting. The server completes the waiting verifications in
+    /// less time.
     private static let busyRetryAfterSeconds = 2
 
     var post: CallerHandler {
@@ -165,11 +165,11 @@ extension ProblemAnswer {
 }
 
 extension DriverLimit {
-    /// The number of facts about a driver's purchases that count as one more read: a hundred facts take as long as
-    /// fourteen median reads.
+    /// A read of a driver's entitlements counts as one read, plus one read for each `factsPerRead` facts about the
+    /// driver's purchases. Reading a hundred facts takes as long as fourteen median reads.
     private static let factsPerRead = 25
 
-    /// Charges a read of the driver's entitlements beyond the charge of its request.
+    /// Charges one additional read for each `factsPerRead` facts. The request itself is already charged as one read.
     func chargeRead(ofFacts count: Int, by driver: DriverID) {
         charge(driver, .reads, times: count / Self.factsPerRead)
     }

@@ -1,4 +1,4 @@
-// The counts of purchases that apps sent, and of App Store notifications by their documented type.
+// Counts the purchases that apps send, and the App Store notifications by their documented type.
 
 import CoreMetrics
 import MetricInstruments

@@ -7,7 +7,8 @@ import JourneyModel
 import Synchronization
 
 package final class RefusedRequests: Sendable {
-    /// The maximum number of rows. When there are more, a new row replaces the row whose last refusal is the oldest.
+    /// The maximum number of rows. Once there are this many rows, a new row replaces the row whose last refusal is the
+    /// oldest.
     static let rowsMax = 1000
 
     struct Key: Hashable {

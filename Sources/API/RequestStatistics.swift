@@ -1,6 +1,6 @@
 // The requests of the last five minutes, for the operator page: counts of statuses and a histogram of durations. Each
-// bucket covers ten seconds. Clients cannot make a bucket grow, because it has room for exactly 500 statuses and 64
-// ranges of durations.
+// bucket covers ten seconds. Clients cannot make a bucket grow, because a bucket has room for exactly 500 statuses and
+// 64 ranges of durations.
 
 import HTTP1
 package import HTTPServer
@@ -41,8 +41,8 @@ package final class RequestStatistics: RequestObserver {
         }
     }
 
-    /// Returns the number of the range that contains a duration. Each power of two is split into two ranges. The
-    /// longest duration of a range is therefore at most one and a half times the shortest.
+    /// Returns the index of the range that contains a duration. Each power of two is split into two ranges. The longest
+    /// duration of a range is therefore at most one and a half times the shortest.
     static func range(microseconds: UInt64) -> Int {
         guard microseconds > 1 else { return 0 }
         let power = 63 - microseconds.leadingZeroBitCount

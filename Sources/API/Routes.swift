@@ -1,5 +1,5 @@
-// The list of all routes, each with method, path, credential, limits and handler. Only /readyz and /metrics are not
-// here but in OperatorRoutes, because they may have their own listener.
+// The list of all routes, each with method, path, credential, limits and handler. /readyz and /metrics are in
+// OperatorRoutes instead, because they may have their own listener.
 
 package import CoreMetrics
 package import Engine
@@ -134,7 +134,8 @@ package struct API: Sendable {
             account(.patch, "/auth/me", limit: .account, signIn.accounts.change),
             account(.put, "/auth/me", limit: .account, signIn.accounts.replace),
             account(.delete, "/auth/me", limit: .account, signIn.accounts.erase),
-            // The export reads everything stored about the driver, and writes an audit entry.
+            // The limit is `account`, because the export reads everything stored about the driver and writes an audit
+            // entry.
             account(.get, "/auth/me/export", limit: .account, signIn.accounts.export),
 
             signingIn("/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),

@@ -1,5 +1,5 @@
 // The response of `GET /ops/config`: every setting of the running server, and the result of the last reload. The data
-// of the operator page contains the result of the reload and the servers that use this database.
+// of the operator page also contains the result of the last reload.
 
 package import Engine
 package import JourneyModel
@@ -44,8 +44,8 @@ package struct ServerSettings: Sendable {
     package var loadedAt: Moment
     /// The last reload; nil if there was no reload since the start.
     package var reload: Reload?
-    /// The names of the settings whose value in the file differs from the value in force. They take effect only after a
-    /// restart.
+    /// The names of the settings whose value in the file differs from the value in force. The values in the file take
+    /// effect only after a restart.
     package var needsRestart: [String]
     /// The names in the file that are not names of variables.
     package var unknown: [Unknown]

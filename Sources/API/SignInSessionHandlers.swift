@@ -19,8 +19,8 @@ struct SignInSessionHandlers: Sendable {
         }
     }
 
-    /// Renews a single token. The service checks the token, because it also accepts expired tokens. Access would reject
-    /// them.
+    /// Renews a single token. The service checks the token instead of `Access`, because an expired token can be renewed
+    /// and `Access` rejects expired tokens.
     var legacyRefresh: OpenHandler {
         { request throws(ProblemAnswer) in
             guard let token = BearerToken.read(from: request.fields) else { throw .refusedCredential }

@@ -1,5 +1,5 @@
-// Functions for handlers that read the store. They log a failure once and turn it into the problem for the response.
-// They prevent responses with personal data from being cached.
+// Functions for handlers that read the store. If a read fails, the functions log the failure once and throw the problem
+// for the response. They also prevent responses with personal data from being cached.
 
 import Engine
 import HTTP1

@@ -15,8 +15,8 @@ import RateLimiting
 import Synchronization
 
 struct StreamHandler: Sendable {
-    /// The seconds between two heartbeats. They are much fewer than 60, because proxies close a silent connection after
-    /// 60 s. Heartbeats also detect dead connections.
+    /// The seconds between two heartbeats. Proxies close a connection that is silent for 60 s, so heartbeats must be
+    /// more frequent. Heartbeats also detect dead connections.
     static let heartbeatSeconds = 15
     /// The milliseconds that an EventSource waits before it reconnects.
     static let reconnectMilliseconds = 3000

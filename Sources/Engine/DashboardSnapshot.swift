@@ -125,11 +125,12 @@ package actor DashboardSnapshot {
         }
         let first = Self.minute(now) - Self.minutes + 1
         // The cached counts are more than an hour old. A query that continues after the last counted event would also
-        // count events older than an hour. Start over instead.
+        // count events older than an hour. Therefore counting starts over.
         if let cached, Self.minute(cached.asOf) < first { (last, counts, isWhole) = (nil, [:], true) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))
-        // The actor is reentrant: during the await, another call may have added the same events to the counts.
+        // The actor is reentrant: during the await, another call may have added the same events to the counts. In that
+        // case they must not be added again.
         if last == before { add(new, from: first) }
         let made = Counts(
             asOf: now, drivers: try await drivers.current(),

@@ -1,8 +1,8 @@
 // The server itself enforces deadlines (contract, section 1). When a session's grace deadline or hard deadline passes,
-// the server ends the session by storing an event of source `server`, even if no client ever sends a request again.
-// This file decides when to check for due deadlines. The store finds the due deadlines in committed rows, and stores
-// each expiry once. The scheduler keeps no state between two checks, so restarts, further instances and jumps of the
-// clock need no special handling.
+// the server ends the session by storing an event of source `server`. It does so even if no client ever sends a request
+// again. This file decides when to check for due deadlines. The store finds the due deadlines in committed rows, and
+// stores each expiry once. The scheduler keeps no state between two checks, so restarts, further instances and jumps of
+// the clock need no special handling.
 
 package import CoreMetrics
 package import JourneyModel
@@ -22,8 +22,8 @@ extension MetricFamily {
         "dwell_deadlines_due", "Drivers with a passed deadline whose expiry is not stored yet; 0 is normal.")
 }
 
-/// The port of deadlines. An implementation also stores expiries when it appends an event: if a deadline of the driver
-/// is earlier than the event, the expiry is stored in the same transaction as the event.
+/// The port of deadlines. An implementation also stores expiries when it appends an event. If a deadline of the driver
+/// is earlier than the event, its expiry is stored in the same transaction as the event.
 package protocol DeadlineStore: Sendable {
     /// Returns the earliest deadline of all drivers, or nil when there is none. The result may lie in the past, because
     /// a deadline is removed only when its expiry is stored. Drivers whose refold is under way are left out.
@@ -159,7 +159,7 @@ package struct ExpiryScheduler: Sendable {
         repeat {
             let part = try await store.storeExpiries(request)
             stored.increment(by: Int64(part.drivers.count))
-            // Only the first of the failures is logged, so the list may be bounded.
+            // Only the first failure is logged, so the list need not hold all of them.
             if failures.count < Self.driversMax { failures += part.failures }
             request.after = part.next
         } while request.after != nil && !Task.isCancelled

@@ -18,7 +18,7 @@ package actor DriverCounts {
     private var last: (counts: [JourneyState: Int], validUntil: ContinuousClock.Instant)?
     private var counting: Task<Result<[JourneyState: Int], StoreFailure>, Never>?
 
-    /// - Parameter keptPerDuration: a result is cached for this many times the duration of the counting.
+    /// - Parameter keptPerDuration: a result is cached for `keptPerDuration` times as long as the counting took.
     package init(reader: any OperatorReader, keptPerDuration: Int = keptPerDuration) {
         self.reader = reader
         self.keptPerDuration = keptPerDuration

@@ -1,13 +1,13 @@
 // Stored events in the order of their commits, for consumers outside the database. The event table serves as the
-// outbox. Each consumer stores the row number of the last event that it processed, in the same database. It then reads
-// the events after that row number.
+// outbox. The row number of the last event that a consumer has processed is stored in the same database. The consumer
+// then reads the events after that row number.
 
 package import JourneyModel
 
 /// The port by which a consumer reads events and stores its position.
 package protocol EventFeed: Sendable {
-    /// Returns at most `limit` events with row numbers above `id`, each with its current verdict. The lowest row number
-    /// comes first.
+    /// Returns at most `limit` events with row numbers above `id`, each with its current verdict, in ascending order of
+    /// row numbers.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
     /// Returns the position of the consumer with this name. A consumer without a stored position starts at the first

@@ -39,7 +39,7 @@ package struct StoredEvent: Hashable, Sendable {
 }
 
 extension EventOutcome {
-    /// Whether the client's request is the reason why the event was not stored.
+    /// Whether the event was not stored because of the client's request.
     package var isRefusal: Bool {
         switch self {
         case .rateLimited, .keyReused, .sessionNotFound, .driverNotFound: true

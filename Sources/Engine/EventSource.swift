@@ -1,5 +1,5 @@
-// The label `source` of the metrics of events. A client chooses the text of its `source` freely, so only known texts have
-// a label of their own.
+// The label `source` of the metrics of events. A client chooses the text of its `source` freely, so only known texts
+// have a label of their own.
 
 enum EventSource: Int, CaseIterable, Sendable {
     case iosNative, androidNative, flutter, web, other

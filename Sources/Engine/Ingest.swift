@@ -90,7 +90,7 @@ package struct Ingest: Sendable {
     ) async -> [Ingested] {
         var round = await oneRound(submissions, from: sender, receivedAt: receivedAt, appVersion)
         var answers = round.ingested
-        // The loop ends, because every round with a refund also completes an event, and a completed event is not tried
+        // The loop ends: a round with a refund also completes at least one event, and a completed event is not tried
         // again.
         while round.gaveBack {
             let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
@@ -134,8 +134,8 @@ package struct Ingest: Sendable {
             var outcome = EventOutcome.rateLimited
             if let (admittedIndex, appended) = next, admittedIndex == index {
                 outcome = appended.advanced(to: receivedAt)
-                // An event for which the store returned `.rateLimited` is refunded too. But refolds have used up the
-                // driver's limit, so this refund admits no other event.
+                // An event for which the store returned `.rateLimited` is refunded too. This refund admits no other
+                // event, because refolds have used up the driver's limit.
                 if settle(claim, decision.verdict, after: outcome), outcome != .rateLimited {
                     given[claim.limitClass, default: 0] += 1
                 }
@@ -148,8 +148,8 @@ package struct Ingest: Sendable {
         return (ingested, !given.isEmpty)
     }
 
-    /// Returns the quota to report. Reads the quota again if the event's refold was charged, or if earlier refolds
-    /// caused the event's refusal, because the charge of a refold changes the quota.
+    /// Returns the quota to report. The charge of a refold changes the quota. The quota is therefore read again if the
+    /// event's refold was charged, or if the event was refused because of earlier refolds.
     private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)

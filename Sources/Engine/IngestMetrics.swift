@@ -65,8 +65,8 @@ struct IngestMetrics: Sendable {
         }
     }
 
-    /// Counts one event. The rank of a name is its index in the contract's list. The rank of a diagnostic event follows
-    /// that of the last name. An event is not counted if its request was cancelled while a read waited, because a
+    /// Counts one event. The rank of a name is its index in the contract's list. Diagnostic events have the next higher
+    /// rank after the last name. An event is not counted if its request was cancelled while a read waited, because a
     /// cancelled request is not a failure.
     func count(_ name: EventName, _ source: EventSource, _ outcome: EventOutcome) {
         if outcome == .failed(.cancelled) { return }

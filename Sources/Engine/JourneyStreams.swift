@@ -21,8 +21,8 @@ package final class JourneyStreams: Sendable {
     package static let streamsPerDriverMax = 4
     /// The maximum number of streams of the process: a tenth of the connections that the server accepts by default.
     package static let streamsMax = 1000
-    /// The age above which a stream may be replaced by a new stream of the same driver. When a phone changes networks,
-    /// its old connections look alive for many minutes.
+    /// The age up to which a stream is safe from being replaced by a new stream of the same driver. An older stream may
+    /// be replaced: when a phone changes networks, its old connections look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
     /// The interval between two reads of the event table, and therefore the maximum delay between a commit and the
     /// wake-up of the streams.
@@ -161,8 +161,8 @@ package final class JourneyStreams: Sendable {
     }
 
     /// Wakes the streams of drivers whose refold was completed since the last call, by any process. The event table
-    /// does not show when a refold is completed. Therefore the driver of each stream is checked at least once, and then
-    /// again and again while a refold of the driver is incomplete.
+    /// does not show when a refold is completed. Each stream's driver is therefore checked at least once, and
+    /// repeatedly while a refold of that driver is incomplete.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }

@@ -12,8 +12,9 @@ package protocol JourneyReader: Sendable {
     /// Returns the changes of the journey after change `id`, oldest first; see `JourneyChanges`.
     func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges
 
-    /// Returns at most `limit` sessions, last opened first. If `cursor` is not nil, the list begins with the session
-    /// that was opened just before the session `cursor`. Returns nil when `cursor` is not a session of this driver.
+    /// Returns at most `limit` sessions, sorted by opening time, latest first. If `cursor` is not nil, the list
+    /// contains only sessions that were opened before the session `cursor`. Returns nil when `cursor` is not a session
+    /// of this driver.
     func sessions(of driver: DriverID, limit: Int, after cursor: String?) async throws(StoreFailure) -> SessionPage?
 
     /// Returns at most `limit` events of a session in the contract's order. If `cursor` is not nil, the list begins
@@ -88,9 +89,9 @@ package struct JourneyChange: Hashable, Sendable {
 package enum JourneyChanges: Hashable, Sendable {
     /// All changes after change `id`; empty when there are none.
     case all([JourneyChange])
-    /// The driver's current journey. Returned when the caller names no change or a change that never existed. Also
-    /// returned when the change is so old that some later changes are no longer stored. The id is 0 before the driver's
-    /// first change.
+    /// The driver's current journey. Returned in three cases: the caller names no change, the named change never
+    /// existed, or the named change is so old that some later changes are no longer stored. The id is 0 before the
+    /// driver's first change.
     case newest(JourneyChange)
 }
 

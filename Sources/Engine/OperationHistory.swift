@@ -19,7 +19,7 @@ package struct HistoryStep: Hashable, Sendable {
 
 /// The port that stores time steps.
 package protocol HistoryStore: Sendable {
-    /// Adds these counts to the stored counts. Therefore the stored counts are the sums over all processes on one
+    /// Adds these counts to the stored counts. The stored counts are therefore the sums over all processes on one
     /// database. Each element of `minutes` begins at a whole minute.
     func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure)
 
@@ -114,15 +114,15 @@ package actor OperationHistory {
         await flush()
     }
 
-    /// Returns the time steps of a range for the operator page: the stored counts plus the counts that are not stored
-    /// yet.
+    /// Returns the time steps of a range for the operator page. The counts that are not stored yet are added to the
+    /// stored counts.
     package func steps(_ range: HistoryRange, at now: Moment) async throws(StoreFailure) -> [HistoryStep] {
         collect(into: clock().floored(toSeconds: Self.stepSeconds))
         let start = range.start(at: now)
         var stored: [HistoryStep] = []
         var waiting: [Moment: [String: Int]] = [:]
-        // If a flush begins or ends between the read of `pending` and the read of the store, the counts of the flush
-        // could be included twice or not at all. In that case, repeat both reads.
+        // A flush may begin or end between the read of `pending` and the read of the store. Its counts could then be
+        // included twice or not at all. In that case, repeat both reads.
         var seen: Int
         repeat {
             seen = flushes
@@ -138,7 +138,7 @@ package actor OperationHistory {
         return steps.map { HistoryStep(beginsAt: $0, counts: $1) }.sorted { $0.beginsAt < $1.beginsAt }
     }
 
-    /// Adds the growth of the counters since the previous call to the pending counts of `minute`.
+    /// Adds the growth of the counters since the previous call. The growth is added to the pending counts of `minute`.
     private func collect(into minute: Moment) {
         let now = totals()
         for (series, total) in now {

@@ -17,7 +17,7 @@ package protocol OperatorListReader: Sendable {
         _ driver: DriverID, sessions: Int, events: Int
     ) async throws(StoreFailure) -> DriverDetail?
 
-    /// Returns sessions, last opened first.
+    /// Returns sessions, sorted by opening time, latest first.
     ///
     /// - Parameter now: the time that decides which deadlines have passed.
     func sessions(

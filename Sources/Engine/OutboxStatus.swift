@@ -3,8 +3,8 @@
 package import JourneyModel
 import Synchronization
 
-/// The last failed delivery of one queue. The task that delivers the entries of the queue records the failure. The
-/// record is kept only in memory.
+/// The last failed delivery of one queue, kept only in memory. The task that delivers the queue's entries records the
+/// failure.
 package final class DeliveryFailure: Sendable {
     package struct Failure: Hashable, Sendable {
         /// The reason in the wording of the log, without secrets.

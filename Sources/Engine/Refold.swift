@@ -60,8 +60,8 @@ package struct RefoldPart: Hashable, Sendable {
     }
 }
 
-/// The numbers of drivers and events that were refolded, and the numbers of drivers, events and sessions that the
-/// refold changed.
+/// Counts of the drivers and events that were refolded, and of the drivers, events and sessions that the refold
+/// changed.
 package struct RefoldCounts: Hashable, Sendable {
     package var drivers = 0
     package var events = 0
@@ -71,7 +71,7 @@ package struct RefoldCounts: Hashable, Sendable {
     package var movedDrivers = 0
     /// Events with a changed verdict, by old and new verdict.
     package var verdicts: [RefoldChange: Int] = [:]
-    /// Sessions whose state or reason for ending changed, by old and new value.
+    /// The number of sessions whose state or reason for ending changed, by old and new value.
     package var sessions: [RefoldChange: Int] = [:]
     /// The ids of the first such sessions, at most `examplesMax` for each pair of values.
     package var sessionExamples: [RefoldChange: [String]] = [:]

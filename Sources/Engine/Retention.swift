@@ -115,24 +115,24 @@ package struct RetentionService: Sendable {
     package static let daysMax = 36_500
     /// The minimum number of days for which audit entries are kept, because an intrusion is often found weeks later.
     package static let auditDaysMin = 30
-    /// The days for which a registered session may wait for its first event. A phone keeps unsent events for fewer
-    /// days.
+    /// The days for which a registered session may wait for its first event. This is longer than the time for which a
+    /// phone keeps unsent events.
     package static let unusedRegistrationDays = 30
-    /// The number of additional days for which an event is kept if it is not forwarded yet. With these days, an outage
-    /// of the analytics service for a week loses no event. The number is limited, because otherwise a service that
-    /// never responds would fill the disk.
+    /// The number of additional days for which an event is kept while it is not forwarded. Because of these days, no
+    /// event is lost if the analytics service is down for a week. The number is limited, because otherwise a service
+    /// that never responds would fill the disk.
     package static let unforwardedDays = 7
     static let roundPause = Duration.seconds(3600)
-    /// The maximum number of rows per read. The number is so high that the events of one drive are deleted together.
-    /// These events are next to each other in the indexes.
+    /// The maximum number of rows per read. It is so high that one read usually finds all events of a drive. These
+    /// events are next to each other in the indexes, and are deleted together.
     static let partMax = 4096
     /// The maximum number of rows deleted in one step. A step is one transaction. The number was measured
     /// (docs/decisions/retention.md).
     package static let stepMax = 64
     /// The pause after each step. New events are processed during the pause.
     static let stepPause = Duration.milliseconds(20)
-    /// The number of requests waiting for the writer that retention accepts. While more requests wait, the next step
-    /// waits for another `busyPause`.
+    /// Retention slows down if more than this number of requests wait for the writer. The next step then waits for
+    /// another `busyPause`.
     static let busyWrites = 32
     /// The additional pause under load. There are at most `busyPausesMax` additional pauses per step, because retention
     /// must not stop under a constant load.

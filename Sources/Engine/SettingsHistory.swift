@@ -1,6 +1,6 @@
-// The history of the settings. It contains the time at which each version came into force, the author and the reason of
-// each change, and the reloads that failed or left a variable without effect. The operator page and `dwell config
-// history` show this history.
+// The history of the settings. It contains the time at which each version came into force, and the author and the
+// reason of each change. It also contains the reloads that failed or left a variable without effect. The operator page
+// and `dwell config history` show this history.
 
 package import JourneyModel
 

@@ -1,7 +1,7 @@
 // Truncates a WAL that has grown during a long read transaction. The truncation waits until nothing has been written
 // for a while. Without long read transactions, no truncation is needed: SQLite resets the WAL in place, which does not
-// disturb an external program that follows the WAL. If the WAL is larger than a limit, a warning is logged, because a
-// long read transaction then keeps SQLite from resetting the WAL.
+// disturb an external program that follows the WAL. A warning is logged if the WAL is larger than a limit. In that
+// case, a long read transaction is keeping SQLite from resetting the WAL.
 
 package import Logging
 internal import StructuredLogging
@@ -17,10 +17,10 @@ package protocol TruncatableWAL: Sendable {
 }
 
 package struct WALTruncation: Sendable {
-    /// The time without a commit that must pass before a truncation. A truncation takes as long as several commits, and
-    /// a commit during the truncation has to wait. Such a commit is unlikely after this time without a commit.
+    /// The time that must pass without a commit before a truncation begins. A truncation takes as long as several
+    /// commits, and a commit during the truncation has to wait. Such a commit is unlikely after this time.
     static let quiet = Duration.seconds(10)
-    /// The size up to which the WAL is not truncated. At the start after a crash, a WAL of this size is read in some
+    /// The size up to which the WAL is not truncated. After a crash, the next start reads a WAL of this size in a few
     /// milliseconds.
     static let bytesMin: Int64 = 8 * 1024 * 1024
     static let pause = Duration.seconds(5)

@@ -37,10 +37,10 @@ public struct ClockMemory: Hashable, Sendable {
         self.loneSkews = loneSkews
     }
 
-    /// A lone skew that was received longer ago than this is not used.
+    /// The maximum age of a lone skew. An older lone skew is not compared with new events.
     static let recentMilliseconds: Int64 = 60 * 60 * 1000
-    /// The largest difference between two skews of one clock if its times are in whole seconds. A short network delay
-    /// is included.
+    /// Two skews that differ by at most this much count as equal. The difference allows for times in whole seconds and
+    /// for a short network delay.
     static let sameSkewMilliseconds: Int64 = 2 * 1000
 
     /// Returns the correction for an event with this skew, and the rule that gave the correction. Updates the memory.
@@ -92,8 +92,8 @@ public struct ClockMemory: Hashable, Sendable {
     /// clock were right and the skews were only network delays, both delays would have to be equal, which is unlikely.
     ///
     /// For events received within a minute, three conditions must be met: the skews differ by at most 2 s, this is at
-    /// least the third such event, and no clock of the driver is known yet. Two events are not enough. Two events of
-    /// the same second that waited together for a connection also have equal skews.
+    /// least the third such event, and no clock of the driver is known yet. Two events are not enough, because two
+    /// events of the same second have equal skews if they waited together for a connection.
     private func agreed(_ skew: Int64, receivedAt: Moment) -> Int64? {
         for lone in loneSkews where Self.isRecent(lone, at: receivedAt) {
             let difference = Self.distance(skew, lone.skewMilliseconds)

@@ -16,7 +16,7 @@ extension Journey {
         }
     }
 
-    /// Returns the journey at `now`, to which every deadline strictly before `now` is applied. A deadline in the
+    /// Returns the journey at `now`. Every deadline strictly before `now` has been applied to it. A deadline in the
     /// millisecond of `now` has not passed yet, because a client event of that millisecond would come before the
     /// deadline.
     public func advanced(to now: Moment) -> Journey {

@@ -26,8 +26,8 @@ extension EventName {
         }
         var name = named
         if name == .anchorLost && hasSession {
-            // Only the spelling `exitedChargerAnchorZone` can mean two events. Which of them it means depends on
-            // whether there is a session.
+            // Only the spelling `exitedChargerAnchorZone` can mean two events. It means the departure if there is a
+            // session, and otherwise the loss of the anchor.
             guard text == name.canonical else {
                 return .failure(
                     FieldError(pointer: pointer + "/session_id", detail: "must be absent from anchor_lost"))
@@ -40,9 +40,8 @@ extension EventName {
         return .success((name, text))
     }
 
-    /// Reads the name of a stored event from its `canonical` name. If `hasSession` is the same as when the name was
-    /// read by `init(spelling:hasSession:at:)`, the result is the same name. Returns nil for a text that cannot have
-    /// been stored.
+    /// Restores the name of a stored event from its `canonical` name. `hasSession` must be the same as in the call of
+    /// `init(spelling:hasSession:at:)` that read the name. Returns nil for a text that cannot have been stored.
     public init?(canonical: String, hasSession: Bool) {
         guard Self.isName(canonical) else { return nil }
         self = Self.byCanonicalName[canonical] ?? .diagnostic(canonical)
@@ -72,8 +71,8 @@ extension EventName {
     }
 
     /// Both spellings of every listed name, and also `chargerTargetSet`, which the app's source documents use. Two
-    /// events share the spelling `exitedChargerAnchorZone`. It maps to `anchorLost`, the event without a session,
-    /// because `anchorLost` comes first in `listed`.
+    /// events share the spelling `exitedChargerAnchorZone`. This spelling maps to `anchorLost`, the event without a
+    /// session, because `anchorLost` comes first in `listed`.
     private static let spellings =
         listed.map { (text: $0.canonical, length: $0.canonical.utf8.count, name: $0) }
         + listed.map { (text: $0.v1Spelling, length: $0.v1Spelling.utf8.count, name: $0) }

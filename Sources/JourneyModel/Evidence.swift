@@ -51,7 +51,7 @@ extension Journey {
         return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
-    /// Returns the course of an event whose session is not the session in progress. The session in progress is closed
+    /// Returns the effect of an event whose session is not the session in progress. The session in progress is closed
     /// in two cases: the event activates its own session, or it is a departure, arrival or verification with evidence.
     /// An event that ends its own session has no effect, because it may come from an old timer.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
@@ -78,7 +78,7 @@ extension Journey {
         return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
-    /// Returns whether the session has ended already. A phone's report does not restart an ended session.
+    /// Returns whether the session of the event has already ended. A phone's report does not restart an ended session.
     private func isOver(_ eventSessionID: String?) -> Bool {
         guard let eventSessionID else { return false }
         return haveSameBytes(eventSessionID, previousSessionID)

@@ -125,8 +125,7 @@ public enum Fold {
     ///
     /// - Parameter events: in order of arrival.
     public static func inOrder(_ events: [OrderedEvent], from start: Journey = Journey()) -> [OrderedEvent] {
-        // Events that share a second are sorted by their arrival here, because OrderWithinSecond takes them in order of
-        // arrival.
+        // Events that share a second keep their order of arrival here, because OrderWithinSecond requires that order.
         let sorted = events.indices.sorted { one, other in
             if events[one].sharesSecond(with: events[other]) { return one < other }
             return events[one] < events[other]

@@ -48,7 +48,7 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         for (step, name) in Self.steps where contains(step) { body(name) }
     }
 
-    /// The canonical names, first step first. On the wire, this list is `implied`.
+    /// The canonical names of the steps, in order. On the wire, they are the member `implied`.
     public var names: [String] { inOrder.map(\.canonical) }
 
     /// Reads the list that is `implied` on the wire. Names unknown to this release are ignored.

@@ -24,10 +24,10 @@ public struct Journey: Hashable, Sendable {
     public var graceDeadline: Moment?
     /// The time of the hard timeout. The hard timeout runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
     public var hardDeadline: Moment?
-    /// The reason why the session ended. Nil in every state except SESSION_ENDED. In SESSION_ENDED, it is nil only if
-    /// the session ended before the server stored this member, and retention has deleted the event that ended the
-    /// session. It is never `superseded` or `reset`, because a session that ends in one of these ways is not followed
-    /// by SESSION_ENDED.
+    /// The reason why the session ended. Nil in every state except SESSION_ENDED. In SESSION_ENDED, it is nil only for
+    /// a session that an earlier version of the server ended without storing the reason, and only after retention has
+    /// deleted the event that ended the session. It is never `superseded` or `reset`, because SESSION_ENDED does not
+    /// follow such an ending.
     public var endedBy: Ending?
     /// The driver's session before `sessionID`. That session is over. Its events neither restart it nor change another
     /// session.

@@ -166,8 +166,8 @@ private struct Fit {
             self.init(isHere ? .legal : .noEffect)
         case .to(let destination, let further):
             let implied = course.implied.union(further)
-            // If the event's evidence is the journey's state, no event is missing. Steps that the table implies are
-            // then not counted.
+            // If the event's evidence is the journey's state, no event is missing. The steps that the table implies are
+            // then not counted as implied steps.
             let isExact = event.evidence.map { $0 == journey.state } ?? implied.isEmpty
             let start = StateSet(destination)
             self.init(

@@ -32,10 +32,10 @@ public struct OrderedEvent: Hashable, Sendable {
     public var sender: Sender
     /// The state before the event, as the client reported it. Nil if the client did not report it.
     public var previousState: JourneyState?
-    /// Whether `occurred_at` was sent without a fraction of a second. If several such events have the same time, the
-    /// fold next applies an event that is legal in the state reached so far (OrderWithinSecond.swift).
+    /// Whether `occurred_at` was sent without a fraction of a second. If several such events have the same time,
+    /// OrderWithinSecond.swift orders them so that each is legal in the state before it, if possible.
     public var isWholeSecond: Bool
-    /// `gracePeriodSeconds` and `hardTimeoutSeconds` in the settings that were in force when this event was stored.
+    /// The values of `gracePeriodSeconds` and `hardTimeoutSeconds` that were in force when this event was stored.
     public var gracePeriodSeconds: Int
     public var hardTimeoutSeconds: Int
 

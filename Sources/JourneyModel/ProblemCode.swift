@@ -1,5 +1,5 @@
-// The stable codes of section 5 of the contract, each with its status, its title and whether a retry can succeed. The
-// module API maps errors to these codes and writes the `detail` of each problem.
+// The stable codes of section 5 of the contract. Each code has a status, a title, and a value that says whether a retry
+// can succeed. The module API maps errors to these codes and writes the `detail` of each problem.
 
 /// The member `code` of a problem. Clients may depend on the codes, so no code is ever renamed.
 public enum ProblemCode: String, Hashable, Sendable, CaseIterable {

@@ -9,7 +9,8 @@ public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible 
     public var value: String
     public var allowed: String
 
-    /// One line. Control characters in the value are escaped, and only the first 64 characters of the value are shown.
+    /// The error as one line. Control characters in the value are escaped, and only the first 64 characters of the
+    /// value are shown.
     public var description: String {
         let shown = value.unicodeScalars.prefix(64).map { $0.isControl ? $0.escaped(asASCII: true) : String($0) }
         return "\(variable)=\(shown.joined()) is not allowed; allowed is \(allowed)"
@@ -27,7 +28,7 @@ extension Settings {
     ///
     /// A number consists of digits and, for a decimal setting, optionally a fraction. It has no sign, exponent, white
     /// space or unit. Throws `Invalid` with an error for each variable that is not a number or is out of range. A
-    /// setting that is in its range may still exceed the other setting of its pair; it then gets an error too.
+    /// setting in its range may still exceed another setting that limits it. It then gets an error too.
     public static func make(from text: (_ variable: String) -> String?) throws(Invalid) -> Settings {
         var settings = Settings()
         var errors: [SettingsError] = []
@@ -45,7 +46,8 @@ extension Settings {
             errors: order.flatMap { variable in errors.filter { $0.variable == variable } })
     }
 
-    /// Returns an error for each pair that violates anchor radius <= intent radius or grace period <= hard timeout.
+    /// There are two rules for pairs: anchor radius <= intent radius, and grace period <= hard timeout. Returns an
+    /// error for each violated rule.
     private func pairErrors(except faulty: Set<String>) -> [SettingsError] {
         Self.declarations.compactMap { declaration in
             guard let limit = Self.declarations.first(where: { $0.variable == declaration.alsoAtMost }),

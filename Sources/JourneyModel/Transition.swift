@@ -4,7 +4,8 @@
 
 /// The table's entry for one event in one state.
 enum Transition: Hashable {
-    /// Moves to the given state. Before that, applies the implied steps that the event proves even without evidence.
+    /// First applies the implied steps, then moves to the given state. The event proves these steps even if the phone
+    /// sends no evidence.
     case to(JourneyState, implying: ImpliedSteps = [])
     /// Never moves the state and is never rejected.
     case stays

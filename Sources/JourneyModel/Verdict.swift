@@ -7,7 +7,8 @@ public struct Verdict: Hashable, Sendable {
         case applied
         /// The event has no transition. This is not an error. Examples are a diagnostic event and a stale expiry.
         case none
-        /// The table has no transition on the event from this state. The event is stored; the state is unchanged.
+        /// The table has no transition for the event from this state. The event is stored, and the state does not
+        /// change.
         case rejected
     }
 

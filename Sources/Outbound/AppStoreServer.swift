@@ -116,8 +116,8 @@ package struct AppStoreServer: AppStoreAPI {
 
     // MARK: One request
 
-    /// Sends a request and returns the response. After a response with status 429 or 5xx, the request is sent again
-    /// instead.
+    /// Sends a request and returns the response. A response with status 429 or 5xx is not returned: the request is sent
+    /// again, unless the attempts or the time are used up.
     private func send(
         _ method: OutgoingRequest.Method, _ url: URL, as bundleID: String, body: [UInt8] = []
     ) async throws(AppStoreAPIFailure) -> OutgoingResponse {
@@ -125,7 +125,7 @@ package struct AppStoreServer: AppStoreAPI {
         var reason = "busy"
         var retryAfter: Int?
         for attempt in 0..<Self.attemptsMax {
-            /// The seconds that the response of this attempt asks the server to wait before a retry.
+            /// The number of seconds that Apple's response to this attempt asks the caller to wait before a retry.
             var asked: Int?
             do {
                 let answer = try await http.send(
@@ -161,8 +161,8 @@ package struct AppStoreServer: AppStoreAPI {
         return OutgoingRequest(method, url, fields: fields, body: body)
     }
 
-    /// Returns the seconds to wait for a value of Retry-After. Apple sends the time of the next attempt, in
-    /// milliseconds since 1970. Other servers send a number of seconds.
+    /// Converts a value of Retry-After to seconds from now. Apple sends the time of the next attempt, in milliseconds
+    /// since 1970. Other servers send a number of seconds.
     private func seconds(_ retryAfter: Int?) -> Int? {
         guard let retryAfter else { return nil }
         guard retryAfter > 1_000_000_000 else { return min(max(retryAfter, 1), 3600) }

@@ -1,5 +1,6 @@
-// Calls Apple's token and revoke endpoints. One exchanges an authorization code for a refresh token, which is then
-// sealed. The other revokes a refresh token. Other files store the sealed tokens and retry failed revocations.
+// Calls two endpoints of Apple. The token endpoint exchanges an authorization code for a refresh token, which is then
+// sealed. The revoke endpoint revokes a refresh token. Other files store the sealed tokens and retry failed
+// revocations.
 
 import Crypto
 package import Foundation
@@ -93,8 +94,8 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
                 form, to: revokeURL, as: revocation.clientID, timeoutMilliseconds: Self.revokeTimeoutMilliseconds)
             switch (answer.status, AppleTokenResponse.errorCode(answer.body)) {
             case (200, _): return .done
-            // RFC 6749, section 5.2. A response 400 with any other error is this server's fault, for example a wrong
-            // client secret.
+            // The token is unknown (RFC 6749, section 5.2). A response 400 with any other error is this server's fault,
+            // for example a wrong client secret.
             case (400, "invalid_grant"?), (400, "invalid_token"?): return .unknownToken
             case (let status, _): return .failed(reason: "status_\(status)")
             }

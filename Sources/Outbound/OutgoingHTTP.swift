@@ -15,7 +15,8 @@ package struct OutgoingRequest: Sendable {
     package var url: URL
     package var fields: [(name: String, value: String)]
     package var body: [UInt8]
-    /// The path of a file of certificates, in PEM, that are trusted in addition to the system's; nil for none.
+    /// The path of a file of certificates in PEM. They are trusted in addition to the system's certificates. Nil for
+    /// none.
     package var authorityFile: String?
 
     package init(
@@ -60,8 +61,8 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
 
 /// A client for outgoing HTTP calls. Every thread may use it.
 package final class OutgoingHTTP: Sendable {
-    /// The maximum number of calls in progress. Callers use separate OutgoingHTTP objects, so that slow servers of one
-    /// caller do not use up the calls of another caller.
+    /// The maximum number of calls in progress. Each caller uses its own OutgoingHTTP object, so that slow servers of
+    /// one caller do not use up the calls of another caller.
     static let callsMax = 64
 
     private struct State {

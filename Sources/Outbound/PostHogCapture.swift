@@ -66,9 +66,9 @@ package struct PostHogCapture: AnalyticsCapture {
         return writer.bytes
     }
 
-    /// Returns the UUID of an event. It is the event_id in lower case, if the event_id is a UUID. Otherwise it is made
-    /// from the first 16 bytes of a digest of driver and event_id, as a UUID of version 8 (RFC 9562, section 5.8). An
-    /// event therefore always has the same UUID.
+    /// Returns the UUID of an event. If the event_id is a UUID, returns it in lower case. Otherwise makes a UUID of
+    /// version 8 (RFC 9562, section 5.8) from the first 16 bytes of a digest of driver and event_id. An event therefore
+    /// always has the same UUID.
     static func uuid(of event: FeedEvent) -> String {
         if let uuid = UUID(uuidString: event.eventID) { return uuid.uuidString.lowercased() }
         var bytes = Array(
@@ -119,8 +119,8 @@ extension JSONWriter {
         member("transition", event.verdict.transition.rawValue)
         member("reason", event.verdict.reason?.rawValue)
         member("ended_by", event.endedBy?.rawValue)
-        // The steps that the event proves. They are sent as a property and not as events, because no client reported
-        // them.
+        // Implied steps are sent as a property of the event that proves them. They are not sent as events, because no
+        // client reported them.
         implied(event.verdict)
         if let metadata = event.metadata {
             name("metadata")

@@ -9,11 +9,11 @@ import Secrets
 import StructuredLogging
 import Synchronization
 
-/// The queue of one-time codes. The codes are delivered while `run` runs. Every thread may use the queue.
+/// The queue of one-time codes. The codes are delivered while `run` runs. Any thread may use the queue.
 package final class WebhookCodeDelivery: CodeDelivery {
-    /// The maximum number of codes in progress or queued. It equals the number of codes that the default of
-    /// OTP_SENDS_TOTAL allows in an hour. If this many codes are waiting, a new code is dropped, and the user has to
-    /// request another code.
+    /// The maximum number of codes that wait to be delivered, including those being sent. It equals the number of codes
+    /// that OTP_SENDS_TOTAL allows in an hour by default. When this number is reached, a new code is dropped, and the
+    /// user has to request another code.
     static let codesMax = 1_000
     /// Maximum pause between two attempts. The pause doubles after each failure, up to this maximum.
     static let pauseMillisecondsMax: Int64 = 15_000
@@ -29,7 +29,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
 
     private struct State {
         var count = 0
-        /// When each code in progress or queued was issued. The key is the job number.
+        /// The time at which each queued or in-progress code was issued, by job number.
         var issuedAt: [Int: Moment] = [:]
         /// The job number of the newest code of each phone number. Older codes of that phone number are not sent,
         /// because they are no longer valid and would confuse the user.
@@ -72,7 +72,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
     /// Number of codes in progress or queued.
     package var codesWaiting: Int { state.withLock { $0.count } }
 
-    /// When the oldest code in progress or queued was issued; nil when there is no such code.
+    /// The time at which the oldest queued or in-progress code was issued; nil when there is no such code.
     package var oldestWaitingSince: Moment? { state.withLock { $0.issuedAt.values.min() } }
 
     package func deliver(_ code: OutgoingCode) {

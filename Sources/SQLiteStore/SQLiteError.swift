@@ -19,8 +19,8 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
         message = String(cString: sqlite3_errmsg(connection))
     }
 
-    /// Converts any error from GRDB. An error that is not SQLite's becomes SQLITE_ERROR, with its description as the
-    /// message.
+    /// Converts any error from GRDB. An error that does not come from SQLite becomes SQLITE_ERROR, with its description
+    /// as the message.
     package init(_ error: any Error) {
         if let error = error as? DatabaseError {
             extendedCode = error.extendedResultCode.rawValue

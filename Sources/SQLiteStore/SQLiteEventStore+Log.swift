@@ -4,8 +4,8 @@ import Engine
 import Foundation
 
 extension SQLiteEventStore: TruncatableWAL {
-    /// Size in bytes that the WAL exceeds only if a long read prevents the WAL from being reset. Without such a read,
-    /// the largest WAL ever measured had 298 MB, while a large table was written at full speed.
+    /// Size in bytes that the WAL exceeds only if a long read prevents SQLite from resetting the WAL. Without such a
+    /// read, the largest WAL ever measured had 298 MB, while a large table was written at full speed.
     package static var logBytesMax: Int64 { 2 * Int64(DatabaseOpening.walBytesMax) }
 
     package func truncateLog(quietFor quiet: Duration) async {

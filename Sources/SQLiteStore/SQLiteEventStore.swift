@@ -112,7 +112,8 @@ package final class SQLiteEventStore: EventStore {
     package var writesWaiting: Int { writer.requestsWaiting }
 
     /// Makes a test write, and returns when the write is on disk. If the disk has too little free space, throws
-    /// `.unavailable` without a test write, because even on a full disk the test write may fit into the existing WAL.
+    /// `.unavailable` without a test write. A test write would prove nothing then, because it may fit into the existing
+    /// WAL even on a full disk.
     package func checkWritable() async throws(StoreFailure) {
         guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
             throw .unavailable("the disk is full")

@@ -1,5 +1,5 @@
 // Tests of a driver's rate limits, for all routes. Every route that changes data has a limit. A request over the limit
-// is answered 429 with the RateLimit fields.
+// gets 429 and the RateLimit fields.
 
 import HTTP1
 import HTTPServer

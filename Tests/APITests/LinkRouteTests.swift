@@ -1,5 +1,5 @@
-// The documents of links that open an app, and the pages of the operator's files: content, caching, what is not
-// configured, and a replacement while the server runs.
+// Tests of the documents of links that open an app, and of the pages made from the operator's files. The tests check
+// the content, the caching, routes whose setting is not set, and a replacement while the server runs.
 
 import HTTP1
 import HTTPServer

@@ -178,7 +178,7 @@ import Testing
         #expect(rows.last?.key.driver == DriverID("d1"))
     }
 
-    /// Every shown duration is at least the measured one and at most 1.5 times as long.
+    /// Every shown duration is at least the measured duration and at most 1.5 times the measured duration.
     @Test func durationsFallIntoTheirRanges() {
         for microseconds in [1, 2, 3, 4, 5, 7, 8, 100, 999, 1000, 12_345, 1_000_000, 4_000_000_000] as [UInt64] {
             let shown = RequestStatistics.microseconds(ofRange: RequestStatistics.range(microseconds: microseconds))

@@ -121,7 +121,8 @@ import Testing
         }
     }
 
-    /// Returns the lines of "Every file": folder and names, for example "- `Sources/Sockets/`: Connection, EventLoop".
+    /// Returns the list in the section "Every file": for each folder, the names of its files. One line of this list is
+    /// "- `Sources/Sockets/`: Connection, EventLoop".
     private static func listedFiles() throws -> [String: String] {
         var listed: [String: String] = [:]
         for match in try text("docs/architecture.md").matches(of: #/(?m)^- `([\w\/]+)\/`: (.+)$/#) {

@@ -1,5 +1,5 @@
-// The log lines about limits on one-time codes that are nearly used up: one per limit, repeated after ten minutes while
-// codes are still requested, and none afterwards.
+// Tests of the log lines about limits on one-time codes that are nearly used up. Each such limit gets one line. The
+// line is repeated after ten minutes if codes are still requested.
 
 import Identity
 import JourneyModel

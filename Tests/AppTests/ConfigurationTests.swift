@@ -140,8 +140,8 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
             return !report(environment).problems.contains { $0.variable == name }
         }
         let most = Int(declaration.valueMax)
-        // Two settings are upper bounds of other settings. They have their largest values here, except while they are
-        // tested themselves.
+        // Two settings are upper bounds of other settings. Each of the two has its largest value here, except while it
+        // is tested itself.
         #expect(accepted("\(most)"))
         for bad in ["0", "-1", "\(most + 1)", "nan", "inf", "-inf", "40m", "", " 1", "1,5", "0x1", "1e1", "Infinity"] {
             #expect(!accepted(bad), "\(bad)")

@@ -1,5 +1,5 @@
-// Tests the output of `dwell explain` for a small database. Its events span fifteen minutes: two clocks that differ, a
-// rejected event, an event of another session in between, and deadlines that begin. The expected text follows from the
+// Tests the output of `dwell explain` for a small database. Its events span fifteen minutes. They show two clocks that
+// differ, a rejected event, an event of another session, and deadlines that begin. The expected text follows from the
 // rules of the contract.
 
 import Engine

@@ -1,5 +1,5 @@
-// LINK_APPS, LINK_PATHS, ANDROID_APPS and the files of the public pages: what is allowed, and that an error names the
-// variable.
+// Tests of LINK_APPS, LINK_PATHS, ANDROID_APPS and the files of the public pages: which values are allowed, and that an
+// error names the variable.
 
 import API
 import Foundation

@@ -1,5 +1,5 @@
-// The findings of `dwell check-config --links` about every kind of response. The expected documents are written out
-// here, not made by the server's code.
+// Tests what `dwell check-config --links` reports about every kind of response. The expected documents are texts in
+// this file; the server's code does not create them.
 
 import API
 import Foundation

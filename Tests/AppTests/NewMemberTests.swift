@@ -52,8 +52,8 @@ import Testing
         }
     }
 
-    /// `EventDetailTests` stores and reads a member that only that test declares. This test shows why that works: no
-    /// file that reads or writes members sent by clients names any single member.
+    /// `EventDetailTests` declares a new member, stores it and reads it. This works because the files below read and
+    /// write members without naming them. This test checks those files.
     @Test func `the answers, the queries and the feed list no members of their own`() throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized
         let handlers = [

@@ -65,8 +65,8 @@ import Testing
         #expect(await forwarding.round(&pace) == 120_000)
     }
 
-    /// The service rejects every request that contains one of the events. That event is isolated, dropped and counted,
-    /// and all other events arrive.
+    /// The service rejects every request that contains one certain event. That event is isolated, dropped and counted.
+    /// All other events arrive.
     @Test func oneBadEventNeverSinksItsNeighbours() async {
         feed.add(count: 450)
         service.answer { events in events.contains { $0.id == 300 } ? .refused(reason: "400") : .taken }

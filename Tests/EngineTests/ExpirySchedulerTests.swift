@@ -1,6 +1,6 @@
-// Tests that the scheduler asks the store for expiries only when one is due, at the right time by the given clock. It
-// asks again until all due expiries are stored, and again after a failure. SQLiteStoreTests/DeadlineTests tests the
-// expiries that the store creates.
+// Tests of the scheduler of expiries. It asks the store for expiries only when one is due, and at the right time by the
+// given clock. It asks again until all due expiries are stored, and also after a failure.
+// SQLiteStoreTests/DeadlineTests tests the expiries that the store creates.
 
 import JourneyModel
 import Logging
@@ -19,7 +19,7 @@ private final class ScriptedDeadlines: DeadlineStore {
     }
 
     let state: Mutex<State>
-    /// A stream with one element each time that the store has stored a part of the due expiries.
+    /// A stream that gets one element each time the store has stored a part of the due expiries.
     let parts: AsyncStream<Int>
     private let stored: AsyncStream<Int>.Continuation
 

@@ -119,8 +119,8 @@ struct IngestTests {
     @Test func aBatchIsChargedAndAnsweredEventByEvent() async {
         let store = ScriptedStore(
             [.stored(Self.stored), .sessionNotFound], known: ["k4": .replayed(Self.stored)])
-        // The charge of the third event is refunded. The events that were not admitted then ask for admission again.
-        // They are rejected again.
+        // The charge of the third event is refunded. The second and the fourth event therefore ask for admission again,
+        // and are refused again.
         let admission = ScriptedAdmission([.admitted, .refused, .admitted, .refused, .refused, .refused])
         let answers = await ingest(store, admission).ingest(
             ["k1", "k2", "k3", "k4"].map { Self.submission($0) }, from: .driver(Self.driver), receivedAt: Self.now

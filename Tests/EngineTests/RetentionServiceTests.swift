@@ -1,4 +1,4 @@
-// Tests of a retention round: it works in small steps, in the order of drivers and within its limits, until nothing is
+// Tests of a retention round. It works in small steps, in the order of drivers and within its limits, until nothing is
 // left to delete. SQLiteStoreTests/RetentionTests tests what a step deletes.
 
 import JourneyModel

@@ -18,7 +18,7 @@ from report import Report
 
 PAGE = b"<!doctype html><meta charset=utf-8><link rel=icon href=data:,><title>Another origin</title>"
 
-# Makes the calls and returns the result of each: its status, body and readable fields, or the error.
+# Makes the calls. Returns for each call the status, the body and the readable fields of the response, or the error.
 CALLS = r"""
 const [server, token, calls, done] = arguments;
 const names = ["RateLimit", "RateLimit-Policy", "Retry-After", "ETag", "X-Request-Id", "Idempotent-Replayed"];

@@ -24,8 +24,8 @@ SETTINGS_CHANGED_BY=Ann
 SETTINGS_CHANGE_REASON=too many false starts
 """
 PRESESSION_LIMIT = 8
-# The events of each drive: seconds ago, event name, session, and the state after the event (None if it does not change)
-# or its rejection.
+# The events of each drive: how many seconds ago, the name, the session, and the result. The result is the state after
+# the event, None if the state does not change, or "rejected".
 NEAR = [(600, "enteredChargerIntentZone", None, "NEAR_CHARGER")]
 ACTIVE = NEAR + [(500, "anchorDwellComplete", None, "ANCHORED"), (400, "exclusiveActivatedByWeb", "s", "SESSION_ACTIVE")]
 TRANSIT = ACTIVE + [(300, "exitedChargerAnchorZone", "s", "IN_TRANSIT")]
@@ -34,7 +34,8 @@ DRIVES = {
     "idle": [(600, "chargerTargeted", None, None)],
     "near-1": NEAR,
     "near-2": NEAR,
-    # The second event arrives late: it occurred before the first one. With it, the first event is no longer rejected.
+    # The second event arrives late: it occurred before the first one. After the second event, the first event is no
+    # longer rejected.
     "late": [(60, "anchorDwellComplete", None, "ANCHORED"), (600, "enteredChargerIntentZone", None, "NEAR_CHARGER")],
     "active": ACTIVE + [(100, "enteredMerchantZone", "s", "rejected")],
     "transit": TRANSIT,
@@ -134,7 +135,7 @@ def figures(browser, report):
         (move[3], move[1]) for drive in DRIVES.values() for move in drive if move[3] in DRIVERS)
     shown = {(state, event): int(count) for state, _, moves in found for event, count in moves}
     report.check(shown == dict(expected), "the moves of the hour are those that were posted", shown, dict(expected))
-    # These are the verdicts in the responses. At that time, the late drive's first event was rejected.
+    # The page counts the verdicts that the clients received. The late drive's first event was rejected when it arrived.
     none, rejected_count = 1 + PRESESSION_LIMIT, 2
     applied = sum(expected.values()) - 1
     browser.wait("return document.getElementById('rate-text').innerText !== ''", "counts over time are read")
@@ -258,8 +259,8 @@ def over_time(browser, report):
     browser.devtools("Input.dispatchMouseEvent", type="mouseReleased", button="left", clickCount=1, **place)
     browser.wait_for_text("#cases-body table", "NEAR_CHARGER")
     verdicts = collections.Counter(row[3].split(":")[0] for row in browser.run(READ_ROWS, "#cases-body"))
-    # The chart shows the verdict that the client received. The list shows the present verdict. They differ for one
-    # event, because the late event changed its verdict.
+    # The chart shows the verdict that the client received. The list shows the present verdict. The late event changed
+    # the verdict of one other event, so the chart and the list differ for that event.
     told = {name: int(line.rsplit(" ", 1)[1]) for line in shown.splitlines()[1:] for name in [line.rsplit(" ", 1)[0]]}
     report.check(sum(told[name] for name in ("applied", "no change", "rejected")) == sum(verdicts.values())
                  and verdicts["applied"] == told["applied"] + 1, "a step of the chart leads to its events", shown, verdicts)
@@ -305,8 +306,8 @@ def cases(browser, report, checks):
                  "a count of refusals leads to whose they are", found)
     checks.contrast_and_width("cases")
     close()
-    # The sums under the charts and the counts of the table can be used with a keyboard. Two sums have no list of cases,
-    # and the page says why.
+    # The sums under the charts and the counts of the table are buttons, so a keyboard can open the lists behind them.
+    # Two sums have no such list, and the page says why.
     for text, words in (("rate", "Repeated events are not listed"), ("answers", "Successful requests are only counted")):
         shown = browser.run("return document.getElementById(arguments[0] + '-text').parentElement.innerText", text)
         report.check(words in shown, f"the counts of {text} without cases say why", shown)

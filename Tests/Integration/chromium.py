@@ -130,8 +130,8 @@ class Chromium:
         folder = os.environ.get("DWELL_SCREENSHOTS")
         if not folder:
             return
-        # A screenshot of the whole page has no scrollbar. Hiding the scrollbar first gives the page the screenshot's
-        # width.
+        # A screenshot of the whole page has no scrollbar. The scrollbar is hidden before the page is measured, so that
+        # the page is as wide as the screenshot.
         self.devtools("Emulation.setScrollbarsHidden", hidden=True)
         self.driver.execute_async_script(
             "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))")

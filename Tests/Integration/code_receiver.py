@@ -28,8 +28,8 @@ class CodeReceiver(LoopbackServer):
         self.calls = []
         self.codes = {}
         self.complaints = []
-        # The statuses of the next responses, in order. Later responses are 200. An entry (seconds, status) delays its
-        # response by that time.
+        # The statuses of the next responses, in order. Once all entries are used, responses are 200. An entry (seconds,
+        # status) delays its response by this number of seconds.
         self.script = []
         # The phone number whose requests get the statuses of `script`; None for all numbers. Requests with codes of
         # earlier checks may still arrive.

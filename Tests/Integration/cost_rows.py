@@ -10,9 +10,9 @@ import sys
 from report import Report
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-# The same handlers as the routes that are measured, under the paths of shipped clients.
+# The paths of shipped clients. Their routes have the same handlers as the measured routes.
 SHIPPED = ("/v1/", "/api/")
-# Called by operators, who are trusted, after a limited number of guesses of the token.
+# Only operators can call these routes, and operators are trusted. Guesses of the token are limited.
 OPERATORS = ("/ops", "/metrics")
 # Called by services, which are trusted too.
 SERVICES = ("/native/sessions/{session_id}/verification-code",)

@@ -21,7 +21,7 @@ DEPLOYS = 3
 PATIENCE_SECONDS = 20
 
 
-# Runs in the process that becomes the server: moves the socket to descriptor 3 and sets systemd's variables for it.
+# This program moves the socket to descriptor 3, sets systemd's variables for it, and then becomes the server.
 HAND_OVER = """import os, sys
 os.dup2(int(sys.argv[1]), 3)
 os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")

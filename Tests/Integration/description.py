@@ -57,7 +57,7 @@ class Description:
             return []
         operation = self.operation(method, path)
         if operation is None:
-            # An operation that is not described was rejected before any handler, or requested a path that does not
+            # A request for an operation that is not described was rejected before any handler, or its path does not
             # exist.
             return [] if status in (204, 400, 404, 405, 414, 431, 501, 505) else ["this operation is not described"]
         if status == 405:
@@ -148,7 +148,8 @@ def check_that_it_can_fail(report, description):
 def check_made_up(report, options):
     """Runs Schemathesis against a separate server."""
     examples = max(10, round(60 * options.scale))
-    # With METRICS_TOKEN set, /metrics exists and rejects the requests' tokens. Without it, the path would not exist.
+    # With METRICS_TOKEN set, /metrics exists and rejects the requests' tokens. Without METRICS_TOKEN, the path would
+    # not exist.
     environment = {**UNLIMITED, "RATE_LIMIT_AUTH": "0", "METRICS_TOKEN": "a-token-for-the-made-up-requests"}
     with Folder() as folder, Server(options, folder, environment) as server:
         run = subprocess.run(

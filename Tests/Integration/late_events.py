@@ -90,8 +90,8 @@ def main():
 
     with Folder() as folder, Server(options, folder, {"RATE_LIMIT_PRESESSION_EVENTS": str(rows)}) as server:
         with Client(server.port, token("charged"), timeout=120) as client:
-            # The journey leaves room for the late events in the rate limit. The rows that the first late event refolds
-            # exceed the limit.
+            # The events of the journey and the late events together use up the rate limit. The rows that the first late
+            # event refolds exceed the limit.
             journey(client, rows - LATE)
             results = post(client, [late(number) for number in range(LATE)])
             statuses = [result["status_code"] for result in results]

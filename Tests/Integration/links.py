@@ -119,7 +119,7 @@ class Host(ThreadingHTTPServer):
         self.authority, key = certificate(folder)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.authority, key)
-        # The handshake is the handler's thread's, so that one that fails does not end the loop.
+        # The handler's thread does the handshake, so a failed handshake does not end the server's loop.
         self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def handle_error(self, *_):

@@ -21,7 +21,8 @@ from report import Report
 from signing_in import Lab, claims_of
 
 PATIENCE_SECONDS = 90
-# Several times the size at which the server by itself copies the WAL into the database.
+# The number of bytes to write into the WAL. This is several times the size at which the server copies the WAL into the
+# database by itself.
 PRESSURE_BYTES = 24 << 20
 
 
@@ -94,8 +95,8 @@ class Driver(threading.Thread):
 
     def post(self, client):
         key = f"{self.driver}-{len(self.acknowledged)}"
-        # The time depends only on the key. If an event was stored but its response was lost, the next attempt is then a
-        # repeat.
+        # Every attempt has the same time. If an event was stored but its response was lost, the next attempt is
+        # therefore a repeat.
         status, answer = client.post("/native/events", {**event(key), "occurred_at": "2026-01-01T00:00:00Z"})
         if status == 200:
             self.acknowledged.add((self.driver, key))
@@ -140,7 +141,7 @@ def deletion(lab, report):
     lab.call("DELETE", "/auth/me", {"confirm": True}, pair["access_token"]).expect(200)
     after = seconds_for(lab.server, 100, "after")
     report.note(f"100 events before a deletion {before:.2f} s, after it {after:.2f} s")
-    # If each request waited a tenth of a second for the reader, the hundred requests would take ten seconds longer.
+    # If each request waited a tenth of a second for Litestream, the hundred requests would take ten seconds longer.
     report.check(after < 3 * before + 5, "a deletion holds up nobody", before, after)
     return claims_of(pair["access_token"])["sub"]
 
@@ -187,7 +188,7 @@ def replicate(lab, report):
         report.check(not steady.refused and len(steady.acknowledged) > 20,
                      f"{len(steady.acknowledged)} events stored beside that, none refused", *steady.refused[:3])
         restored = lab.folder / "restored"
-        # Acknowledged events are copied within about a second, and nothing else is being written.
+        # Litestream copies acknowledged events within about a second, and nothing else is written to the database.
         wait_until(lambda: litestream.restore(restored) and acknowledged <= stored_in(restored), PATIENCE_SECONDS, "the copy of all")
         report.check(True, f"each of {len(acknowledged)} acknowledged events is restored")
         run = lab.dwell("check", "--database", str(restored))

@@ -60,7 +60,7 @@ def seconds_of(lines):
 def one_client(report, server):
     before = answered(server.port, 404)
     flood(server.port, "127.0.0.7", FLOOD)
-    # The omitted lines are counted in a line that is logged a second later.
+    # A second later, the server logs how many lines it omitted.
     server.wait_for_line("rejected requests omitted from the log", sum_of="count", until=lambda total, lines: total + lines == FLOOD)
     lines = lines_of(server)
     refused = [line for line in lines if line["message"] == "request" and line["client"] == "127.0.0.7"]
@@ -169,8 +169,8 @@ def main():
         with LoggedServer(options, folder, environment) as server:
             report.run("one client", lambda: one_client(report, server))
             report.run("many clients", lambda: many_clients(report, server))
-            # Wait for the next second. A client is named as the source of omitted lines only if one of its lines was
-            # written before the second's total was used up.
+            # Wait for the next second, because the lines of this second are used up. The server counts a client's
+            # omitted lines only if it has written a line about this client in the same second.
             time.sleep(1.1)
             flood(server.port, "127.0.0.8", 1000)
             position = len(lines_of(server))

@@ -21,7 +21,8 @@ LOOKS_LIKE = {
 }
 # Members whose values contain numbers. Six digits in them are not a sign of a code.
 FIGURES = {"time", "duration_us", "bytes_in", "bytes_out", "client", "address", "request_id", "trace_id", "driver"}
-# The only log line that shows a code and its phone number. This is intended, and production refuses the setting.
+# The only log line that may show a code and its phone number. It requires OTP_DELIVERY=log, which a production server
+# rejects.
 SHOWN_ON_PURPOSE = "one-time code, logged because OTP_DELIVERY=log"
 
 

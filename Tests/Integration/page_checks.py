@@ -3,8 +3,8 @@ check names its criterion of WCAG 2.2."""
 
 from chromium import PHONE, TAB, WIDE
 
-# Determines the contrast of each visible text with its background (1.4.3). In an SVG, every filled shape that the text
-# overlaps is a background too. Returns the texts with a contrast below 4.5, the lowest first.
+# Determines the contrast of each visible text with its background (WCAG 1.4.3). In an SVG, every filled shape that the
+# text overlaps is a background too. Returns the texts with a contrast below 4.5, the lowest first.
 CONTRAST = r"""
 const parse = (text) => { const n = text.match(/[\d.]+/g)?.map(Number) ?? [0, 0, 0, 0]; return { rgb: n.slice(0, 3), a: n.length > 3 ? n[3] : 1 }; };
 const light = ({ rgb }) => { const [r, g, b] = rgb.map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };

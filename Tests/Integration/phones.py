@@ -10,8 +10,8 @@ import time
 
 from client import parsed, rendered, token
 
-# One round of the events that a phone sends; a driver repeats it. The second value says whether the event has a
-# session_id.
+# One round of the events that a phone sends. Each driver repeats this round. The second value of each pair says whether
+# the event has a session_id.
 ROUND = [
     ("chargerTargeted", False),
     ("enteredChargerIntentZone", False),

@@ -139,7 +139,7 @@ def ask(proxy, method, path, body=None, fields=None, client=CLIENT):
         each.close()
 
 
-# Header fields in which proxies, networks and frameworks forward the origin of a request.
+# Header fields in which proxies, networks and frameworks state where a request came from.
 FORWARDING = [
     "Forwarded", "X-Forwarded", *(f"X-Forwarded-{part}" for part in (
         "For", "Host", "Proto", "Port", "Server", "Prefix", "Scheme", "Ssl", "User", "Email", "By", "Path", "Protocol", "Uri",

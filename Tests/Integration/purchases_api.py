@@ -18,7 +18,7 @@ from signing_in import Suite
 
 suite = Suite(__doc__)
 
-# The server must answer within this time even if Apple does not, so that it answers before an app's own timeout.
+# The server must answer within this time even if Apple does not answer. This time is shorter than an app's own timeout.
 SECONDS_MAX = 20
 
 
@@ -169,7 +169,8 @@ def _(lab):
     def unanswered():
         return server.log_path.read_text().count("certificate status is unavailable")
 
-    # The check runs in the background, so each step waits for its outcome before the responder changes.
+    # The server checks the certificate in the background. Each step therefore waits for the result of the check, before
+    # the next step changes the responder.
     responder.stop()
     show().expect(200)
     sql("UPDATE purchase_signer SET checked_at_ms = NULL")
@@ -186,7 +187,7 @@ def _(lab):
         wait_until(lambda: sql("SELECT checked_at_ms FROM purchase_signer") != [(None,)], 10, "the record of an answer")
         assert responder.requests == asked + 1, responder.requests
         assert len(found()) == 1, says
-    # The server does not ask again: it asks once a day for each leaf.
+    # The server asks once a day for each leaf certificate, so it does not ask again now.
     asked = responder.requests
     restart()
     time.sleep(0.5)

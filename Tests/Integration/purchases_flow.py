@@ -293,7 +293,8 @@ def _(lab):
         lab.restart()
         for connection in sockets:
             connection.close()
-        # Apple sends notifications without a response again. The test sends all of them again.
+        # Apple sends a notification again if it gets no response. The test sends all notifications again, some of them
+        # twice.
         for payload in sent + sent[:10]:
             notify(lab, payload).expect(200)
         (coins,) = entitlements(lab, ann)

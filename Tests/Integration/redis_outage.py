@@ -18,12 +18,13 @@ from phones import Load, Phone, latencies, percentile, rfc3339
 from processes import Folder, Redis, Server, arguments, compare_with_disk, free_port
 from report import Report
 
-# The number of events of each class that a driver may post during the whole run. It is more than a phone of the load
-# posts, and small enough to use up in one batch.
+# The number of events of each class that a driver may post during the whole run. A phone of the load test posts fewer
+# events. One batch can use up the limit.
 LIMIT = 500
 PER_SECOND = 10
 REDIS_TIMEOUT_SECONDS = 0.05
-# The time for which the first requests of a phase may still detect the change.
+# The time within which the server must adapt to an outage or a return of Redis. The median waiting time is that of
+# later requests.
 SETTLED_SECONDS = 1
 ATTEMPTS = 3
 MEMORY = pathlib.Path("/dev/shm")
@@ -93,7 +94,7 @@ def main():
     options = parser.parse_args()
 
     report = Report("redis outage")
-    # For each phase, whether requests waited too long in every attempt so far.
+    # `late` says for each phase whether requests waited too long in every attempt so far.
     late = play(options, report)
     for _ in range(1, ATTEMPTS):
         if any(late.values()):

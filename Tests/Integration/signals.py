@@ -70,8 +70,8 @@ def second_signal(report, server):
     busy = socket.create_connection(("127.0.0.1", server.port))
     busy.sendall(b"POST /auth/otp/start HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
     time.sleep(0.2)
-    # The log also contains the drains of earlier starts. The test waits for the drain, because the kernel merges two
-    # pending signals of the same number.
+    # The test sends the second SIGTERM only when the drain has begun, because the kernel merges two pending signals of
+    # the same number. The log before `earlier` is about earlier starts.
     earlier = server.log_path.stat().st_size
     server.process.send_signal(signal.SIGTERM)
     wait_until(lambda: b"draining" in server.log_path.read_bytes()[earlier:], 20, "the drain")
@@ -107,7 +107,8 @@ def others_end(report, options, folder):
 
 
 def main():
-    # A shell that runs this script in the background makes it ignore SIGINT, and child processes inherit that.
+    # If a shell runs this script in the background, the script and its child processes ignore SIGINT. This call ends
+    # that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     options = arguments(__doc__).parse_args()
     report = Report("signals")

@@ -270,7 +270,7 @@ def _(lab):
         reader.execute("SELECT count(*) FROM event").fetchone()
         erase(lab, lab.apple_driver()).expect(200)
         after = seconds("after")
-    # If each of the forty events waited a tenth of a second, the time would grow by four seconds.
+    # A wait of a tenth of a second for each of the forty events would add four seconds and fail this check.
     assert after < 3 * before + 2, (before, after)
 
 
@@ -352,7 +352,8 @@ def _(lab):
     identifying = [subject, phone, phone.lstrip("+"), name, email, push, key, session, note, agent, request_id,
                    apple["user"]["id"], otp["user"]["id"]]
     identifying += [claims_of(pair["access_token"])["sid"] for pair in (apple, otp)]
-    # When the first code was requested, the number had no driver yet. A later code has its own audit line.
+    # The audit line of a sent code has the address of the request. The deletion must also remove the address from the
+    # line that was written before the number had a driver.
     assert lab.sql("SELECT count(*) FROM audit WHERE action = 'otp_send' AND address IS NOT NULL") != [(0,)]
     before = b"".join(lab.bytes_on_disk().values())
     assert all(part.encode() in before for part in (subject, phone, name, push, key, session, note, agent)), "found nothing"

@@ -393,8 +393,8 @@ def _(lab):
     statuses = collections.Counter(
         start(new_phone(), f"2001:db8:0:{number * 64:x}::1").status for number in range(74) for _ in range(3))
     assert statuses == {200: 100, 429: 122}, statuses
-    # The numbers have one prefix and the requests come from many addresses. The limit is 200 messages, of which 100
-    # were sent above. The response is the same when no message is sent.
+    # In each loop, the numbers have one prefix, and each request comes from another address. The limit for a prefix is
+    # 200 messages. Beyond the limit, the response is the same, but no message is sent.
     for number in range(150):
         start(f"+491511{number:07}", f"198.51.{number}.1").expect(200)
     for number in range(250):

@@ -19,7 +19,7 @@ suite = Suite(__doc__)
 EVENTS = 3000
 # Metadata may have at most 8 KiB in JSON.
 TEXT = "x" * (8 * 1024 - 40)
-# A batch of 120 such events is less than 1 MiB, the maximum.
+# A batch may have at most 1 MiB, and a batch of 120 events of this test is smaller.
 BATCH = 120
 GROWTH_KIB_MAX = 25 * 1024
 PATH = "/auth/me/export"
@@ -28,7 +28,7 @@ PATH = "/auth/me/export"
 def store(lab, pair, count=EVENTS):
     """Stores events with the largest possible metadata. Returns their keys."""
     keys = [f"export-{secrets.token_hex(4)}-{number}" for number in range(count)]
-    # The events are sent in the order of their times, so that no event is late and makes later ones be folded again.
+    # The events are sent in the order of their times. No event is therefore late, and no event causes a refold.
     first = int(time.time() * 1000) - count
     occurred_at = {key: rfc3339(first + number) for number, key in enumerate(keys)}
     with Client(lab.server.port, pair["access_token"]) as client:
@@ -195,7 +195,7 @@ def _(lab):
         read += export.answer.read()
     document = json.loads(read)
     assert [event["event_id"] for event in document["events"]] in (keys, keys + later)
-    # The driver may export again after the export was read completely, and after a reader has gone away.
+    # The driver may export again after the previous export was read completely, and also after its reader disconnected.
     with Exporting(lab, pair) as export:
         assert export.answer.status == 200
         export.answer.read(1000)

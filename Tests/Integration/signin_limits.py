@@ -70,7 +70,7 @@ def _(lab):
     for index in range(LIMIT + 2):
         answer = lab.refresh("unknown", headers={"X-Forwarded-For": f"203.0.113.{index}"}, server=behind)
         answer.expect_problem(401, "unauthorized")
-    # An IPv6 network of 64 bits counts as one address, because one household has it.
+    # An IPv6 /64 counts as one address, because one household usually has a whole /64.
     statuses = [lab.refresh("unknown", headers={"X-Forwarded-For": f"2001:db8:1:2::{index}"}, server=behind).status
                 for index in range(1, LIMIT + 2)]
     assert statuses == [401] * LIMIT + [429], statuses

@@ -31,7 +31,8 @@ def post_event(lab, token, key):
     return lab.call("POST", "/native/events", body, token)
 
 
-# Without any key, a command that had to change the file itself would fail with status 78.
+# With this environment, a command has no signing key. If it changed the database file itself, it would fail with status
+# 78.
 KEYLESS = {"JWT_SECRET": ""}
 
 
@@ -172,7 +173,8 @@ def _(lab):
     lab.expect_alive(second["access_token"])
     expect(lab.dwell("driver", "sign-out", "--id", second["user"]["id"], **KEYLESS), 0, "1 sign-in session ended")
     lab.expect_refused(second["access_token"])
-    # Another file with the socket's name is left alone, and the server logs that there is no control socket.
+    # A different file has the socket's path. The server does not change this file, and logs that there is no control
+    # socket.
     lab.server.stop()
     control_socket(lab.server).write_text("mine")
     lab.server.start()
@@ -258,7 +260,8 @@ def _(lab):
     old = run.stdout.split("the previous database is now ")[1].splitlines()[0]
     assert f"dwell driver repeat-erasures --from {old}" in run.stdout, run.stdout
     expect(lab.dwell("driver", "find", "--phone", phones[1]), 0)
-    # One deletion is repeated from the list, then the rest from the database that was set aside. The server is stopped.
+    # The server is stopped. One deletion is repeated from the list. All others are then repeated from the database that
+    # was set aside.
     erasures.write_text(lines[0] + "\n")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures)), 1, "confirm with --yes")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 0, "1 driver deleted again")
@@ -273,7 +276,8 @@ def _(lab):
     erasures.write_text("nonsense\n")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 1, "line 1 is not from")
     lab.server.start()
-    # The running server can repeat deletions too, here as if an operator had started it too early.
+    # A running server can repeat deletions too. This is needed if an operator started the server before repeating the
+    # deletions.
     lab.sql("DELETE FROM erased_driver")
     pair = lab.phone_driver(phones[0])
     expect(lab.dwell("driver", "repeat-erasures", "--from", old, **KEYLESS), 0, "0 drivers deleted again, 2 only recorded")

@@ -19,8 +19,7 @@ from signing_in import GARBAGE, Suite, at_once, new_phone, other_code, resigned,
 
 suite = Suite(__doc__)
 DAY = 86_400
-# The time for which a spent refresh token may be repeated. The checks wait for the rest of it; on a busy machine they
-# may take longer.
+# The time for which a client may present a used refresh token again.
 REPEAT_SECONDS = 10
 
 
@@ -379,8 +378,8 @@ def _(lab):
         lab.expect_alive(pair["access_token"], second)
         end(pair)
         started = time.monotonic()
-        # /auth/me would fail at once, because it reads the account, which a deletion has removed. So
-        # the check uses /native/config, which rejects the token within a second.
+        # The check uses /native/config, which fails only because the token is rejected. /auth/me would also fail
+        # because a deletion has removed the account.
         wait_until(lambda: lab.call("GET", "/native/config", token=pair["access_token"], server=second).status == 401,
                    30, "the other server's refusal")
         print(f"# signin_sessions: the other server refused after {time.monotonic() - started:.2f} s")

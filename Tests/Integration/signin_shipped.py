@@ -38,7 +38,7 @@ def _(lab):
     claims = claims_of(token)
     assert claims["exp"] - claims["iat"] == 30 * 86400 and user["phoneNumber"] == phone, said
 
-    # When the app starts, it signs out unless each of these requests returns 200.
+    # The app sends these requests at its start. It signs out if one of them does not return 200.
     expect_profile(lab.call("POST", "/api/auth/validate", token=token), id=user["id"])
     expect_profile(lab.call("GET", "/api/drivers/profile", token=token), id=user["id"], name=None, phoneNumber=phone)
 
@@ -100,7 +100,7 @@ def _(lab):
     lab.call("GET", "/v1/native/config", token=pair["access_token"]).expect(200)
     assert visit(lab, pair["access_token"]) == "SESSION_ENDED"
 
-    # The app sends this inside a zone, in the background. It reads only the status.
+    # The app sends this ping inside a zone, in the background. The app reads only the status of the response.
     for path in ("/v1/charging-sessions/background-ping", "/native/background-ping", "/v1/native/background-ping"):
         answer = lab.call("POST", path, {"lat": 52.520008, "lng": 13.404954}, pair["access_token"]).expect(204)
         assert answer.body == b"", answer
@@ -115,7 +115,7 @@ def _(lab):
     short_lived = lab.refresh(renewed["refresh_token"]).expect_pair()
     assert short_lived["expires_in"] == 2, "the other route gives what ACCESS_TOKEN_TTL_SECONDS says"
 
-    # The longer lifetime does not delay a sign-out, which ends the session at once.
+    # Despite the longer lifetime, a sign-out ends the session at once.
     lab.call("POST", "/auth/logout", token=renewed["access_token"]).expect(204)
     lab.call("POST", "/v1/native/session-events", native_event("departed_charger", "s"), pair["access_token"]
              ).expect_problem(401, "unauthorized")

@@ -1,5 +1,6 @@
-// Tests the contract's table of event names (section 1), written by hand: both spellings, whether a session is
-// required, the lifecycle rank, and whether errors point to /event or to /session_id.
+// Tests the event names against a copy of the contract's table (section 1) that is written by hand. The tests check
+// both spellings, whether a session is required, the lifecycle rank, and whether errors point to /event or to
+// /session_id.
 
 import JourneyModel
 import Testing

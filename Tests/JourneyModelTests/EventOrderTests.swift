@@ -1,13 +1,13 @@
-// Tests of the contract's total order (section 1): each criterion by itself, and that the order is total even without
-// sequences.
+// Tests of the contract's total order (section 1). The tests check each criterion by itself, and check that the order
+// is total even without sequences.
 
 import JourneyModel
 import TestSupport
 import Testing
 
 struct EventOrderTests {
-    /// Events in ascending order. One criterion puts each event before the next one. All later criteria would put these
-    /// two events the other way round.
+    /// Events in ascending order. For each event and the next one, a single criterion decides. All later criteria would
+    /// put these two events in the opposite order.
     static let ascending: [OrderedEvent] = [
         .client(.diagnostic("z"), at: .at(0.999), sequence: 9, id: "z"),
         .client(.diagnostic("z"), at: .at(1), id: "z"),

@@ -144,7 +144,7 @@ struct SettingsTests {
         #expect(Settings().version == "2dc2c112dbf76568")
         var versions: Set<String> = [Settings().version]
         for row in Self.rows {
-            // The value differs from the default and is valid together with the other setting of its pair.
+            // The value differs from the default. If another setting limits the value, the value is within that limit.
             versions.insert(
                 try make([
                     row.variable: row.variable == "NATIVE_HARD_TIMEOUT_SECONDS"

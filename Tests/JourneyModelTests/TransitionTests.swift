@@ -2,8 +2,8 @@
 // progress and with another session. The table below is written by hand; it is not computed from the code. A letter is
 // the state that the event leads to. "." means no change and no rejection. "x" is a rejection as no_such_transition,
 // "na" as not_anchored, "nm" as not_at_merchant, "md" as must_depart_first. "r+N" leads to NEAR_CHARGER with an implied
-// reset, "l+I" to IDLE with an implied loss of the anchor, and "dm+E" and "m+E" to SESSION_ENDED. Of the last two,
-// "dm+E" implies a departure and an arrival, "m+E" only an arrival.
+// reset. "l+I" leads to IDLE with an implied loss of the anchor. "dm+E" leads to SESSION_ENDED with an implied
+// departure and an implied arrival. "m+E" leads to SESSION_ENDED with an implied arrival.
 
 import JourneyModel
 import Testing
@@ -36,7 +36,7 @@ struct TransitionTests {
         return name.map { ($0, Array(cells.dropFirst())) }
     }
 
-    /// The events that never change the state, so that the id of another session makes no difference.
+    /// The events that never change the state. For these events, the id of another session makes no difference.
     static let neverMoving: Set<EventName> = [
         .chargerTargeted, .activationRejected, .sessionRestored, .diagnostic("teleport_detected"),
     ]
@@ -88,7 +88,7 @@ struct TransitionTests {
             for session in name.requiresSession ? ["own"] : ["own", nil] where !(name == .anchorLost && session != nil)
             {
                 var journey = Self.journey(in: state)
-                // webRequestedEnd without a session ends only a journey whose session has not begun.
+                // A webRequestedEnd without a session id ends the journey only if its session has not begun.
                 let endsNone = name == .webRequestedEnd && session == nil && journey.hardDeadline != nil
                 let verdict = journey.apply(.client(name, session: session))
                 let expected = Self.read(endsNone ? "x" : cell, in: state)

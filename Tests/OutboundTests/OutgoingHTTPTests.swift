@@ -1,5 +1,5 @@
 // Tests the limits of outgoing calls, against a server that stalls, sends wrong data, disconnects or never ends. No
-// test measures time: a call without an effective deadline would wait until the time limit of the test.
+// test measures time. If the deadline of a call had no effect, the test would run into its own time limit.
 
 import Foundation
 import Testing
@@ -82,7 +82,8 @@ import Testing
         #expect(try await outcome(behaviour, timeoutMilliseconds: 300) == .failure(.timedOut))
     }
 
-    /// 192.0.2.0/24 is reserved for documentation (RFC 5737): a connection attempt gets no reply, or there is no route.
+    /// 192.0.2.0/24 is reserved for documentation (RFC 5737). A connection attempt therefore gets no reply, or fails
+    /// because there is no route.
     @Test func aConnectionThatIsNotMade() async throws {
         let http = OutgoingHTTP()
         defer { http.close() }
@@ -212,8 +213,8 @@ import Testing
         #expect(await outcome(http, OutgoingRequest(.get, try await deadURL())) == .failure(.unreachable))
     }
 
-    /// The server closes the connection that the next call reuses. That call must fail at once instead of waiting for
-    /// its timeout.
+    /// The server closes a connection that the next call would reuse. That call must fail at once instead of waiting
+    /// for its timeout.
     @Test func aConnectionThatEndsBetweenCalls() async throws {
         try await LoopbackServer.with(.each { _, number in number % 2 == 1 ? .answer(200) : .text("") }) {
             server, url, http in

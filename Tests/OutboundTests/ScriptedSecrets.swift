@@ -1,4 +1,5 @@
-// Shared by the tests of Apple's endpoints: keys, a client secret, an identity, and token responses built by hand.
+// Values that the tests of Apple's endpoints share: keys, a client secret, an identity, and token responses built by
+// hand.
 
 import Crypto
 import Foundation

@@ -1,5 +1,5 @@
-// Tests that the digest of an event never changes. It is kept for as long as the event's idempotency key, so that
-// repeats are recognized. If a newer release computed a different digest, it would answer 422 to the repeat of any
+// Tests that the digest of an event never changes. The digest is stored for as long as the event's idempotency key, so
+// that repeats are recognized. If a newer release computed a different digest, it would answer 422 to the repeat of any
 // stored event.
 
 import JourneyModel

@@ -48,8 +48,8 @@ struct ChangeIsolationTests {
         }
     }
 
-    /// A change that executes ROLLBACK must not end the transaction that it shares with others: later events are
-    /// stored.
+    /// A change that executes ROLLBACK must not end the transaction that it shares with others. Later events must still
+    /// be stored.
     @Test func `a change cannot end the transaction of the group`() async throws {
         let folder = try ScratchFolder(inMemory: true)
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

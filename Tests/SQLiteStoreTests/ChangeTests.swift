@@ -1,4 +1,4 @@
-// Tests that a stream reads every change after the last one it has seen. If those changes are no longer known, the
+// Tests that a stream reads every change after the last one it has seen. If those changes are no longer stored, the
 // stream reads the current state. This also holds after restarts, with late events and with expiries.
 
 import Engine

@@ -46,8 +46,8 @@ struct CheckpointerTests {
     func `a WAL that is written without a break is copied and begun anew`(_ step: Int32, restMax: Int) async throws {
         let store = try store(Checkpointer.Pace(pagesMin: 40, restMax: restMax, passesMax: 3, step: step, pause: 0))
         try await post(0..<600, to: store)
-        // If the WAL were never restarted, it would have more than three thousand pages. How early it is restarted
-        // depends on how busy the machine is.
+        // If the WAL were never reset, it would have more than three thousand pages. How early SQLite resets it depends
+        // on how busy the machine is.
         #expect(try #require(store.logBytes()) < bytes(ofPages: 2500))
         try folder.copyDatabase("db", to: "crashed")
         try await expectWhole("crashed", events: 600)

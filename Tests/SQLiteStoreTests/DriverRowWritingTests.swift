@@ -1,5 +1,5 @@
-// Tests that a driver's row is written once per transaction. Other reads in the transaction, and rollbacks, have the
-// same results as if each event wrote the row.
+// Tests that a driver's row is written once per transaction. Other reads in the same transaction, and rollbacks, behave
+// as if each event wrote the row.
 
 import Dispatch
 import Engine
@@ -37,7 +37,7 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
-    /// An account change and an expiry are queued between two appends of the same driver.
+    /// Between two appends of the same driver, the queue contains an account change and an expiry.
     @Test func `others in the same transaction see the row as it stands`() async throws {
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
         _ = await store.append(requests(0..<1))
@@ -100,7 +100,8 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
-    /// Stores texts that fit into a prepared statement's buffer for texts (1,536 bytes) beside texts that are longer.
+    /// Stores texts that fit into a prepared statement's buffer for texts (1,536 bytes), together with texts that do
+    /// not fit.
     @Test(arguments: [0, 1, 1000, 1400, 1536, 1537, 8000]) func `texts of any length are stored to the byte`(
         _ length: Int
     ) async throws {

@@ -1,5 +1,5 @@
-// An acknowledged event is on disk. The required SQLite settings are in effect, and a copy of the files of a running
-// store contains every acknowledged event exactly once.
+// Tests that an acknowledged event is on disk. The required SQLite settings are in effect, and a copy of a running
+// store's files contains every acknowledged event exactly once.
 
 import Engine
 import Foundation
@@ -45,7 +45,8 @@ struct DurabilityTests {
         try pool.close()
     }
 
-    /// The copy is what kill -9 leaves: the store was not closed and no checkpoint was made.
+    /// The files are copied without closing the store and without a checkpoint. The copy therefore equals what kill -9
+    /// would leave.
     @Test func `every acknowledged event is in a copy of the files at any moment`() async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

@@ -1,5 +1,5 @@
 // Tests of the deletion of a driver in a real file. None of the driver's data is left in a table or in the bytes of the
-// file, the remaining rows are consistent, and the driver's tokens are rejected from that second on.
+// file, and the remaining rows are consistent. From the second of the deletion on, the driver's tokens are rejected.
 
 import Engine
 import Foundation
@@ -41,8 +41,8 @@ struct ErasingTests {
         )
     }
 
-    /// Stores many drivers, so that pages split and rows move, and deletes some of them while the file is in use. No
-    /// data of the deleted drivers is left, and all data of the others is.
+    /// Stores many drivers, so that pages split and rows move, and deletes some of them while the file is in use.
+    /// Afterwards, the file contains no data of the deleted drivers and all data of the others.
     @Test func `nothing of a deleted driver is among the bytes of the file and its WAL`() async throws {
         let fixture = try await AccountFixture()
         var drivers: [(pair: TokenPair, caller: Caller, traces: [String])] = []
@@ -109,7 +109,8 @@ struct ErasingTests {
         for event in events { _ = try await fixture.store.appended(.sample(event, of: driver, receivedAt: start)) }
     }
 
-    /// Two drivers use the same texts. The texts stay when the first driver is deleted, and go with the second.
+    /// Two drivers use the same texts. The texts remain when the first driver is deleted, and are removed when the
+    /// second driver is deleted.
     @Test func `no free text of a deleted driver is left that nobody else uses`() async throws {
         let fixture = try await AccountFixture()
         let (own, common) = (Texts("own"), Texts("common"))
@@ -230,8 +231,8 @@ struct ErasingTests {
         await fixture.close()
     }
 
-    /// The issuer's clock may be a minute ahead. The time in a token issued before the deletion may therefore be up to
-    /// one minute after it.
+    /// The issuer's clock may be a minute ahead. A token issued before the deletion may therefore contain a time up to
+    /// one minute after the deletion.
     @Test func `an external driver's tokens of up to a minute after are refused, later ones begin anew`() async throws {
         let fixture = try await AccountFixture()
         let caller = Caller(driver: DriverID("external"))

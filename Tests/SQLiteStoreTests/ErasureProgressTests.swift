@@ -1,6 +1,6 @@
 // Tests of the deletion of a driver with many rows. One transaction rewrites only a few rows, and other drivers' events
 // are stored in between. Readers find none of the driver's data while the deletion is in progress. A deletion that a
-// crash interrupts is completed after the restart. Work is counted in rows.
+// crash interrupts is completed after the restart. The amount of work is measured in rows.
 
 import Engine
 import Foundation
@@ -34,7 +34,7 @@ struct ErasureProgressTests {
         }
     }
 
-    /// Returns, from one snapshot, the number of rewritten events and whether a deletion is in progress.
+    /// Reads one snapshot. Returns the number of rewritten events and whether a deletion is in progress.
     private func reached(_ fixture: AccountFixture) async throws -> (rows: Int, isUnderWay: Bool) {
         try await fixture.store.read { db in
             (
@@ -56,7 +56,7 @@ struct ErasureProgressTests {
         var (number, otherCount) = (0, 0)
         while true {
             let (rows, isUnderWay) = try await reached(fixture)
-            // The first piece contains nine events and the audit's line about the deletion.
+            // The first piece contains only nine events, because it also contains the audit entry about the deletion.
             if isUnderWay { #expect((rows + 1) % Self.rowsPerPiece == 0 || rows == 400) }
             seen.insert(rows)
             if rows > 0, !isUnderWay { break }
@@ -76,7 +76,7 @@ struct ErasureProgressTests {
         await fixture.close()
     }
 
-    /// Stores many rows of every kind of which a driver may have many: sign-ins, sessions, events, chargers, event
+    /// Stores many rows of each kind of which a driver can have many: sign-ins, sessions, events, chargers, event
     /// names.
     private func storeMany(of driver: DriverID, in fixture: AccountFixture) async throws {
         for number in 0..<35 {
@@ -124,11 +124,11 @@ struct ErasureProgressTests {
                 return try progress.advance(rowsMax: Self.rowsPerPiece, mayComplete: false, db)
             }
             pieces.append(piece.rowCount)
-            // A text that the driver used is first overwritten, and then the driver's use of it is deleted: two changes
-            // for one row of the piece. One more change updates the row of the deletion's progress.
+            // One row of the piece causes two changes: a text that the driver used is overwritten, and then the
+            // driver's use of it is deleted. One more change updates the row of the deletion's progress.
             #expect(piece.rowCount <= Self.rowsPerPiece && rows <= 2 * Self.rowsPerPiece + 1)
         }
-        // The driver has 35 rows of each of five kinds and one more line of the audit. The first transaction handled
+        // The driver has 35 rows of each of five kinds, and one more entry in the audit. The first transaction handled
         // ten of these rows.
         #expect(pieces.reduce(0, +) == 5 * 35 + 1 - Self.rowsPerPiece)
         #expect(pieces.last == 0, "the last transaction only ends the deletion and truncates the WAL")
@@ -136,8 +136,9 @@ struct ErasureProgressTests {
         await fixture.close()
     }
 
-    /// The number of pages of each transaction in the WAL, without those of an earlier pass over the file, whose salts
-    /// differ (https://www.sqlite.org/fileformat2.html#walformat).
+    /// Returns the number of pages of each transaction in the WAL. Ignores frames that are left from an earlier pass
+    /// over the file. These frames have other salts than the header
+    /// (https://www.sqlite.org/fileformat2.html#walformat).
     private func pagesOfTransactions(inWAL path: String) throws -> [Int] {
         let wal = try [UInt8](Data(contentsOf: URL(fileURLWithPath: path)))
         guard wal.count >= 32 else { return [] }
@@ -146,7 +147,7 @@ struct ErasureProgressTests {
         for frame in stride(from: 32, through: wal.count - frameBytes, by: frameBytes) {
             guard wal[frame + 8..<frame + 16] == wal[16..<24] else { break }
             pages += 1
-            // The size of the database after a commit; 0 in all other frames.
+            // In a commit frame, this field is the size of the database after the commit. In all other frames it is 0.
             if wal[frame + 4..<frame + 8].contains(where: { $0 != 0 }) {
                 (transactions, pages) = (transactions + [pages], 0)
             }
@@ -154,9 +155,10 @@ struct ErasureProgressTests {
         return transactions
     }
 
-    /// The pages of one transaction do not depend on the number of the driver's events: a hundred events are on few
-    /// pages of the table, and their entries on few pages of each index. When SQLite balanced these indexes, it left
-    /// copies of entries in the unallocated space of pages (`free_space.c`), of which nothing may be left either.
+    /// The number of pages of one transaction does not depend on the number of the driver's events. A hundred events
+    /// are on few pages of the table, and their entries are on few pages of each index. When SQLite balances these
+    /// indexes, it leaves copies of entries in the unallocated space of pages (`free_space.c`). These copies must be
+    /// removed too.
     @Test func `each transaction of the deletion of 3,000 events writes few pages, and the WAL is empty at the end`()
         async throws
     {
@@ -206,7 +208,8 @@ struct ErasureProgressTests {
             try await own.erase(caller, from: .at(start.advanced(bySeconds: 10_000)))
         }
         while try await reached(fixture).rows <= Self.rowsPerPiece { await Task.yield() }
-        // The driver's tokens are rejected before the last row is rewritten, and before the deletion is answered.
+        // The driver's tokens are already rejected, although rows remain to be rewritten and the deletion is not
+        // answered yet.
         #expect(await fixture.refusal(of: pair.accessToken) == .revoked)
         for copy in copies { try fixture.folder.copyDatabase("db", to: copy) }
         await fixture.close()

@@ -1,5 +1,5 @@
-// Tests that `dwell explain` reads a database file, both beside a running server and after the server has stopped. The
-// command never writes, and it reports a missing database. The tests also show which events belong to a journey.
+// Tests that `dwell explain` reads a database file, beside a running server and also after the server has stopped. The
+// command never writes, and it reports a missing database. Other tests check which events belong to a journey.
 
 import Engine
 import Foundation

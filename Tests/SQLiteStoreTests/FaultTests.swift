@@ -1,6 +1,6 @@
-// Fails the n-th write and the n-th sync, for every n, and checks what a crash would leave. Acknowledged events are
-// stored, definitely rejected events are not, and the store recovers when the disk does (contract, sections 3 and 5).
-// Checkpoints run after a few pages, so that they encounter the faults too.
+// In each round, the n-th write or the n-th sync fails, for every n. The tests then check the files that a crash would
+// leave. Acknowledged events are stored, and definitely rejected events are not stored. The store recovers when the
+// disk recovers (contract, sections 3 and 5). Checkpoints run after a few pages, so that they encounter the faults too.
 
 import Engine
 import GRDB
@@ -19,7 +19,8 @@ struct FaultTests {
         _ fault: FaultScript.Fault, failureCount: Int
     ) async throws {
         var answers: Set<String> = []
-        // One round has fewer than 1000 disk operations. The loop ends with the first round without a failure.
+        // One round has fewer than 1000 disk operations. When a round ends without a failure, every operation has
+        // failed once, and the loop ends.
         for operationsBefore in 0..<1000 {
             let round = try Round(fault, after: operationsBefore, failureCount: failureCount)
             let hasFailed = try await round.play(of: driver)

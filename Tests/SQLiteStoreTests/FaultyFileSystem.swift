@@ -67,7 +67,8 @@ enum FaultyFileSystem {
     }
 
     private static let isRegistered: Bool = {
-        // SQLite accepts options for the process only before its first use, and sqlite3_vfs_find is a use.
+        // SQLite accepts process-wide options only before its first use, and sqlite3_vfs_find counts as a use. The
+        // options are therefore set first.
         _ = DatabaseOpening.isConfigured
         guard let original = sqlite3_vfs_find(nil) else { return false }
         let copy = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)

@@ -1,5 +1,5 @@
-// Unallocated space of pages: in the database file it contains nothing of removed rows, and nothing else of a page
-// changes. A twin without the layers shows what SQLite alone leaves.
+// Tests that the unallocated space of pages in the database file contains nothing of removed rows, and that the rest of
+// each page does not change. A twin database without the file layers shows what SQLite alone leaves.
 
 import CSQLiteVFS
 import Foundation
@@ -66,8 +66,8 @@ struct FreeSpaceTests {
         }
     }
 
-    /// One transaction. Names are unique, so that a removed one must not be found again. A blob mostly has bytes with
-    /// which a page of a b-tree can begin, and is often longer than a page.
+    /// Returns the statements of one transaction. Names are unique: once a name is removed, it must not be found
+    /// anywhere. A blob mostly has bytes with which a page of a b-tree can begin, and is often longer than a page.
     private func change(_ count: Int, _ next: inout Int, _ pageBytes: Int, _ random: inout SeededRandom) -> [String] {
         var statements: [String] = []
         for _ in 0..<count {
@@ -95,7 +95,7 @@ struct FreeSpaceTests {
         SELECT id || name || hex(bytes) FROM item UNION ALL SELECT name || hex(bytes) FROM word ORDER BY 1
         """
 
-    /// Returns the whole names in a file. A name that continues on an overflow page is not found.
+    /// Returns the names that the file contains in full. A name that continues on an overflow page is not found.
     private func names(in file: String) throws -> Set<String> {
         let parts = try Data(contentsOf: URL(fileURLWithPath: folder.file(file))).split(separator: UInt8(ascii: "~"))
         let names = parts.filter { part in

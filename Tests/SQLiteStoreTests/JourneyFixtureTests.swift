@@ -1,6 +1,6 @@
 // Runs the scripted journeys of Tests/Fixtures/journeys in the real store, while the server enforces deadlines. The
 // events arrive in each order that a file lists, and in random orders with repeats. Verdicts, states and stored
-// expiries must be those of the file.
+// expiries must equal those in the file.
 
 import Engine
 import JourneyModel
@@ -22,8 +22,8 @@ struct JourneyFixtureTests {
         }
     }
 
-    /// Delivers the events of a fixture in this order and compares the results. With `keepingTime`, due expiries are
-    /// stored after each event, as if long times passed between the deliveries.
+    /// Delivers the events of a fixture in this order and compares the results. If `keepingTime` is true, due expiries
+    /// are stored after each event, as if a long time passed between the deliveries.
     private func play(_ fixture: JourneyFixture, _ order: [Int], keepingTime: Bool) async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

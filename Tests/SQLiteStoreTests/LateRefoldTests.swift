@@ -1,5 +1,5 @@
-// Tests of a late event that comes before a long journey and is refolded in pieces. Other drivers' events are stored
-// between the pieces, and no read sees an incomplete refold. Work is counted in rows.
+// Tests of a late event that comes before a long journey. The refold takes several pieces, and other drivers' events
+// are stored between them. No read sees an incomplete refold. The amount of work is measured in rows.
 
 import Crypto
 import Engine
@@ -54,7 +54,7 @@ struct LateRefoldTests {
         request(.sample(.chargerTargeted, key: key, charger: charger))
     }
 
-    /// Returns, from one snapshot, the number of the driver's events whose journey has the late event's charger, and
+    /// Reads one snapshot. Returns the number of the driver's events whose journey has the late event's charger, and
     /// whether a refold is in progress.
     private func reached(_ store: SQLiteEventStore) async throws -> (rows: Int, isUnderWay: Bool) {
         let driver = driver
@@ -71,8 +71,8 @@ struct LateRefoldTests {
         }
     }
 
-    /// Creates databases in which the refold of a late event before 300 others has stopped after twenty rows, as after
-    /// a crash.
+    /// Stores a late event before 300 others, and stops its refold after twenty rows, as a crash would. Copies the
+    /// database in this state.
     private func cutRefold(copies: String...) async throws {
         let pace = RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, restFactor: 1_000_000, quiet: .seconds(3600))
         let store = try store("cut", pace: pace)
@@ -113,7 +113,7 @@ struct LateRefoldTests {
         while true {
             let (rows, isUnderWay) = try await reached(store)
             if rows == 0 { continue }
-            // The refolded rows are the late event and the rows of whole pieces.
+            // Exactly these rows are refolded: the late event, and the rows of whole pieces.
             if isUnderWay { #expect((rows - 1) % Self.rowsPerPiece == 0) }
             seen.insert(rows)
             if !isUnderWay { break }
@@ -248,8 +248,8 @@ struct LateRefoldTests {
         try await journey(of: 400, in: store)
         let others = (0..<8).map { DriverID("other-\($0)") }
         for other in others { try await journey(of: 15, by: other, in: store) }
-        // The refold of the late event has forty pieces. Each transaction contains one of these pieces and one late
-        // event of each other driver, which refolds 15 rows.
+        // The refold of the late event has forty pieces. Each transaction contains one of these pieces. It also
+        // contains one late event of each other driver, and each of these events refolds 15 rows.
         let storedMax = 400
         let lateEvent = late("late")
         let answered = Answered()
@@ -287,7 +287,8 @@ struct LateRefoldTests {
         let store = try store(rowsPerPiece: 500, charging: charges)
         try await journey(of: 200, in: store)
         #expect(await store.append(request(.sample(.sessionRestored, key: "idle"))).isStored)
-        // From the hundredth event on, `mid` determines the charger. The refold of `late` can therefore stop there.
+        // From the hundredth event on, the charger comes from `mid` and not from `late`. The refold of `late` can
+        // therefore stop there.
         let mid = request(.sample(.chargerTargeted, key: "mid", charger: "c0", at: .sample.advanced(bySeconds: 110)))
         #expect(await store.append(mid).isStored)
         #expect(await store.append(late("late")).isStored)
@@ -333,8 +334,9 @@ struct LateRefoldTests {
         #expect(outcomes.filter(\.isStored).count == RefoldCharges.sharingTimeMax + 1)
         #expect(outcomes[RefoldCharges.sharingTimeMax] == .rateLimited)
         #expect(outcomes.last?.isStored == true)
-        // An event is charged once for every 100 earlier events of its millisecond, because SQLite sorts them with it.
-        // So 100 events each are charged zero, one, two ... nine times: 4,500 charges in all.
+        // SQLite sorts an event together with the earlier events of its millisecond. An event is therefore charged once
+        // for every 100 such events. The first 100 events are charged zero times each, the next 100 once, and so on up
+        // to nine times: 4,500 charges in all.
         let remaining = admission.quota(of: driver, in: .preSessionEvents).remaining
         #expect(remaining == 100_000 - 4_500)
         await store.close()
@@ -362,7 +364,7 @@ private final class Answered: Sendable {
     let value = Atomic(false)
 }
 
-/// A record of the number of rows that each late event refolded, by the event's idempotency key.
+/// Records how many rows each late event refolded, by the event's idempotency key.
 private final class CountedCharges: RefoldCharging {
     private let state = Mutex<(counts: [String: Int], drivers: Set<DriverID>)>(([:], []))
 

@@ -1,5 +1,5 @@
-// Tests of operator commands for a driver, which work on the file of a running server: find, sign out, delete, and
-// delete again after a restore.
+// Tests of operator commands that work on the file of a running server. The commands find a driver, sign a driver out,
+// delete a driver, and delete a driver again after a restore.
 
 import Foundation
 import GRDB

@@ -1,5 +1,5 @@
-// Tests of the lists behind the operator's counts, which are read from real rows. Their query plans use a key or an
-// index, never a full table scan, so that reading the lists does not slow down the writer.
+// Tests of the lists behind the operator's counts. The lists are read from real rows. Every query plan uses a key or an
+// index and never scans a whole table, so reading the lists does not slow down the writer.
 
 import Engine
 import GRDB

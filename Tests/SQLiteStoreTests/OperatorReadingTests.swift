@@ -1,4 +1,4 @@
-// The counts of the operator page are read from real rows and updated by later events.
+// Tests that the counts of the operator page are read from real rows, and that later events update them.
 
 import Engine
 import GRDB

@@ -1,8 +1,8 @@
-// Tests that the order in which Apple's facts arrive does not change a driver's entitlements. The facts of a year, for
-// each of many drivers, reach a shared database in any order, doubled and delayed. They come from notifications and
-// from the app. Meanwhile the database is closed and reopened, or lost in a crash. In the end every driver has the
-// entitlements that follow from the facts in order. Set DWELL_PURCHASE_STORES=100000 for a long run. A failure prints
-// its seed; DWELL_PROPERTY_SEED=<seed> DWELL_PURCHASE_STORES=1 repeats that year alone.
+// Tests that the order in which Apple's facts arrive does not change a driver's entitlements. Each of many drivers has
+// the facts of one year. The facts come from notifications and from the app, and reach a shared database in any order,
+// some of them twice or late. Meanwhile the database is closed and reopened, or lost in a crash. In the end every
+// driver has the entitlements that follow from the facts in order. Set DWELL_PURCHASE_STORES=100000 for a long run. A
+// failure prints its seed; DWELL_PROPERTY_SEED=<seed> DWELL_PURCHASE_STORES=1 repeats that year alone.
 
 import Identity
 import JourneyModel
@@ -53,7 +53,7 @@ private struct PurchaseRound {
     private static let restarts: [Restart] = [.clean, .crash, .clean, .crash, .crash]
 
     /// Returns the differences from the entitlements that follow from the facts in order. Each text begins with the
-    /// seed.
+    /// seed of the driver's year.
     func play() async throws -> [String] {
         let years = try seeds.map { try PurchaseYear(seed: $0) }
         let digests = KeyedHashes(signingKey: try SigningKey(secret: Secret("a secret of the tests, 32 bytes or more")))
@@ -113,7 +113,7 @@ private struct PurchaseYear: Sendable {
             if let renewal = purchase.renewal { expected.add(renewal) }
         }
         turns = Array(repeating: [], count: Self.turnCount)
-        // Some facts are sent again, either as another notification or by the app.
+        // Some facts are sent a second time, either in another notification or by the app.
         for (number, purchase) in (purchases + purchases.filter { _ in random.chance(1, in: 4) }).enumerated() {
             let isNotification = random.chance(1, in: 2)
             let delivery =
@@ -176,8 +176,8 @@ private struct PurchaseYear: Sendable {
 
     // MARK: Delivery
 
-    /// Delivers the facts of a turn. With `repeatsLast`, the last fact of the previous turn is delivered again first,
-    /// as after a crash in which its response was lost. Returns the responses that differ from the expected ones.
+    /// Delivers the facts of a turn. If `repeatsLast` is true, first delivers the last fact of the previous turn again,
+    /// as a sender does when a crash lost the response. Returns the responses that differ from the expected ones.
     func deliver(turn: Int, repeatsLast: Bool, to purchases: SQLitePurchases) async -> [String] {
         let now = AccountFixture.start.day(400 + turn)
         var differences: [String] = []

@@ -1,6 +1,6 @@
 // Tests of purchases in a real file. The newest fact about a purchase is kept, in whatever order the facts arrive. A
-// notification takes effect once, and a purchase has one owner. The deletion of a driver keeps facts without the
-// driver's name.
+// notification takes effect once, and a purchase has one owner. When a driver is deleted, the facts remain but no
+// longer name the driver.
 
 import Engine
 import Foundation
@@ -202,8 +202,8 @@ struct PurchaseTests {
         await fixture.close()
     }
 
-    /// A fact whose signer's row is missing would be believed again. The next owner would then get entitlements that
-    /// were signed with a stolen key.
+    /// If the row of a signer were missing, the signer's facts would be believed again. The next owner would then get
+    /// entitlements that were signed with a stolen key.
     @Test func `a deletion keeps no fact of a revoked signer`() async throws {
         let fixture = try await AccountFixture()
         let purchases = SQLitePurchases(accounts: fixture.accounts)
@@ -246,7 +246,7 @@ struct PurchaseTests {
         records.close()
         #expect(try await fixture.audit().count { $0.hasPrefix("operator_purchase_move") } == 2)
         _ = try await fixture.own.erase(bea, from: .at(Self.at(32)))
-        // The purchase has no owner again, and the account token decides as before.
+        // The purchase has no owner again. Its account token determines the next owner, as before the move.
         #expect(try await fixture.count("purchase WHERE moved_at_ms IS NOT NULL OR driver IS NOT NULL") == 0)
         await fixture.close()
     }

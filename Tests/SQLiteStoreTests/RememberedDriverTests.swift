@@ -1,4 +1,4 @@
-// The writer caches recent drivers. The cache must not hide changes that others make to the drivers' rows.
+// Tests of the writer's cache of recent drivers. The cache must not hide changes that others make to the drivers' rows.
 
 import Engine
 import GRDB

@@ -38,7 +38,7 @@ struct RenewalTests {
         let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 0))
         #expect(await fixture.refusal(of: second.accessToken) == nil)
         #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 5000) != nil)
-        // The ten seconds are counted from the first use, not from the last.
+        // A spent refresh token stays valid for ten seconds after its first use. Later uses do not extend this time.
         #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 10_000) != nil)
         #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 10_001) == nil)
         #expect(await fixture.refusal(of: second.accessToken) == .revoked)
@@ -271,7 +271,7 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    /// A second process on the same file learns of the end by polling the file.
+    /// A second process on the same file learns that the session has ended. It polls the file.
     @Test func `another store on the same file refuses what was ended here`() async throws {
         let here = try await AccountFixture()
         let there = try await AccountFixture(in: here.folder)
@@ -281,7 +281,7 @@ struct RenewalTests {
         try await here.sessions.signOut(here.caller(pair), refreshToken: nil, from: .at(start))
         #expect(await here.refusal(of: pair.accessToken) == .revoked)
         var isRefused = false
-        // The process polls every 200 ms; a busy machine may take longer, but must not take forever.
+        // The process polls every 200 ms. A busy machine may take longer, so the test waits for up to ten seconds.
         for _ in 0..<200 where !isRefused {
             isRefused = await there.refusal(of: pair.accessToken) == .revoked
             if !isRefused { try await Task.sleep(for: .milliseconds(50)) }
@@ -314,8 +314,8 @@ struct RenewalTests {
     @Test func `lines about nobody have a bound beside their age`() async throws {
         let fixture = try await AccountFixture()
         try await fixture.accounts.recordRefusal(.signInApple, reason: "first", from: .at(start))
-        // Moves the audit's row number forward by the number of lines that may follow the first line. The lines
-        // themselves are not written.
+        // Pretends that `passingMax` entries follow the first entry. The audit's row number is moved forward by that
+        // number, and the entries themselves are not written.
         try await fixture.store.change { db in
             try db.execute(
                 sql: "UPDATE sqlite_sequence SET seq = ? WHERE name = 'audit'", arguments: [AuditRows.passingMax])

@@ -1,7 +1,7 @@
-// Tests of retention and the fold on random journeys. Events arrive late and twice, expiries are stored, and in between
-// the oldest rows are deleted. The deletions happen in steps of any size and may be interrupted anywhere. The remaining
-// rows are those of a fold of all events that arrived at or above their drivers' floors, including the deleted events.
-// Set DWELL_RETENTION_JOURNEYS=10000 for a long run. A failure prints its seed.
+// Tests of retention and the fold on random journeys. Events arrive late and twice, and expiries are stored. In
+// between, the oldest rows are deleted, in steps of any size that may be interrupted anywhere. All events that arrived
+// at or above their driver's floor are folded, including those deleted later. The remaining rows must equal the rows of
+// that fold. Set DWELL_RETENTION_JOURNEYS=10000 for a long run. A failure prints its seed.
 
 import Engine
 import GRDB
@@ -29,8 +29,8 @@ struct RetentionConvergenceTests {
             seen.add(round.seen)
         }
         guard seeds.count >= 2 * Int(Self.journeysPerRound) else { return }
-        // Checks that the test met its cases: rows were deleted, events came too late, and journeys were refolded from
-        // their floor.
+        // Checks that the test covered its cases: rows were deleted, events arrived too late, and journeys were
+        // refolded from their floor.
         #expect(seen.deleted > seeds.count && seen.tooLate > 50 && seen.refoldedFromFloor > 50)
     }
 }
@@ -55,7 +55,7 @@ private final class RetentionRound {
     private var random: SeededRandom
     private let folder: ScratchFolder
     private let store: SQLiteEventStore
-    /// For each journey, the events that arrived at or above the floor, in the order of arrival.
+    /// For each journey, its events that arrived at or above the floor, in the order of arrival.
     private var counting: [[OrderedEvent]]
 
     init(seeds: Range<UInt64>, turnCount: Int) throws {
@@ -163,8 +163,8 @@ private final class RetentionRound {
             let stored = try await store.timeline(of: journey.driver).map(DeliveredJourney.Point.init)
                 .filter { $0.at >= floor && ($0.key.first != "\u{A7}" || $0.verdict == .applied) }
             var points = expected.points.filter { $0.at >= floor }
-            // Before the end of the round, the journey's last deadline possibly has not passed yet. Its expiry is then
-            // missing.
+            // Before the end of the round, the journey's last deadline may not have passed yet. The expiry of that
+            // deadline is then missing.
             while !atEnd, points.count > stored.count, points.last?.key.first == "\u{A7}" { points.removeLast() }
             if stored != points { differences.append("\(journey): stored \(stored) instead of \(points)") }
         }

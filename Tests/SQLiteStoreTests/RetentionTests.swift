@@ -92,7 +92,8 @@ struct RetentionTests {
         let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "new", at: clock.now)
         guard case .stored(let stored) = try await post(entered) else { throw Unexpected(description: "not stored") }
         #expect(stored.verdict == Verdict(.applied, implied: .reset))
-        // This late event comes before the new one. It is folded from the journey that the deleted events left.
+        // This late event comes before the new one, and all earlier events are deleted. It is folded from the stored
+        // journey at the floor.
         let late = EventSubmission.sample(.reset, key: "late", session: "s", at: clock.now.advanced(bySeconds: -60))
         guard case .stored(let reset) = try await post(late) else { throw Unexpected(description: "not stored") }
         #expect(reset.verdict == .applied)
@@ -122,7 +123,8 @@ struct RetentionTests {
         await store.close()
     }
 
-    /// The contract promises to recognize a repeat only while the event is stored.
+    /// The contract promises to recognize a repeat only while the event is stored. A deleted event is therefore new
+    /// when it is sent again.
     @Test func `a deleted event is a new one when it is sent again, and moves nothing`() async throws {
         try await drive("a")
         let events = SampleJourney.whole(prefix: "a", session: "session-a")
@@ -171,7 +173,7 @@ struct RetentionTests {
         #expect(try await store.storeExpiries(expiry).drivers == [driver])
         #expect(try await store.journey(of: driver).state == .sessionEnded)
         #expect(try problems() == [])
-        // The expiry was received today, so it is kept. The event before it is deleted.
+        // The expiry was received today, so it is kept. The event before the expiry is deleted.
         #expect(try await keeping().round().events == 1)
         #expect(try await store.eventCount() == 1)
         #expect(try problems() == [])

@@ -5,8 +5,8 @@ import Foundation
 final class ScratchFolder: Sendable {
     let path: String
 
-    /// Creates the directory. Tests that are not about the disk pass `inMemory`: the directory is then on a file system
-    /// in memory, if there is one with a gigabyte free.
+    /// Creates the directory. Tests that are not about the disk pass `inMemory`. The directory is then on a file system
+    /// in memory, if one has a gigabyte free.
     init(inMemory: Bool = false) throws {
         let memory = inMemory ? Self.memory : nil
         path =

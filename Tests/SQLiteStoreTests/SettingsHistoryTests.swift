@@ -19,7 +19,8 @@ import Testing
         let ann = SettingsChangeNote(changedBy: "Ann", reason: "false starts")
         #expect(try await store.record(settings("v1"), at: now))
         #expect(try await store.record(settings("v2"), note: ann, at: now.advanced(bySeconds: 1)))
-        // These settings are in force already: another server recorded them, or this one was restarted.
+        // These settings are already in force. In practice, another server has recorded them, or this server was
+        // restarted.
         #expect(try await store.record(settings("v2"), note: ann, at: now.advanced(bySeconds: 2)))
         // The operator wrote no new note for v3 and v4, so neither version gets Ann's note for v2.
         #expect(try await !store.record(settings("v3"), note: ann, at: now.advanced(bySeconds: 3)))

@@ -223,8 +223,8 @@ struct SignInTests {
         await fixture.close()
     }
 
-    /// Sends a thousand wrong codes in concurrent requests. Only five of them are checked. After that, even the right
-    /// code is rejected.
+    /// Sends a thousand wrong codes in concurrent requests. Only five of these codes are checked. After that, even the
+    /// right code is rejected.
     @Test func `a thousand guesses at once are five`() async throws {
         let fixture = try await AccountFixture()
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
@@ -264,7 +264,7 @@ struct SignInTests {
         let fixture = try await AccountFixture()
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
         let right = fixture.phones.last(to: Self.phone)
-        // These 200 guesses come from 200 networks, more guesses than any limit allows.
+        // These 200 guesses come from 200 networks. No limit allows so many guesses.
         for number in 0..<200 { #expect(await !guess(fixture, "no", from: "198.51.\(number).1")) }
         try await fixture.signIns.sendCode(
             to: Self.phone, from: .at(AccountFixture.start.advanced(bySeconds: 1), address: "198.51.100.1"))
@@ -291,7 +291,7 @@ struct SignInTests {
         var now = AccountFixture.start
         for hour in 0..<24 {
             for round in 0..<7 {
-                // More than five requests for a code in an hour are rejected, hence `try?`.
+                // `try?` is used because more than five requests for a code in an hour are rejected.
                 try? await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
                 for _ in 0..<6 { #expect(await !guess(fixture, "no", at: now)) }
                 for stranger in 0..<6 {
@@ -325,7 +325,7 @@ struct SignInTests {
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
             for _ in 0..<9 { #expect(await !guess(fixture, "no", at: now)) }
         }
-        // One guess was checked for each of the first five codes, five guesses for each of the next four, and one guess
+        // Guesses checked for each code: one for each of the first five codes, five for each of the next four, and one
         // for each of the last three.
         #expect(try await fixture.count("one_time_code_guess") == 5 + 4 * 5 + 3)
         let now = AccountFixture.start.advanced(bySeconds: 3000)
@@ -383,7 +383,7 @@ struct SignInTests {
                 to: "+44\(70_000_000 + number * 1_000_000)", from: .at(later, address: "198.51.\(number).1"))
         }
         #expect(fixture.phones.count == 1 + 7)
-        // The known number gets a code until the limit is used up; then all numbers are rejected.
+        // The number with an account gets codes until the limit is used up. After that, all numbers are rejected.
         for number in 0..<3 {
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(later, address: "203.0.\(number).1"))
         }
@@ -418,11 +418,12 @@ struct SignInTests {
             }
         }
         #expect(try await newNumbers(0..<7, at: AccountFixture.start) == [])
-        // Of ten codes for newcomers.
+        // These are the last three of the ten codes for numbers without an account.
         #expect(
             try await newNumbers(7..<10, at: AccountFixture.start)
                 == (8...10).map { CodeSendUse(.newcomers, count: $0, max: 10) })
-        // The share is used up: no further code is sent, and an operator still sees it.
+        // The limit for numbers without an account is used up. No further code is sent to them, and the operator is
+        // still informed.
         #expect(
             try await newNumbers(10..<12, at: AccountFixture.start)
                 == Array(repeating: CodeSendUse(.newcomers, count: 10, max: 10), count: 2))
@@ -450,7 +451,7 @@ struct SignInTests {
         let limits = CodeSendLimits(perNumber: 2, perAddress: 4, total: 6, knownPercent: 0)
         let folder = try ScratchFolder(inMemory: true)
         func send(_ phone: Int, from address: String, at seconds: Int) async throws -> Int64? {
-            // Each request uses its own store, because the counts are stored in the file.
+            // Each request uses a new store on the same file, to show that the counts are stored in the file.
             let fixture = try await AccountFixture(in: folder, limits: limits)
             var limited: Int64?
             do throws(AccountFailure) {

@@ -47,11 +47,12 @@ struct SimulatedDriverRowsTests {
         #expect(try await command.removeSimulatedDrivers() == SimulatedDriversRemoved(drivers: 1, events: 8))
         #expect(try await command.removeSimulatedDrivers() == SimulatedDriversRemoved(drivers: 0, events: 0))
         await command.close()
-        // The running server caches none of the removed rows: a driver of the same name starts over.
+        // The running server must not cache any of the removed rows. A driver with the name of a removed driver
+        // therefore starts over.
         try await fill(server, ["simulated-2"])
         #expect(try await server.eventCount() == 24)
-        // 14 of the removed events come after the consumer's position. Without the negative count, the consumer would
-        // count these 14 missing events as lost.
+        // 14 of the removed events come after the consumer's position, and the consumer will count these 14 missing
+        // events as lost. A negative count makes up for them in advance.
         #expect(try await server.position(of: "analytics").lostCount == -14)
         await server.close()
         let check = try DatabaseCheck(path: path)

@@ -1,8 +1,9 @@
-// Tests of convergence (contract, section 1) on the real store. Random journeys, legal and illegal, arrive late, twice
-// and out of order in a database that many drivers share. During each journey the store is closed and reopened, or lost
-// in a crash, several times. Expiries are stored at random moments. The stored result must be the fold in order. Set
-// DWELL_STORE_JOURNEYS=100000 for a long run. A failure prints its seed. DWELL_PROPERTY_SEED=<seed> with
-// DWELL_STORE_JOURNEYS=1 repeats that journey alone, with the same steps, restarts and expiries.
+// Tests of convergence (contract, section 1) on the real store. Many drivers share a database. Their random journeys
+// contain legal and illegal events, which arrive late, twice and out of order. Several times during each journey, the
+// store is closed and reopened, or lost in a crash. Expiries are stored at random moments. The stored result must equal
+// the fold of the events in order. Set DWELL_STORE_JOURNEYS=100000 for a long run. A failure prints its seed.
+// DWELL_PROPERTY_SEED=<seed> with DWELL_STORE_JOURNEYS=1 repeats that journey alone, with the same steps, restarts and
+// expiries.
 
 import Engine
 import Foundation
@@ -67,8 +68,8 @@ struct DeliveryRound: Sendable {
         }
 
         var restart: Restart
-        /// The time at which the server stores due expiries after the turn's deliveries. From turn to turn it may run
-        /// ahead of the deliveries or go back.
+        /// The time at which the server stores due expiries after the turn's deliveries. This time may be ahead of the
+        /// deliveries, and may be earlier than in the previous turn.
         var now: Moment
     }
 
@@ -101,7 +102,7 @@ struct DeliveryRound: Sendable {
         return rounds
     }
 
-    /// Returns the differences from the fold in order. Each text begins with the seed of its journey.
+    /// Returns the differences from a fold of all events in order. Each text begins with the seed of its journey.
     func play() async throws -> [String] {
         let journeys = seeds.map { DeliveredJourney(seed: $0, turnCount: turns.count) }
         let database = try RestartedDatabase(
@@ -159,7 +160,8 @@ struct DeliveryRound: Sendable {
         var differences: [String] = []
         for journey in journeys {
             let found = try await database.store.journey(of: journey.driver)
-            // The journey's last deadline may already have passed at one of the turns.
+            // At one of the turns, the journey's last deadline may already have passed. The stored journey is then
+            // `expected.end`.
             if found != journey.expected.last, found != journey.expected.end {
                 differences.append("\(journey): stands at \(found) instead of \(journey.expected.last)")
             }

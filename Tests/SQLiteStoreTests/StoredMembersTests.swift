@@ -1,5 +1,5 @@
-// Tests that every member of an event is stored (contract, section 3). The row, read with plain SQL, is compared with
-// the request.
+// Tests that every member of an event is stored (contract, section 3). The tests read the row with plain SQL and
+// compare it with the request.
 
 import Engine
 import GRDB
@@ -87,7 +87,8 @@ struct StoredMembersTests {
         #expect(Verdict.Reason(code: reason.code) == reason)
     }
 
-    /// Canonically equivalent texts are equal as Swift Strings. Here their bytes count, so they are different chargers.
+    /// Swift Strings are equal if they are canonically equivalent. Chargers are compared by their bytes, so these texts
+    /// are different chargers.
     @Test func `a charger is known by its bytes`() async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

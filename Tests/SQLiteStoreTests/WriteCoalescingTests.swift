@@ -1,6 +1,6 @@
-// Tests that a commit makes one write to the WAL and one sync, and that other connections do not notice the delay of
-// the writes. This also holds if commits are not synced, and if a transaction exceeds the cache or is rolled back.
-// FaultTests tests failing writes.
+// Tests that a commit makes one write to the WAL and one sync. To this end, SQLite's own writes are delayed and joined.
+// Other connections must not notice the delay. This also holds if commits are not synced, and if a transaction exceeds
+// the cache or is rolled back. FaultTests tests failing writes.
 
 import Foundation
 import GRDB
@@ -59,7 +59,8 @@ struct WriteCoalescingTests {
 
     @Test func `what is longer than the buffer is written in pieces`() throws {
         script.arm(.syncError, after: .max, failureCount: 1)
-        // These are about 600 pages, too few to start a checkpoint, which would add a write for each page.
+        // The 1,200 rows fill about 600 pages. That is too few to start a checkpoint, which would add one write per
+        // page.
         try pool.write { db in try add(1200, db) }
         #expect((2...80).contains(script.writeCount))
         try expectLines(1200)
@@ -87,8 +88,8 @@ struct WriteCoalescingTests {
         try pool.close()
     }
 
-    /// The next commits overwrite the frames of the rolled-back transaction in the WAL: first a commit of another
-    /// connection, then a commit of this connection.
+    /// A rolled-back transaction leaves frames in the WAL. The next commits overwrite these frames: first a commit of
+    /// another connection, then a commit of this connection.
     @Test func `a large transaction that was taken back harms nobody`() throws {
         try pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA cache_size = 5") }
         for round in 1...5 {
@@ -130,7 +131,7 @@ struct WriteCoalescingTests {
         #expect(isBusy == false)
     }
 
-    /// A sync takes twice as long after a commit that made the file longer. The file therefore grows in steps of half a
+    /// A sync takes twice as long if the commit made the file longer. The file therefore grows in steps of half a
     /// mebibyte.
     @Test func `commits leave the size of the WAL as it is, until half a mebibyte is full`() throws {
         try cutLog()

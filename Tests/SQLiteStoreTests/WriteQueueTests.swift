@@ -1,4 +1,4 @@
-// Tests of the writer's queue. Its length is bounded and its order is kept. It wakes the writer only when there is
+// Tests of the writer's queue. The queue has a bounded length, keeps its order, and wakes the writer only when there is
 // work.
 
 import Synchronization

@@ -1,5 +1,5 @@
-// `dwell check-config`: reads the settings in the same way as `dwell serve`, and prints them. With --links it checks how
-// the outside sees the documents that the settings describe.
+// `dwell check-config`: reads the settings in the same way as `dwell serve`, and prints them. With --links, it fetches
+// the documents for app links from the public host, and compares them with the settings.
 
 import ArgumentParser
 import Foundation

@@ -26,8 +26,8 @@ struct ConfigShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // The partial configuration is enough to find the server. The environment file may have become invalid while
-        // the server still runs with the old settings.
+        // The environment file may have become invalid while the server still runs with the old settings. The partial
+        // configuration is then enough to find the server.
         let configuration = Configuration.report(from: input).partial
         let body: [UInt8]
         do {

@@ -11,7 +11,8 @@ import Sockets
 
 struct DriverErasure: Sendable {
     var receipt: ErasureReceipt
-    /// Whether the WAL still contains deleted bytes. It does while a reader uses a snapshot from before the deletion.
+    /// Whether the WAL still contains deleted bytes. This is the case while a reader uses a snapshot from before the
+    /// deletion.
     var isInWAL: Bool
 }
 

@@ -68,7 +68,7 @@ extension RecordedEvent {
         guard !verdict.implied.isEmpty else { return nil }
         let steps = verdict.implied.names.joined(separator: ", ")
         let evidence = previousState.flatMap { $0 == before.state ? nil : $0 }
-        // A verified visit also proves all steps up to AT_MERCHANT. They begin at the state that the phone reported.
+        // A verified visit also proves all steps from the state that the phone reported to AT_MERCHANT.
         let isAtMerchant = (previousState ?? before.state) == .atMerchant
         let reasons = [
             evidence.map { "the phone was in \($0.rawValue)" },

@@ -21,7 +21,7 @@ struct HealthRequest: Sendable {
         }
     }
 
-    /// Creates a request to `url`. Returns nil unless `url` has the form `http://host[:port][/path]`.
+    /// Creates a request to `url`, which must have the form `http://host[:port][/path]`. Returns nil for any other URL.
     init?(url: String) {
         guard let components = URLComponents(string: url), components.scheme?.lowercased() == "http",
             let host = components.host, !host.isEmpty, components.user == nil, components.fragment == nil

@@ -9,7 +9,7 @@ import Outbound
 struct LinkOrigin: Hashable, Sendable {
     let url: URL
 
-    /// Returns nil unless the text is an https URL of a host, without path, query, fragment and user.
+    /// Parses an https URL that contains only a host and optionally a port. Returns nil for any other text.
     init?(_ text: String) {
         guard let url = OutgoingURL(text)?.url, url.scheme?.lowercased() == "https", url.query() == nil,
             ["", "/"].contains(url.path())

@@ -1,5 +1,6 @@
 // Judges the responses of a host to the requests of Apple's and Google's servers, and compares them with the settings.
-// Pure. The rules are those of Apple's page "Supporting associated domains" and of Google's "Verify Android App Links".
+// The functions are pure. The rules are those of Apple's page "Supporting associated domains" and of Google's "Verify
+// Android App Links".
 
 import API
 import Foundation
@@ -32,7 +33,8 @@ struct LinkJudge: Sendable {
     let apps: AppLinks
     let pages: [PublicPageName: PublicPage]
 
-    /// The two documents, and the pages that are configured: others may be on another host.
+    /// The paths of the two documents and of the configured pages. A page that is not configured may be on another
+    /// host.
     var fetchedPaths: [String] {
         [AppLinks.applePath, AppLinks.androidPath]
             + PublicPageName.allCases.filter { pages[$0] != nil }.map(\.path)
@@ -103,7 +105,8 @@ struct LinkJudge: Sendable {
         mediaType.isEmpty ? "missing" : escaped(mediaType)
     }
 
-    /// A document without a setting comes from another server. Firebase Hosting, for example, adds its own.
+    /// Returns the findings for a document whose variable is not set. If the host has this document nevertheless,
+    /// another server added it, for example Firebase Hosting.
     private func unset(_ path: String, _ fetched: Fetched, _ variable: String) -> [LinkFinding] {
         switch fetched {
         case .response(status: 200, _, _):
@@ -137,7 +140,7 @@ struct LinkJudge: Sendable {
         var applinks: Links
     }
 
-    /// A value of a component. Values that Dwell does not write are not distinguished.
+    /// A value of a component. `other` is any value that Dwell does not write.
     private enum Value: Decodable, Hashable {
         case text(String)
         case flag(Bool)

@@ -5,7 +5,7 @@ import SQLiteStore
 
 /// Opens the records in the file, calls `body` to read them, and closes them.
 ///
-/// - Throws: the failure of the command, after printing to standard error why the file cannot be read.
+/// - Throws: `ExitCode.failure` if the records cannot be read. The reason is printed to standard error.
 func reading<Records: RecordsReader, Value>(
     _ path: String, _ body: (Records) throws(RecordsUnreadable) -> Value
 ) throws -> Value {

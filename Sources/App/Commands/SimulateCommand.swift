@@ -138,8 +138,8 @@ struct SimulateCommand: AsyncParsableCommand {
 
     // MARK: Server and tokens
 
-    /// Returns the configuration. Returns nil when it is not needed, because the options contain everything that would
-    /// be read from the settings.
+    /// Returns the configuration. Returns nil if the options already contain everything that the command would read
+    /// from the settings.
     private func configurationIfNeeded() throws -> Configuration? {
         if url != nil, token != nil, appleKey == nil { return nil }
         return try settingsOptions.configuration()

@@ -89,8 +89,8 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         print("\(path): no remaining data found.")
     }
 
-    /// Prints when the driver was deleted. Fails when the database has no record of the deletion. The record cannot be
-    /// looked up without the signing key; this function then only prints that.
+    /// Prints when the driver was deleted. Fails if the database has no record of the deletion. Without the signing
+    /// key, the record cannot be looked up. The function then prints only this and does not fail.
     private func checkDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(

@@ -17,17 +17,17 @@ enum Variables {
     // MARK: The process
 
     static let environment = Variable<AppEnvironment>.words(
-        "APP_ENV", .process, default: .development, "production does not start with a generated signing key.")
+        "APP_ENV", .process, default: .development, "With production, the server requires a configured signing key.")
 
     static let environmentFile = Variable<String>.text(
         "ENV_FILE", .process, default: ".env", allowed: "the path of a file, which must exist if you set it",
-        "Environment file: read for variables that the environment does not set. Cannot be set in the file itself."
+        "Environment file, for variables that the environment does not set. ENV_FILE has no effect inside this file."
     ) { isPath($0) }
 
     static let instanceName = Variable<String?>.text(
         "INSTANCE_NAME", .process, allowed: "1 to 64 letters, digits and -._:",
-        "Name of this server in the log, on /ops and in the database, for several servers on one database. "
-            + "Default: host name and port."
+        "Name of this server in the log, on /ops and in the database. It distinguishes several servers on one "
+            + "database. Default: host name and port."
     ) { text in
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy {
@@ -45,11 +45,13 @@ enum Variables {
 
     static let logRefusalsPerClient = Variable<Int>.integer(
         "LOG_REFUSALS_PER_CLIENT", .process, default: 10, in: 1...10_000,
-        "Log lines per second about rejected requests of one client or driver; one line counts the rest.")
+        "Maximum number of log lines per second about rejected requests of one client or driver. Another line counts "
+            + "the omitted lines.")
 
     static let logRefusalsPerSecond = Variable<Int>.integer(
         "LOG_REFUSALS_PER_SECOND", .process, default: 50, in: 1...10_000,
-        "The same for all clients together, for all drivers together, and for 5xx responses.")
+        "Maximum number of log lines per second about rejected requests. Applies separately to all clients without a "
+            + "valid token, to all drivers, and to all 5xx responses.")
 
     static let shutdownTimeoutSeconds = Variable<Int>.integer(
         "SHUTDOWN_TIMEOUT_SECONDS", .process, default: 20, in: 1...600,
@@ -63,7 +65,8 @@ enum Variables {
             "IP addresses or host names, comma-separated, none included in another; or empty with "
                 + "HTTP_UNIX_SOCKET"),
         isSecret: false,
-        sentence: "Listen addresses. 0.0.0.0: every IPv4 address; :: every IPv4 and IPv6 address. Empty: no TCP.",
+        sentence: "Listen addresses. 0.0.0.0 means every IPv4 address, and :: means every IPv4 and IPv6 address. If "
+            + "empty, the server does not listen on TCP.",
         parse: hosts(in:), show: { $0.isEmpty ? "none" : $0.joined(separator: ",") })
 
     static let port = Variable<Int>.integer(
@@ -72,7 +75,7 @@ enum Variables {
 
     static let unixSocket = Variable<String?>.text(
         "HTTP_UNIX_SOCKET", .http, allowed: "the path of a socket, at most 107 bytes",
-        "Also listen on this Unix socket."
+        "The server also listens on this Unix socket."
     ) { isPath($0) && $0.utf8.count <= 107 }
 
     static let eventLoops = Variable<Int?>.integer(
@@ -84,19 +87,21 @@ enum Variables {
 
     static let connectionsPerAddressMax = Variable<Int>.integer(
         "MAX_CONNECTIONS_PER_ADDRESS", .http, default: 0, in: 0...1_000_000,
-        "Maximum per client address; 0 is no limit. Use 0 behind a proxy.")
+        "Maximum number of open connections per client address; 0 means no limit. Use 0 behind a proxy.")
 
     static let trustedProxies = Variable<TrustedProxies>(
         name: "TRUSTED_PROXIES", section: .http, defaultText: "", defaultValue: TrustedProxies(),
         allowed: .text("IP addresses and networks such as 10.0.0.0/8, and the word unix, comma-separated"),
         isSecret: false,
-        sentence: "Proxies whose header (named below) identifies the client; unix is any peer on the Unix socket.",
+        sentence: "Proxies whose TRUSTED_PROXIES_HEADER identifies the client. The word unix means any peer on the "
+            + "Unix socket.",
         parse: { TrustedProxies(items(in: $0)) },
         show: { $0.description.isEmpty ? "none" : $0.description })
 
     static let trustedProxiesField = Variable<ForwardingField>.words(
         "TRUSTED_PROXIES_HEADER", .http, default: .xForwardedFor,
-        "The header that the proxies set. The other is never read: clients can send it through a proxy.")
+        "The header that the proxies set. The server ignores the other header, because clients can send it through a "
+            + "proxy.")
 
     static let corsAllowedOrigins = Variable<CrossOrigin?>(
         name: "CORS_ALLOWED_ORIGINS", section: .http, defaultText: "", defaultValue: nil,
@@ -112,11 +117,12 @@ enum Variables {
 
     static let headerTimeoutSeconds = Variable<Int>.integer(
         "HTTP_HEADER_TIMEOUT_SECONDS", .http, default: 10, in: 1...600,
-        "Time limit from the first byte of a request to the end of its header; beyond: 408 or 503.")
+        "Time limit from the first byte of a request to the end of its header. A slower request gets 408 or 503.")
 
     static let bodyTimeoutSeconds = Variable<Int>.integer(
         "HTTP_BODY_TIMEOUT_SECONDS", .http, default: 20, in: 1...3600,
-        "Time limit for a body, plus the time its bytes take at the rate below; beyond: 503, for GET 408.")
+        "Time limit for a body, in addition to the time that its bytes take at HTTP_BODY_BYTES_PER_SECOND_MIN. A "
+            + "slower request gets 503, a slower GET 408.")
 
     static let bodyBytesPerSecondMin = Variable<Int>.integer(
         "HTTP_BODY_BYTES_PER_SECOND_MIN", .http, default: 500, in: 1...1_000_000_000,
@@ -124,15 +130,15 @@ enum Variables {
 
     static let bodyTimeMaxSeconds = Variable<Int>.integer(
         "HTTP_BODY_TIME_MAX_SECONDS", .http, default: 180, in: 1...86_400,
-        "Time limit for one body, regardless of its rate; beyond: 503.")
+        "Time limit for one body, regardless of its rate. A slower request gets 503.")
 
     static let idleTimeoutSeconds = Variable<Int>.integer(
         "HTTP_IDLE_TIMEOUT_SECONDS", .http, default: 75, in: 1...86_400,
-        "Time limit of an idle connection. Must be longer than the idle timeout of a proxy in front.")
+        "Time limit of an idle connection. Must be longer than the idle timeout of a proxy in front of the server.")
 
     static let writeStallTimeoutSeconds = Variable<Int>.integer(
         "HTTP_WRITE_STALL_TIMEOUT_SECONDS", .http, default: 30, in: 1...3600,
-        "Disconnect a client that reads nothing of its response for this long.")
+        "The server disconnects a client that reads nothing of its response for this time.")
 
     static let outputBufferBytes = Variable<Int>.integer(
         "HTTP_OUTPUT_BUFFER_BYTES", .http, default: 65_536, in: 4096...16_777_216,
@@ -141,7 +147,8 @@ enum Variables {
     /// The lower bound leaves room for one batch of the maximum size and its copies.
     static let bufferedBytesMax = Variable<Int>.integer(
         "HTTP_BUFFERED_BYTES_MAX", .http, default: 268_435_456, in: 4_194_304...1_099_511_627_776,
-        "Memory for bodies, incomplete requests and unsent responses of all connections; beyond: 503.")
+        "Maximum memory for bodies, incomplete requests and unsent responses of all connections together. Requests "
+            + "beyond it get 503.")
 
     // MARK: Storage
 
@@ -153,12 +160,12 @@ enum Variables {
     static let redis = Variable<RedisEndpoint?>.secret(
         "REDIS_URL", .storage,
         allowed: "redis://[[user:]password@]host[:port][/database], or redis+unix:// or unix:// with a path",
-        "Redis for rate limits shared by several servers. Without it each process enforces its own limits.",
+        "Redis for rate limits that several servers share. Without Redis, each process enforces its own limits.",
         parse: { try? RedisEndpoint(parsing: $0) }, show: { $0.description })
 
     static let redisTimeoutMilliseconds = Variable<Int>.integer(
         "REDIS_TIMEOUT_MS", .storage, default: 50, in: 1...5000,
-        "Time limit for Redis; beyond, the process makes the decision itself.")
+        "Time limit for Redis. If Redis does not respond in this time, the process makes the decision itself.")
 
     static let eventRetentionDays = Variable<Int>(
         name: "EVENT_RETENTION_DAYS", section: .storage, defaultText: "0", defaultValue: 0,
@@ -184,13 +191,13 @@ enum Variables {
 
     static let jwtSecret = Variable<Secret<String>?>.secret(
         "JWT_SECRET", .tokens, allowed: "at least 32 bytes",
-        "Signs access tokens with HS256. If neither this nor JWT_PRIVATE_KEY_FILE is set, the server generates a key "
-            + "in the directory of its database.",
+        "Signs access tokens with HS256. If neither JWT_SECRET nor JWT_PRIVATE_KEY_FILE is set, the server generates "
+            + "a key in the directory of its database.",
         parse: { $0.utf8.count >= 32 ? Secret($0) : nil })
 
     static let jwtPrivateKeyFile = Variable<String?>.text(
         "JWT_PRIVATE_KEY_FILE", .tokens, allowed: "the path of a P-256 private key in PEM format",
-        "Signs access tokens with ES256 instead."
+        "Signs access tokens with ES256 instead of HS256."
     ) { isPath($0) }
 
     static let jwtIssuer = Variable<String>.text(
@@ -205,22 +212,22 @@ enum Variables {
 
     static let jwtTrustExternal = Variable<Bool>.boolean(
         "JWT_TRUST_EXTERNAL", .tokens, default: true,
-        "Accept tokens without a sign-in session (sid): from `dwell token` and other services.")
+        "Accept tokens without a sign-in session (sid). Such tokens come from `dwell token` and from other services.")
 
     static let accessTokenTTLSeconds = Variable<Int>.integer(
         "ACCESS_TOKEN_TTL_SECONDS", .tokens, default: 3600, in: 1...2_592_000, "Lifetime of an access token.")
 
     static let v1AccessTokenTTLSeconds = Variable<Int>.integer(
         "V1_ACCESS_TOKEN_TTL_SECONDS", .tokens, default: 86_400, in: 1...2_592_000,
-        "The same from /v1/auth. Shipped v1 apps cannot renew their token during a visit.")
+        "Lifetime of an access token from /v1/auth. Shipped v1 apps cannot renew their token during a visit.")
 
     static let refreshTokenTTLDays = Variable<Int>.integer(
         "REFRESH_TOKEN_TTL_DAYS", .tokens, default: 60, in: 1...3650,
-        "Lifetime of a refresh token; each use returns a new one.")
+        "Lifetime of a refresh token. Each use returns a new token.")
 
     static let legacyTokenTTLDays = Variable<Int>.integer(
         "LEGACY_TOKEN_TTL_DAYS", .tokens, default: 30, in: 1...3650,
-        "Lifetime of the single token of /api/auth; it can be renewed for 30 more days.")
+        "Lifetime of the single token of /api/auth. The token can be renewed for 30 more days after it expires.")
 
     static let dataKey = Variable<Secret<[UInt8]>?>.secret(
         "DATA_KEY", .tokens, allowed: "32 bytes, as 64 hexadecimal digits or in base64: openssl rand -base64 32",
@@ -231,11 +238,11 @@ enum Variables {
 
     static let rateLimitSessionEvents = Variable<Int>.integer(
         "RATE_LIMIT_SESSION_EVENTS", .limits, default: 60, in: 0...100_000,
-        "Session events per driver and window; 0 is no limit.")
+        "Maximum number of session events per driver in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
     static let rateLimitPreSessionEvents = Variable<Int>.integer(
         "RATE_LIMIT_PRESESSION_EVENTS", .limits, default: 30, in: 0...100_000,
-        "Pre-session events per driver and window; 0 is no limit.")
+        "Maximum number of pre-session events per driver in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
     static let rateLimitServiceEvents = Variable<Int>.integer(
         "RATE_LIMIT_SERVICE_EVENTS", .limits, default: 6000, in: 0...100_000,
@@ -244,8 +251,8 @@ enum Variables {
 
     static let rateLimitAuth = Variable<Int>.integer(
         "RATE_LIMIT_AUTH", .limits, default: 30, in: 0...100_000,
-        "Requests to /auth, /v1/auth, /api and /apple/notifications per address (IPv6: per /64) and window; 0 is no limit. "
-            + "Behind a proxy, set TRUSTED_PROXIES.")
+        "Maximum number of requests to /auth, /v1/auth, /api and /apple/notifications per client address (IPv6: per "
+            + "/64) in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit. Behind a proxy, set TRUSTED_PROXIES.")
 
     static let rateLimitRegistrations = Variable<Int>.integer(
         "RATE_LIMIT_REGISTRATIONS", .limits, default: 20, in: 0...100_000,
@@ -254,42 +261,48 @@ enum Variables {
 
     static let rateLimitDevices = Variable<Int>.integer(
         "RATE_LIMIT_DEVICES", .limits, default: 10, in: 0...100_000,
-        "Requests to /native/devices per driver and window; 0 is no limit.")
+        "Maximum number of requests to /native/devices per driver in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
     static let rateLimitAccount = Variable<Int>.integer(
         "RATE_LIMIT_ACCOUNT", .limits, default: 20, in: 0...100_000,
-        "Changes of account and sign-in sessions, and exports, per driver and window; 0 is no limit.")
+        "Maximum number of exports and of changes to the account and its sign-in sessions, per driver in "
+            + "RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
     static let rateLimitReads = Variable<Int>.integer(
         "RATE_LIMIT_READS", .limits, default: 600, in: 0...100_000,
-        "Requests that read the database (sessions, timelines, the account, opened streams) per driver and window; "
-            + "0 is no limit.")
+        "Maximum number of requests that read the database (sessions, timelines, the account, opened streams), per "
+            + "driver in RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
     static let rateLimitPings = Variable<Int>.integer(
         "RATE_LIMIT_PINGS", .limits, default: 60, in: 0...100_000,
-        "Background pings (POST .../background-ping) per driver and window; 0 is no limit.")
+        "Maximum number of background pings (POST .../background-ping) per driver in RATE_LIMIT_WINDOW_SECONDS; 0 "
+            + "means no limit.")
 
     static let rateLimitPurchases = Variable<Int>.integer(
         "RATE_LIMIT_PURCHASES", .limits, default: 30, in: 0...100_000,
-        "POST /native/purchases and PUT /native/purchases/consent, per driver and window; 0 is no limit.")
+        "Maximum number of POST /native/purchases and PUT /native/purchases/consent together, per driver in "
+            + "RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
     static let rateLimitNotifications = Variable<Int>.integer(
         "RATE_LIMIT_NOTIFICATIONS", .limits, default: 30, in: 0...100_000,
-        "App Store notifications that Apple did not sign per address (IPv6: per /64) and window; 0 is no limit. "
-            + "Signed ones are not counted.")
+        "Maximum number of App Store notifications that Apple did not sign, per client address (IPv6: per /64) in "
+            + "RATE_LIMIT_WINDOW_SECONDS; 0 means no limit. Notifications that Apple signed are not counted.")
 
     static let rateLimitOperator = Variable<Int>.integer(
         "RATE_LIMIT_OPERATOR", .limits, default: 10, in: 0...100_000,
-        "Invalid tokens for /ops and /metrics per address (IPv6: per /64) and window; 0 is no limit.")
+        "Maximum number of invalid tokens for /ops and /metrics per client address (IPv6: per /64) in "
+            + "RATE_LIMIT_WINDOW_SECONDS; 0 means no limit.")
 
     /// The upper bound equals the maximum of `Retry-After` (contract, section 5: at most 3600), because a client may
     /// have to wait for a whole window.
     static let rateLimitWindowSeconds = Variable<Int>.integer(
-        "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600, "Length of the sliding window.")
+        "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600,
+        "Length of the sliding window of all rate limits.")
 
     static let sessionRegistration = Variable<SessionRegistrationRule>.words(
         "SESSION_REGISTRATION", .limits, default: .open,
-        "open: an unknown session_id opens that session; required: it must be registered first.")
+        "With open, an event with an unknown session_id opens that session. With required, each session must be "
+            + "registered first.")
 
     static let trustedConfirmations = Variable<ConfirmationRule>.words(
         "TRUSTED_CONFIRMATIONS", .limits, default: .any,

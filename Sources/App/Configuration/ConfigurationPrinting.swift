@@ -1,5 +1,5 @@
-// Formats a ConfigurationReport as a table or as JSON. The functions are pure. They print `ReadVariable.shown`, which
-// contains no secrets.
+// Formats a ConfigurationReport as a table or as JSON. The functions are pure. The results contain
+// `ReadVariable.shown`, which contains no secrets.
 
 import Foundation
 

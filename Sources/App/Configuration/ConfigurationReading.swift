@@ -104,8 +104,8 @@ struct ConfigurationReading {
         return value
     }
 
-    /// Returns the eight settings of the session engine. JourneyModel reads and validates them, because some of them
-    /// are validated against each other.
+    /// Returns the eight settings of the session engine. JourneyModel validates them together, because some settings
+    /// limit others.
     mutating func engineSettings() -> Settings {
         var found: [String: Found] = [:]
         for declaration in Settings.declarations {
@@ -128,7 +128,8 @@ struct ConfigurationReading {
         }
     }
 
-    /// Returns the variable's own value. For a secret, this may be the content of the file that `NAME_FILE` names.
+    /// Returns the text that is set for the variable. For a secret with `NAME_FILE` set, this text is the content of
+    /// the named file.
     private mutating func found(_ variable: some Declaration) -> Found? {
         let own = text(of: variable.name, isSecret: variable.isSecret)
         guard variable.isSecret, let named = text(of: variable.fileVariableName, isSecret: false), !named.text.isEmpty

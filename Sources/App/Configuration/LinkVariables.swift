@@ -1,5 +1,5 @@
-// The variables of links that open an app, and of the pages that the app stores ask for (contract, sections 8 and 10).
-// Part of the table in Configuration.swift.
+// The variables for links that open an app, and for the pages that the app stores require (contract, sections 8 and
+// 10). They are a part of the table in Configuration.swift.
 
 import API
 import Foundation
@@ -11,8 +11,8 @@ extension Variables {
             "1 to 32 app ids, comma-separated: Apple's team id of ten letters and digits, a dot and the bundle id, such "
                 + "as ABCDE12345.com.example.app"),
         isSecret: false,
-        sentence: "iOS apps that open links to this host (universal links), for "
-            + "/.well-known/apple-app-site-association. Default: none; that path returns 404.",
+        sentence: "iOS apps that open links to this host (universal links). /.well-known/apple-app-site-association "
+            + "lists them. Default: none; that path returns 404.",
         parse: { text in
             list(text, countMax: 32) { item -> String? in
                 let parts = item.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
@@ -28,8 +28,8 @@ extension Variables {
             "1 to 64 different paths such as /open/*, comma-separated, each of at most 512 bytes, without ? and #; ! "
                 + "before a path excludes it; at least one is not excluded"),
         isSecret: false,
-        sentence: "Paths that those apps open, the first match decides: !/open/web/*,/open/*. * is any text. "
-            + "Required with LINK_APPS.",
+        sentence: "Paths that the apps in LINK_APPS open, for example !/open/web/*,/open/*. The first match decides; "
+            + "* is any text. Required with LINK_APPS.",
         parse: { text in
             let paths = list(text, countMax: 64) { item -> AppLinks.Path? in
                 let isExcluded = item.hasPrefix("!")
@@ -53,8 +53,8 @@ extension Variables {
                 + "of hexadecimal digits joined by colons: com.example.app:14:6D:...; a package may repeat with other "
                 + "fingerprints"),
         isSecret: false,
-        sentence: "Android apps that open links to this host (app links), for /.well-known/assetlinks.json. With Play "
-            + "App Signing list Play's key and the upload key. Default: none; that path returns 404.",
+        sentence: "Android apps that open links to this host (app links). /.well-known/assetlinks.json lists them. "
+            + "With Play App Signing, set both Play's key and the upload key. Default: none; that path returns 404.",
         parse: { text in
             let items = list(text, countMax: 32) { item -> AppLinks.AndroidApp? in
                 let parts = item.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
@@ -96,7 +96,8 @@ extension Variables {
         ) { isPath($0) && PublicPage.mediaType(ofFile: $0) != nil }
     }
 
-    /// Returns nil unless the text has 1 to `countMax` items, all different and all valid.
+    /// Returns the items of the text. Returns nil if there are more than `countMax` items, or if an item is invalid or
+    /// repeated.
     private static func list<Item: Hashable>(
         _ text: String, countMax: Int, _ read: (String) -> Item?
     ) -> [Item]? {

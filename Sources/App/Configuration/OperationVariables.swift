@@ -6,7 +6,8 @@ import Secrets
 extension Variables {
     static let operatorToken = Variable<Secret<String>?>.secret(
         "OPS_TOKEN", .operation, allowed: "16 to 4096 letters, digits and -._~+/=",
-        "Grants access to /ops, like an access token with the role ops. Without it only such a token does.",
+        "Grants access to /ops, like an access token with the role ops. If OPS_TOKEN is not set, only such an access "
+            + "token grants access.",
         parse: { text in
             let isToken = text.utf8.allSatisfy { byte in
                 byte < 0x80 && Character(Unicode.Scalar(byte)).isLetter
@@ -17,8 +18,8 @@ extension Variables {
 
     static let analyticsHost = Variable<OutgoingURL?>.url(
         "POSTHOG_HOST", .operation,
-        "PostHog, or a service with its capture protocol, that receives every stored event, "
-            + "such as https://eu.i.posthog.com."
+        "Address of PostHog, or of another service with PostHog's capture protocol, such as https://eu.i.posthog.com. "
+            + "The service receives every stored event."
     )
 
     static let analyticsKey = Variable<Secret<String>?>.secret(
@@ -27,12 +28,14 @@ extension Variables {
 
     static let settingsChangedBy = Variable<String?>.text(
         "SETTINGS_CHANGED_BY", .operation, allowed: "1 to 128 bytes of text on one line",
-        "Who changed the NATIVE_ settings last: stored with the change, shown on /ops and by `dwell config history`."
+        "Who last changed the NATIVE_ settings. This text is stored with the change, and shown on /ops and by `dwell "
+            + "config history`."
     ) { isLine($0, bytesMax: 128) }
 
     static let settingsChangeReason = Variable<String?>.text(
         "SETTINGS_CHANGE_REASON", .operation, allowed: "1 to 500 bytes of text on one line",
-        "Why they were changed. Rewrite both with every change: the note of an earlier change is not stored again."
+        "Why the NATIVE_ settings were last changed. Rewrite this text and SETTINGS_CHANGED_BY with every change, "
+            + "because texts that are both unchanged are not stored again."
     ) { isLine($0, bytesMax: 500) }
 
     static let operation: [any Declaration] = watching + [operatorToken, analyticsHost, analyticsKey]

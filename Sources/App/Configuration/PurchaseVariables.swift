@@ -10,8 +10,8 @@ extension Variables {
             "1 to 32 bundle ids, comma-separated, each with the app's Apple ID after a colon: "
                 + "com.example.app:1234567890; the Apple ID is required for production"),
         isSecret: false,
-        sentence: "Apps whose purchases are accepted: bundle id and Apple ID, a number that App Store Connect shows. "
-            + "Default: none; the routes of purchases return 404.",
+        sentence: "Apps whose purchases are accepted. Each app has a bundle id and an Apple ID, a number that App "
+            + "Store Connect shows. Default: none; the routes of purchases return 404.",
         parse: purchaseApps(in:),
         show: { apps in
             apps.isEmpty
@@ -23,8 +23,9 @@ extension Variables {
         name: "PURCHASE_ENVIRONMENTS", section: .purchases, defaultText: "production,sandbox",
         defaultValue: [.production, .sandbox],
         allowed: .text("one or more of production, sandbox, xcode, comma-separated"), isSecret: false,
-        sentence: "Where a purchase may come from. Apple's reviewers buy in the sandbox from the released server. "
-            + "xcode accepts unsigned purchases of StoreKit testing; only with APP_ENV=development.",
+        sentence: "Environments whose purchases are accepted. Apple's reviewers make sandbox purchases on the "
+            + "released server. xcode accepts unsigned purchases of StoreKit testing, and is allowed only with "
+            + "APP_ENV=development.",
         parse: { text in
             let words = items(in: text)
             let known: [String: [AppStoreEnvironment]] = [
@@ -40,13 +41,15 @@ extension Variables {
 
     static let purchaseRootFile = Variable<String?>.text(
         "PURCHASE_ROOT_CERTIFICATE_FILE", .purchases, allowed: "the path of a certificate in PEM or DER format",
-        "Replaces Apple Root CA - G3, for tests with an authority of their own; not with APP_ENV=production."
+        "Replaces Apple Root CA - G3 in tests that have their own certificate authority. Not allowed with "
+            + "APP_ENV=production."
     ) { isPath($0) }
 
     static let purchaseIssuerID = Variable<String?>.text(
         "PURCHASE_API_ISSUER_ID", .purchases,
         allowed: "the issuer id of App Store Connect: 1 to 64 letters, digits and -",
-        "With the next two, Apple is asked for missed notifications, and for purchases of apps without StoreKit 2."
+        "If PURCHASE_API_ISSUER_ID and the next two variables are set, the server asks Apple for missed "
+            + "notifications, and for purchases of apps without StoreKit 2."
     ) { text in
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in
@@ -57,7 +60,7 @@ extension Variables {
 
     static let purchaseKeyID = Variable<String?>.text(
         "PURCHASE_API_KEY_ID", .purchases, allowed: "Apple's key id: 1 to 64 letters and digits",
-        "Apple's id of the key below."
+        "Apple's id of the key in PURCHASE_API_PRIVATE_KEY_FILE."
     ) { isAppleID($0) }
 
     static let purchaseKeyFile = Variable<String?>.text(
@@ -71,7 +74,7 @@ extension Variables {
 
     static let purchaseSandboxAPIURL = Variable<OutgoingURL>.url(
         "PURCHASE_API_SANDBOX_URL", .purchases, default: "https://api.storekit-sandbox.itunes.apple.com",
-        "The same for the sandbox.")
+        "Apple's App Store Server API for the sandbox.")
 
     static let purchases: [any Declaration] = [
         purchaseApps, purchaseEnvironments, purchaseRootFile, purchaseIssuerID, purchaseKeyID, purchaseKeyFile,

@@ -20,21 +20,22 @@ extension Variables {
 
     static let appleKeySetURL = Variable<OutgoingURL>.url(
         "APPLE_JWKS_URL", .apple, default: "https://appleid.apple.com/auth/keys",
-        "Apple's public keys; fetched about once an hour.")
+        "Address of Apple's public keys. The server fetches them about once an hour.")
 
     static let appleTeamID = Variable<String?>.text(
         "APPLE_TEAM_ID", .apple, allowed: "Apple's team id: 1 to 64 letters and digits",
-        "With the next two, authorization codes are exchanged, so that a deletion can revoke tokens at Apple."
+        "If APPLE_TEAM_ID and the next two variables are set, the server exchanges authorization codes. A deletion "
+            + "can then revoke the driver's tokens at Apple."
     ) { isAppleID($0) }
 
     static let appleKeyID = Variable<String?>.text(
         "APPLE_KEY_ID", .apple, allowed: "Apple's key id: 1 to 64 letters and digits",
-        "Apple's id of the key below."
+        "Apple's id of the key in APPLE_PRIVATE_KEY_FILE."
     ) { isAppleID($0) }
 
     static let applePrivateKeyFile = Variable<String?>.text(
         "APPLE_PRIVATE_KEY_FILE", .apple, allowed: "the path of a P-256 private key in PEM format",
-        "The key for Sign in with Apple (AuthKey_....p8); signs requests to Apple's token endpoint."
+        "The key for Sign in with Apple (AuthKey_....p8). It signs requests to Apple's token endpoint."
     ) { isPath($0) }
 
     static let appleTokenURL = Variable<OutgoingURL>.url(
@@ -49,43 +50,44 @@ extension Variables {
 
     static let otpDelivery = Variable<OTPDelivery?>.words(
         "OTP_DELIVERY", .codes, unset: "log in development, none in production",
-        "Delivery of codes. log: write them to the log, for development only; webhook: post them to OTP_WEBHOOK_URL. "
-            + "Default: log; with APP_ENV=production, none are sent.")
+        "Delivery of codes. With log, the server writes codes to its log, for development only. With webhook, it "
+            + "posts codes to OTP_WEBHOOK_URL. Default: log; with APP_ENV=production, no codes are sent.")
 
     static let otpWebhookURL = Variable<OutgoingURL?>.url(
         "OTP_WEBHOOK_URL", .codes, "Receives {\"phone\",\"code\",\"expires_in\"} in a signed POST.")
 
     static let otpWebhookSecret = Variable<Secret<String>?>.secret(
         "OTP_WEBHOOK_SECRET", .codes, allowed: "at least 16 bytes",
-        "Signs these requests (HMAC-SHA256 in X-Dwell-Signature).",
+        "Signs the requests to OTP_WEBHOOK_URL (HMAC-SHA256 in X-Dwell-Signature).",
         parse: { $0.utf8.count >= 16 ? Secret($0) : nil })
 
     static let otpSendsPerNumber = Variable<Int>.integer(
-        "OTP_SENDS_PER_NUMBER", .codes, default: 5, in: 1...1000, "Codes per hour to one number.")
+        "OTP_SENDS_PER_NUMBER", .codes, default: 5, in: 1...1000,
+        "Maximum number of codes per hour to one phone number.")
 
     static let otpSendsPerAddress = Variable<Int>.integer(
         "OTP_SENDS_PER_ADDRESS", .codes, default: 20, in: 1...1_000_000,
-        "Codes per hour requested by one address (IPv6: one /64).")
+        "Maximum number of codes per hour at the request of one client address (IPv6: one /64).")
 
     static let otpSendsPerNetwork = Variable<Int>.integer(
         "OTP_SENDS_PER_NETWORK", .codes, default: 60, in: 1...1_000_000,
-        "Codes per hour requested by one IPv6 /56 or one IPv4 /24.")
+        "Maximum number of codes per hour at the request of one network (IPv6 /56 or IPv4 /24).")
 
     static let otpSendsPerSite = Variable<Int>.integer(
         "OTP_SENDS_PER_SITE", .codes, default: 100, in: 1...1_000_000,
-        "Codes per hour requested by one IPv6 /48.")
+        "Maximum number of codes per hour at the request of one IPv6 /48.")
 
     static let otpSendsPerPrefix = Variable<Int>.integer(
         "OTP_SENDS_PER_PREFIX", .codes, default: 200, in: 1...1_000_000,
-        "Codes per hour to numbers without an account that share their first six digits.")
+        "Maximum number of codes per hour to all phone numbers without an account that have the same first six digits.")
 
     static let otpSendsTotal = Variable<Int>.integer(
-        "OTP_SENDS_TOTAL", .codes, default: 1000, in: 1...1_000_000, "Codes per hour in total.")
+        "OTP_SENDS_TOTAL", .codes, default: 1000, in: 1...1_000_000, "Maximum number of codes per hour in total.")
 
     static let otpSendsKnownPercent = Variable<Int>.integer(
         "OTP_SENDS_KNOWN_PERCENT", .codes, default: 30, in: 0...100,
-        "Percentage of that reserved for numbers with an account. Beyond it, and beyond the limit of a prefix, "
-            + "other numbers get the same response but no message.")
+        "Percentage of OTP_SENDS_TOTAL that is reserved for numbers with an account. When the rest is used up, or "
+            + "OTP_SENDS_PER_PREFIX is reached, other numbers get the usual response but no code.")
 
     static let signIn: [any Declaration] = [
         appleClientIDs, appleKeySetURL, appleTeamID, appleKeyID, applePrivateKeyFile, appleTokenURL, appleRevokeURL,

@@ -33,7 +33,7 @@ enum VariableNames {
     private static let nameBytesMax = 128
 
     /// Returns the Levenshtein distance of two names: the number of characters that must be inserted, deleted or
-    /// replaced.
+    /// replaced to turn one name into the other.
     static func distance(_ one: String, _ other: String) -> Int {
         let other = Array(other.utf8)
         var row = Array(0...other.count)

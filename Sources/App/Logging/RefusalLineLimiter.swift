@@ -36,7 +36,7 @@ struct RefusalLineLimiter: Sendable {
     }
 
     private struct Window {
-        /// The clients with at least one written line. Their number is at most `Limits.total`.
+        /// The clients about which a line was written in this second. There are at most `Limits.total` of them.
         var clients: [String: Client] = [:]
         var lines = 0
     }
@@ -51,8 +51,8 @@ struct RefusalLineLimiter: Sendable {
         self.limits = limits
     }
 
-    /// Returns whether to write the line. Counts the line as written or omitted. Call `end(before:)` before this
-    /// function.
+    /// Returns whether the caller may write the line. Counts the line as written or omitted. The caller must call
+    /// `end(before:)` first.
     mutating func admits(_ client: String, _ kind: Kind, at second: Int64) -> Bool {
         if second > self.second { self.second = second }
         let index = kind.rawValue

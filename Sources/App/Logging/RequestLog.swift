@@ -38,7 +38,7 @@ final class RequestLog: RequestObserver {
 
     func answered(_ request: CompletedRequest) {
         let level = Self.level(of: request.status)
-        // This check comes first, so that nothing is built for a line that is not written.
+        // This check comes first, so that no metadata is created for a line that is not written.
         guard level >= leastLevel, request.status.code < 400 || admits(request) else { return }
         logger.log(level: level, "\(Self.message)", metadata: metadata(of: request))
     }
@@ -49,8 +49,8 @@ final class RequestLog: RequestObserver {
         while (try? await Task.sleep(for: .seconds(1))) != nil { reportOmitted() }
     }
 
-    /// Logs one line with the number of lines that were omitted in the latest counted second. Does nothing while that
-    /// second has not ended.
+    /// Logs one line with the number of lines that were omitted in the latest counted second. Does nothing until that
+    /// second has ended.
     func reportOmitted() {
         let second = clock() / 1000
         report(limiter.withLock { $0.end(before: second) })
@@ -91,7 +91,8 @@ final class RequestLog: RequestObserver {
         return (AddressGroup.name(of: request.remoteAddress), .anonymous)
     }
 
-    /// The methods whose names are logged. Any other method is text that a client chose.
+    /// The methods whose names are logged. The name of any other method is text that a client chose, so it is logged as
+    /// `other`.
     private static let methods: Set<Method> = [.get, .head, .post, .put, .patch, .delete, .options]
 
     private func metadata(of request: CompletedRequest) -> Logger.Metadata {

@@ -71,8 +71,8 @@ final class SignalSource: Sendable {
     /// The signal that requested the shutdown; nil if no signal has requested it.
     var endSignal: Int32? { state.withLock { $0.endSignal } }
 
-    /// Calls `body` for each reload and for the shutdown that signals request. If a reload and the shutdown are both
-    /// due, the reload comes first. Returns when the task is cancelled.
+    /// Calls `body` each time a signal requests a reload or the shutdown. If a reload and the shutdown are both due,
+    /// the reload comes first. Returns when the task is cancelled.
     func forEachRequest(_ body: @Sendable (Request) async -> Void) async {
         wake.yield()
         for await _ in wakes {

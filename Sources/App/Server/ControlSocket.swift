@@ -44,7 +44,7 @@ struct ControlService: Service {
         await server?.drain(withinSeconds: 1)
     }
 
-    /// Returns the server once it listens; nil when the group shuts down first.
+    /// Returns the server as soon as it listens. Returns nil if the service group shuts down first.
     private func start() async -> Server? {
         var isFirst = true
         while !Task.isCancelled {

@@ -63,8 +63,7 @@ struct OperationWiring: Sendable {
             await audit.sample()
             await others.sample()
             await kept.sample(at: Moment(millisecondsSinceEpoch: millisecondsSince1970()))
-            // The sampling reads files. It runs in a detached task, because it must not block the event loop that
-            // responds.
+            // The sampling reads files. It runs in a detached task, so that the reads do not block the event loop.
             return await Task.detached {
                 sampling.sample()
                 return metrics.text()

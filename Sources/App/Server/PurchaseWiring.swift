@@ -1,4 +1,4 @@
-// The parts for App Store purchases. They exist only if an app is configured for purchases.
+// Creates the services for App Store purchases, if an app is configured for purchases.
 
 import CoreMetrics
 import Foundation
@@ -29,8 +29,8 @@ struct PurchaseWiring {
     ) async {
         guard let purchases = configuration.purchases else { return nil }
         let store = SQLitePurchases(accounts: accounts)
-        // Calls to the App Store have their own HTTP client with its own slots. A slow App Store therefore does not use
-        // up the slots for sign-ins.
+        // Calls to the App Store have their own HTTP client with its own slots for concurrent calls. A slow App Store
+        // therefore does not use up the slots for sign-ins.
         let http = OutgoingHTTP()
         let api = await purchases.server(http, clock)
         let chain = CertificateChain(roots: [purchases.root])

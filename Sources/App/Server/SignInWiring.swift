@@ -124,13 +124,13 @@ private struct NoDelivery: CodeDelivery {
 }
 
 extension Configuration {
-    /// The part of the shutdown time in which waiting one-time codes may still be delivered, in seconds.
+    /// The number of seconds of the shutdown time in which waiting one-time codes may still be delivered.
     fileprivate var codeDrainSeconds: Int {
         min(WebhookCodeDelivery.drainSeconds, shutdownTimeoutSeconds / 3)
     }
 
-    /// The part of the shutdown time for requests in progress, in seconds. This part is the whole shutdown time without
-    /// the part for codes and without one second for closing the store.
+    /// The part of the shutdown time for requests in progress, in seconds. This part is the whole shutdown time minus
+    /// the part for codes and minus one second for closing the store.
     var serverDrainSeconds: Int {
         let codes = if case .webhook = codes.delivery { codeDrainSeconds } else { 0 }
         return max(1, shutdownTimeoutSeconds - codes - 1)

@@ -48,7 +48,7 @@ struct Wiring {
     private let operatorServer: Server?
     private let control: ControlService
 
-    /// Opens the database and creates all parts. Nothing listens yet.
+    /// Opens the database and creates all parts of the server. The server does not listen yet.
     ///
     /// - Throws: an error whose description is a sentence about what prevents the start.
     init(_ configuration: Configuration, report: ConfigurationReport, logger: Logger) async throws {
@@ -196,7 +196,8 @@ struct Wiring {
         // while the public server drains.
         if let operatorServer { services.append(ServerService(server: operatorServer, drainSeconds: 1)) }
         services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds, outcome: outcome))
-        // The streams start last and therefore end first, because a draining server waits until its streams have ended.
+        // The streams start last and therefore end first. They must end first, because a draining server waits for its
+        // streams.
         services.append(LoopService(loop: streams.run, end: streams.close))
         try await handling.run(
             ServiceGroup(
@@ -282,7 +283,8 @@ struct Wiring {
             throw UnusableDatabase(path: path, reason: "file not found")
         }
         do {
-            // This check also fails for an empty file, because only a server and `dwell migrate` create a schema.
+            // This check fails for an empty file, which has no schema. Only a server and `dwell migrate` create a
+            // schema.
             _ = try DatabaseOpening.status(path: path)
         } catch {
             throw UnusableDatabase(path: path, error)

@@ -62,7 +62,7 @@ struct DecimalNumber {
     /// The power of ten of the last digit in `digits`.
     private(set) var exponent = 0
 
-    /// Splits a JSON number. Nil if the exponent in the text has more than 10 characters, its sign included.
+    /// Splits the text of a JSON number. Returns nil if the exponent, with its sign, has more than 10 characters.
     init?(_ text: UnsafeBufferPointer<UInt8>) {
         // `point` is the index of the decimal point, if there is one. `end` is the index after the last digit before
         // the exponent.

@@ -21,7 +21,7 @@ struct JSONParser {
     /// used inside that closure.
     let bytes: UnsafeBufferPointer<UInt8>
     var offset = 0
-    /// The first reason to reject the text although it is JSON by its grammar.
+    /// The first reason to reject the text, if the text is JSON by its grammar but ambiguous or unreadable.
     var refusal: JSONError?
     /// Becomes false when white space or an escape is read. A caller sets this flag to true before it reads a value. If
     /// the flag is still true after the value was read, the source bytes of the value are compact JSON already.
@@ -150,7 +150,8 @@ struct JSONParser {
         return false
     }
 
-    /// Skips to the end of an array or object that is rejected anyway, by counting brackets outside of strings.
+    /// Skips the rest of an array or object that is rejected anyway. Counts the brackets outside of strings to find its
+    /// end.
     private mutating func skipContainer() throws(JSONError) {
         var open = 0
         while let byte = current {

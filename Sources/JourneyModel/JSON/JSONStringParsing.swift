@@ -82,8 +82,8 @@ extension JSONParser {
         return scalar
     }
 
-    /// Reads `uXXXX`, or the surrogate pair `uXXXX\uXXXX` for a character beyond U+FFFF. Records the refusal of an
-    /// unpaired surrogate (RFC 8259, section 8.2) and returns U+FFFD for it.
+    /// Reads `uXXXX`, or the surrogate pair `uXXXX\uXXXX` for a character beyond U+FFFF. If a surrogate is unpaired
+    /// (RFC 8259, section 8.2), records the refusal and returns U+FFFD.
     private mutating func unicodeEscape() throws(JSONError) -> Unicode.Scalar {
         let start = offset - 1
         let first = try fourHexDigits()

@@ -37,7 +37,8 @@ struct PlainText {
     }
 }
 
-/// Eight bytes of a text, the first one in the lowest bits. In the results, the high bit of a byte marks that byte.
+/// Eight bytes of a text, the first byte in the lowest bits. The properties return eight bytes that mark some of these
+/// bytes. A byte is marked if the high bit of the returned byte at the same position is set.
 private struct EightBytes {
     static let ones: UInt64 = 0x0101_0101_0101_0101
     static let highBits: UInt64 = 0x8080_8080_8080_8080
@@ -48,8 +49,8 @@ private struct EightBytes {
         self.bytes = bytes
     }
 
-    /// The stop bytes. The marks are exact up to the first stop byte. Above the first stop byte, a borrow of the
-    /// subtraction may have marked other bytes.
+    /// Marks the stop bytes. The marks are correct up to the first stop byte. Later bytes may be marked wrongly,
+    /// because the subtraction may borrow from them.
     var stops: UInt64 {
         let control = (bytes &- 0x20 &* Self.ones) & ~bytes
         return (control | Self.zeros(in: bytes ^ 0x22 &* Self.ones) | Self.zeros(in: bytes ^ 0x5C &* Self.ones))

@@ -19,7 +19,8 @@ enum WholeNumber {
         let mantissa = text.prefix { $0 | 0x20 != UInt8(ascii: "e") }
         // A number without a nonzero digit is zero, whatever its exponent.
         guard mantissa.contains(where: { (0x31...0x39).contains($0) }) else { return 0 }
-        // Nil means that the exponent is very long. The number is then too large for an Int64, or it has a fraction.
+        // `DecimalNumber` returns nil if the exponent is very long. The number is then too large for an Int64, or it
+        // has a fraction.
         guard let number = DecimalNumber(text), let digits = number.digits else { return nil }
         let significant = text[digits].filter(\.isASCIIDigit)
         guard number.exponent >= 0, significant.count + number.exponent <= digitsMax else { return nil }

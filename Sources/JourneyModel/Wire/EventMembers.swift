@@ -1,15 +1,15 @@
 // The members of one event, stored by name while the parser reads them. This file depends on the names and JSON types
 // of the members, but not on their meaning.
 
-/// The names of the members of an event that the server itself uses (contract, section 3, the table of fields), in the
-/// order of the table. Members that only describe an event are declared in `EventDetail`.
+/// The names of the members that the server itself uses, in the order of the table of fields (contract, section 3). The
+/// members that only describe an event are declared in `EventDetail`.
 enum EventMemberName: Int, CaseIterable {
     case schemaVersion, eventID, idempotencyKey, driverID, sessionID, chargerID, merchantID, event, occurredAt,
         timestamp,
         source, appState, sequence, metadata
 
     init?(_ utf8: UnsafeBufferPointer<UInt8>) {
-        // Few names have the same length, and few names of the same length begin with the same letter.
+        // At most one known name has this length and this first letter.
         let candidate: EventMemberName
         switch (utf8.count, utf8.first) {
         case (14, _): candidate = .schemaVersion
@@ -61,7 +61,7 @@ enum EventMemberName: Int, CaseIterable {
     }
 }
 
-/// The value of one member. Its buffers are valid as long as the parser's bytes are.
+/// The value of one member. The buffers in the value are valid as long as the parser's bytes are valid.
 enum EventMember {
     /// The member is missing, or it is `null`. The two have the same meaning.
     case absent

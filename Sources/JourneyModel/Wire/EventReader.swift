@@ -254,8 +254,8 @@ extension EventReader {
         return text(name, rule(), where: isValid)
     }
 
-    /// Reads an optional string. If the value is not a string that `isValid` accepts, records an error with the text
-    /// `rule`.
+    /// Reads an optional string. If the value is not a string, or if `isValid` rejects it, records an error with the
+    /// text `rule`.
     private mutating func text(
         _ name: EventMemberName, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {

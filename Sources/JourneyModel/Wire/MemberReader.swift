@@ -1,5 +1,5 @@
-// Reads the members of one JSON object and collects all errors, so that a client gets all of them at once. This file
-// depends on the forms of values that several members share, but not on the meaning of a member.
+// Reads the members of one JSON object and collects all errors, so that a client gets all of them at once. The reader
+// knows forms of values, such as texts, but not the meaning of any member.
 
 public struct MemberReader: Sendable {
     private let members: [JSONMember]
@@ -37,8 +37,8 @@ public struct MemberReader: Sendable {
         "must be a string of 1 to \(charactersMax) characters without control characters"
     }
 
-    /// Reads an optional string. If the value is not a string that `isValid` accepts, records an error with the text
-    /// `rule`.
+    /// Reads an optional string. If the value is not a string, or if `isValid` rejects it, records an error with the
+    /// text `rule`.
     public mutating func text(
         _ name: String, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {
@@ -66,7 +66,8 @@ public struct MemberReader: Sendable {
 
     static func isText(_ text: String, charactersMax: Int) -> Bool {
         let scalars = text.unicodeScalars
-        // A text has at least as many bytes of UTF-8 as scalars, so the scalars of most texts need not be counted.
+        // A text never has more scalars than UTF-8 bytes. If the bytes are within the limit, the scalars need not be
+        // counted.
         guard !text.isEmpty, text.utf8.count <= charactersMax || scalars.count <= charactersMax else { return false }
         return !scalars.contains(where: \.isControl)
     }

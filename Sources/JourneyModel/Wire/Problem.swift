@@ -11,8 +11,8 @@ public struct Problem: Error, Hashable, Sendable {
     public var errors: [FieldError]
     /// Number of errors that the response to a batch leaves out, because the response lists at most 100 errors.
     public var errorsOmitted = 0
-    /// The seconds to wait before a retry, as in `Retry-After`. Set only for a result inside a batch, because such a
-    /// result has no header fields.
+    /// The seconds to wait before a retry, as in `Retry-After`. The body repeats them, because a result inside a batch
+    /// has no header fields.
     public var retryAfterSeconds: Int?
     /// Whether `"success":false` is added. Shipped clients of /api/auth decode this member.
     public var tellsSuccess = false

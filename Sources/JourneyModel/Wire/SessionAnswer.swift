@@ -1,6 +1,6 @@
 extension SessionSubmission {
     /// The response of `POST /native/sessions`: `{"session_id":"..."}`. It has only the id. If the request is repeated
-    /// with other values, the first registration does not change, so the response does not show those values.
+    /// with other values, the first registration does not change.
     public var encoded: [UInt8] {
         var writer = JSONWriter(reservingBytes: 160)
         writer.beginObject()

@@ -24,12 +24,14 @@ struct AccountExport: Sendable {
     private let caller: Caller
     /// The time of the export. Deadlines before this time have passed.
     private let now: Moment
-    /// Row number in `driver`. Nil if nothing is stored about the driver. All lists are then empty.
+    /// Row number in `driver`. Nil if nothing is stored about the driver; all lists are then empty.
     private let driver: Int64?
     private var json = JSONWriter()
-    /// The current list as an index of `lists`, its next row numbers, and the last row number that was taken from it.
+    /// The index in `lists` of the current list.
     private var list = 0
+    /// The next row numbers of the current list.
     private var ahead: ArraySlice<Int64> = []
+    /// The last row number that was taken from the current list.
     private var lastRow: Int64 = 0
 
     /// Writes the beginning of the document, up to the first list.
@@ -74,7 +76,7 @@ struct AccountExport: Sendable {
         json.endObject()
     }
 
-    /// Returns the next bytes of the document. Returns nil if the driver was deleted since the last piece. The document
+    /// Returns the next bytes of the document. Returns nil if the driver was deleted since the last piece: the document
     /// cannot be completed then, and another driver may have the row number by now.
     mutating func piece(_ db: Database) throws -> [UInt8]? {
         if let driver, try DriverRows.row(of: caller.driver, db) != driver { return nil }
@@ -110,14 +112,14 @@ struct AccountExport: Sendable {
 // MARK: Contents
 
 /// One list of the document: the rows of a table that belong to one driver. `sql` selects the row with a given row
-/// number and driver. A column has the name of the JSON member that is written for it, with these exceptions. The
-/// suffix `_ms` marks a time and is left out of the member's name; only columns for a difference of two times keep it.
-/// The prefixes `is_`, `has_` and `forwards_` mark a Boolean. A code is written as the contract's word for it.
+/// number and driver. Each column has the name of its JSON member, except that the suffix `_ms` is left out of the
+/// member's name. This suffix marks a time; only columns for a difference of two times keep it. The prefixes `is_`,
+/// `has_` and `forwards_` mark a Boolean. A code is written as the contract's word for it.
 private struct List: Sendable {
     var name: String
     var table: String
     var sql: String
-    /// Writes members that `sql` does not select, for the row with the given row number.
+    /// Writes the members that `sql` does not select. The first argument is the row number.
     var more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)?
 
     /// Returns row numbers in ascending order.

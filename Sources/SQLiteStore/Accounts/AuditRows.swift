@@ -12,14 +12,14 @@ enum AuditRows {
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
 
-    /// An entry of `passing` is deleted, whatever its age, when this number of later entries is in the audit. Wrong
-    /// guesses from many addresses therefore leave at most this many entries, of about 150 bytes each.
+    /// An entry that meets a condition of `passing` is deleted, whatever its age, once the audit has this many later
+    /// entries. Wrong guesses from many addresses therefore leave at most this many entries, of about 150 bytes each.
     static let passingMax: Int64 = 500_000
 
-    /// SQL condition that selects entries whose number is limited only by the rate limits. A driver's own requests
-    /// cause such entries. So does anybody who requests codes for the driver's number. For each driver, only the newest
-    /// `requestsPerDriverMax` of these entries are kept. The condition must equal that of the index
-    /// `audit_of_requests`, word for word, so that SQLite can use the index.
+    /// SQL condition that selects entries of frequent kinds. Only the rate limits restrict how many of them are added.
+    /// A driver's own requests cause such entries. So does anybody who requests codes for the driver's number. For each
+    /// driver, only the newest `requestsPerDriverMax` of these entries are kept. The index `audit_of_requests` must
+    /// have the same condition, word for word, so that SQLite can use the index.
     private static let requests = """
         driver IS NOT NULL AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
             OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'))

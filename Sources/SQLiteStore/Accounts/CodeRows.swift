@@ -67,7 +67,7 @@ enum CodeRows {
         return isHeldBack ? .heldBack(uses) : .issued(uses)
     }
 
-    /// Returns how much of each limit is used. For the limit per prefix, this is the count of the most used prefix.
+    /// Returns how much of each limit is used. For the limit per prefix, returns the count of the most used prefix.
     static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: Database) throws -> [CodeSendUse] {
         let begin = now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds).millisecondsSinceEpoch
         func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: [begin]) ?? 0 }
@@ -102,9 +102,9 @@ enum CodeRows {
         ]
     }
 
-    /// Returns the time of the `limit`-th last send that meets the condition. Only sends within the time window of the
-    /// limits are considered. Returns nil if there were fewer sends. Also returns nil if `limit` is 0, which means that
-    /// there is no limit.
+    /// Selects the sends that meet the condition and lie within the time window of the limits. Returns the time of the
+    /// `limit`-th of them, counted from the latest. Returns nil if there are fewer sends. Also returns nil if `limit`
+    /// is 0, because 0 means that there is no limit.
     private static func timeOfSend(
         _ limit: Int, where condition: String, _ arguments: StatementArguments, _ send: Send, _ db: Database
     ) throws -> Moment? {

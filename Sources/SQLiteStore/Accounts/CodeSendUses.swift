@@ -13,7 +13,7 @@ extension MetricFamily {
 }
 
 extension SQLiteEventStore {
-    /// Returns the used part of each limit, counted over the hour before `now`.
+    /// Returns the used share of each limit. Counts the codes that were sent in the hour before `now`.
     package func codeSendUses(_ limits: CodeSendLimits, at now: Moment) async throws(StoreFailure) -> [CodeSendUse] {
         try await read { db in try CodeRows.uses(limits, at: now, db) }
     }

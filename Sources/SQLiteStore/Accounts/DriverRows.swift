@@ -20,7 +20,7 @@ enum DriverRows {
     }
 
     /// Returns the caller's row number. Creates the row for a driver of another service who is seen for the first time.
-    /// Throws `.driverWasErased` in two cases: if the caller has a sign-in session but no row, and if the driver was
+    /// Throws `.driverWasErased` if the caller has a sign-in session but no row. Also throws it if the driver was
     /// erased so recently that this request may be from before the erasure.
     static func rowOrNew(of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: Database) throws -> Int64 {
         if let row = try row(of: caller.driver, db) { return row }

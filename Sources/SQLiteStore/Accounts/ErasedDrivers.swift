@@ -1,4 +1,4 @@
-// Reads the tombstones of deleted drivers. The writer uses it before it creates a driver.
+// Reads the tombstones of deleted drivers. The writer looks for a tombstone before it creates a driver.
 
 import Identity
 import JourneyModel

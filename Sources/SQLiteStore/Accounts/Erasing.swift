@@ -31,7 +31,8 @@ struct Erasing: Sendable {
         }
         try Self.addTombstone(digest, at: receipt.deletedAt, db)
         try RevocationRows.add(sid: nil, at: receipt.deletedAt, db)
-        // If the deletion is requested again before it is complete, the new receipt refers to the same rows.
+        // If the deletion is requested again before it is complete, this new receipt refers to the same rows as the
+        // first receipt.
         let unfinished = try row ?? ErasureProgress.unfinished(digest, db).last
         try recordErasure(of: unfinished, db)
         guard let row, var progress = try ErasureProgress(of: row, db) else { return ErasurePiece() }
@@ -59,8 +60,8 @@ struct Erasing: Sendable {
         }
     }
 
-    /// Deletes the codes of a phone number. The records of sent codes still count toward the limits per address and in
-    /// total, but no longer contain the number.
+    /// Deletes the codes of a phone number. The records of sent codes lose the number, but still count toward the limit
+    /// per address and the total limit.
     private func eraseCodes(of number: PhoneNumber, _ db: Database) throws {
         let digest = digests.phone(number).data
         try db.execute(sql: "DELETE FROM one_time_code WHERE phone_digest = ?", arguments: [digest])

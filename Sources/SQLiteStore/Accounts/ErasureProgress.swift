@@ -1,7 +1,7 @@
-// Continues a driver's deletion after its first transaction (Erasing.swift). The tables that may have many rows are
-// rewritten in pieces, one per transaction, so that the deletion of a driver with a million events does not block
-// other writes. The table `erasure` stores the progress. After a restart of the process, the deletion continues from
-// the stored step.
+// Continues a driver's deletion after its first transaction (Erasing.swift). Some tables may have many rows, for
+// example a million events of one driver. Such tables are rewritten in pieces, one per transaction, so that the
+// deletion does not block other writes. The table `erasure` stores the progress. After a restart of the process, the
+// deletion continues from the stored step.
 
 import GRDB
 import Identity
@@ -16,15 +16,15 @@ enum ErasureStep: String, CaseIterable {
     case events
     case places
     case eventKinds = "event_kinds"
-    /// In this step, all tables are rewritten, but the WAL may still contain the bytes of earlier pieces. After this
-    /// last piece, the writer truncates the WAL.
+    /// The last step. All tables are rewritten by now, but the WAL may still contain the bytes of earlier pieces. After
+    /// this step, the writer truncates the WAL.
     case wal
 
     fileprivate var next: ErasureStep? {
         Self.allCases.firstIndex(of: self).flatMap { index in Self.allCases.dropFirst(index + 1).first }
     }
 
-    /// Whether the writer's caches remain valid after this step: the caches of drivers, of texts, and of records of
+    /// Whether the writer's caches remain valid after this step. The writer caches drivers, texts, and the records of
     /// text uses.
     fileprivate var keepsDriverCache: Bool { self == .audit || self == .events || self == .wal }
 }
@@ -83,8 +83,9 @@ struct ErasureProgress {
     }
 
     /// Rewrites at most `rowsMax` rows. If the last of them is an event, the other events of the same millisecond are
-    /// rewritten too, even beyond `rowsMax`. If two pieces rewrote these events, their order would change. Completes
-    /// the deletion, so that the WAL is truncated, only if this call has rewritten no rows or if `mayComplete` is true.
+    /// rewritten too, even beyond `rowsMax`. If two pieces rewrote these events, their order would change. The call may
+    /// also complete the deletion, so that the WAL is truncated. It does so only if it has rewritten no rows, or if
+    /// `mayComplete` is true.
     mutating func advance(rowsMax: Int, mayComplete: Bool, _ db: Database) throws -> ErasurePiece {
         var piece = ErasurePiece(step: step)
         while let step = piece.step, piece.rowCount < rowsMax {
@@ -119,8 +120,8 @@ struct ErasureProgress {
         }
     }
 
-    /// Returns the value of `column` in the last row of the next piece, which is the `rowsMax`-th row after the value
-    /// `last`. Returns nil if fewer than `rowsMax` rows are left.
+    /// The next piece ends with the `rowsMax`-th row after the value `last`. Returns the value of `column` in that row.
+    /// Returns nil if fewer than `rowsMax` rows are left.
     private func end(_ table: String, _ column: String, _ rowsMax: Int, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(
@@ -160,9 +161,9 @@ struct ErasureProgress {
     /// events. Events of the same millisecond are ordered by their sequence, then by members that are kept, and finally
     /// by the bytes of event_id and the idempotency key. A new key therefore contains the event's rank in that order,
     /// as a number of fixed length. event_id becomes NULL, which means that it equals the key. A client can write any
-    /// information into a sequence, as into a text, so only the sequence's rank is kept. A client can also write any
-    /// information into the digits and the offset of a time. Of a time, therefore, only two facts are kept: the moment,
-    /// and whether the time had a fraction of a second.
+    /// information into a sequence, so only the sequence's rank is kept. A client can also write any information into
+    /// the digits and the offset of a time. Therefore only two facts about a time are kept: the moment, and whether the
+    /// time had a fraction of a second.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: Database) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", rowsMax, db)
         try db.execute(
@@ -188,9 +189,9 @@ struct ErasureProgress {
 
     // MARK: Shared texts
 
-    /// Overwrites the texts that only this driver uses. Texts that other drivers use too identify no one. The rows that
-    /// record which texts the driver uses are deleted as well. A shared text is therefore overwritten when the last
-    /// driver who uses it is deleted.
+    /// Overwrites the texts that only this driver uses. Texts that other drivers use too remain, because they identify
+    /// no one. Also deletes the rows that record which texts the driver uses. A shared text is therefore overwritten
+    /// when the last driver who uses it is deleted.
     private func rewriteTexts(
         _ table: String, _ column: String, _ rowsMax: Int, _ db: Database,
         _ overwrite: (String, StatementArguments, Database) throws -> Void

@@ -77,8 +77,8 @@ package enum ErasureRecords {
     }
 
     static func all(_ db: Database) throws -> [RecordedErasure] {
-        // A tombstone and its receipt are written in one transaction with the same time. Nothing but this time connects
-        // them. If several receipts have the same time, the entry therefore names no receipt.
+        // One transaction writes a tombstone and its receipt, with the same time. Only this time connects the two rows.
+        // If several receipts have the same time, the returned deletion therefore names no receipt.
         try Row.fetchAll(
             db,
             sql: """
@@ -95,8 +95,8 @@ package enum ErasureRecords {
         }
     }
 
-    /// Returns the number of deletions in the database at `path` that the database at `other` lacks or has with an
-    /// earlier time.
+    /// Returns the number of deletions in the database at `path` that are missing from the database at `other`, or have
+    /// an earlier time there.
     static func count(in path: String, missingFrom other: String) throws -> Int {
         let known = try database(other).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
         return try database(path).count { erasure in known[erasure.digest].map { $0 < erasure.at } ?? true }

@@ -53,7 +53,8 @@ package struct ErasureScan {
             guard let driver else { return nil }
             // Nothing was stored about a deleted driver who has no row.
             guard let row = driver[0] as Int64? else { return [] }
-            // A backup of an older version does not record which drivers use a text.
+            // A backup of an older version does not record which drivers use a text. It therefore cannot be searched
+            // for remaining texts.
             let texts = try db.tableExists("place_use") ? Self.remainingTextQueries : []
             let erasure = try db.tableExists("erasure") ? Self.incompleteErasureQueries : []
             let purchases = try Self.remainingPurchaseQueries.filter { try db.tableExists($0.name) }
@@ -92,8 +93,8 @@ package struct ErasureScan {
             ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),
             ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ? AND request_id IS NOT NULL"),
             ("audit.sid", "SELECT 1 FROM audit WHERE driver = ? AND sid IS NOT NULL"),
-            // The text of a time that a client wrote can have arbitrary digits. A rewritten time has one of these two
-            // forms.
+            // The text of a time that a client sent may contain arbitrary digits, which could identify the driver. A
+            // rewritten time has one of the two forms below.
             (
                 "event.occurred_at",
                 """

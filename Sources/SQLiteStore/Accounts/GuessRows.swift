@@ -72,8 +72,8 @@ struct GuessRows {
             arguments: [phone.data, now.millisecondsSinceEpoch, isOwn, site.data])
     }
 
-    /// Returns an array with the newest code of the number that meets the condition. The array is empty if there is
-    /// none. Codes older than twice the lifetime of a code are left out.
+    /// Selects the codes of the number that meet the condition, and returns an array with the newest one. The array is
+    /// empty if there is no such code. Codes older than twice the lifetime of a code are left out.
     private func codes(
         _ condition: String, _ arguments: StatementArguments, _ db: Database
     ) throws -> [(code: StoredCode, wrongCount: Int)] {

@@ -1,5 +1,5 @@
-// Renewal of refresh tokens and of single tokens. RefreshRule judges the presented token in the same transaction that
-// spends the token. Two concurrent requests are therefore judged one after the other.
+// Renewal of tokens: refresh tokens, and the single tokens of shipped clients. RefreshRule judges the presented token
+// in the transaction that spends it. Two concurrent requests are therefore judged one after the other.
 
 import GRDB
 import Identity
@@ -109,8 +109,8 @@ enum RenewalRows {
         return .renewed(user, sid: session.sid)
     }
 
-    /// Deletes the session's expired tokens, which would be rejected anyway. If the session still has too many tokens,
-    /// deletes the oldest of these.
+    /// Deletes the session's expired tokens, which would be rejected anyway. If too many tokens remain, deletes the
+    /// oldest of them too.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: Database) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",

@@ -27,9 +27,9 @@ package struct SQLiteAccounts: Sendable {
         }
     }
 
-    /// Runs one transaction that may begin a deletion. Before the transaction, the WAL is copied into the database
-    /// file. If the transaction also completes the deletion, the writer truncates the WAL, and then little is left to
-    /// copy.
+    /// Runs one transaction that may begin a deletion. The transaction may also complete the deletion, and the writer
+    /// then truncates the WAL. The WAL is therefore copied into the database file before the transaction, so that
+    /// little is left to copy during the truncation.
     func beginErasure<Outcome: Sendable>(
         _ begin: @escaping @Sendable (Database) throws -> Outcome, piece: @escaping @Sendable (Outcome) -> ErasurePiece?
     ) async throws(AccountFailure) -> Outcome {
@@ -246,7 +246,8 @@ extension SQLiteAccounts: ErasureCompletion {
         let rowsMax = store.pace.rowsPerErasurePiece
         var step: ErasureStep? = .audit
         while let next = step {
-            // The last piece rewrites no rows. It runs right after this copy, before the WAL has grown again.
+            // Before the last piece, copy the WAL into the database file. The last piece rewrites no rows. It runs
+            // right after this copy, before the WAL has grown again.
             if next == .wal { await store.copyWAL() }
             let piece = try await store.change(isPaced: next != .wal, effects: \.effects) { db -> ErasurePiece in
                 var progress = try ErasureProgress(of: driver, db)

@@ -28,9 +28,10 @@ enum SignInRows {
         return try signIn(driver, new, as: .signInApple, isNew: known == nil, db)
     }
 
-    /// Returns the user of the session that an earlier request with the same identity token created. Returns nil if
-    /// that request was too long ago, or if the session has changed since. The session's id and refresh token are
-    /// derived from the identity token, so they are the same in `new` as in the earlier request.
+    /// Detects a repeated sign-in. Returns the user of the session that an earlier request with the same identity token
+    /// created. Returns nil if that request was too long ago, or if the session has changed since. Both requests derive
+    /// the same session id and the same refresh token from the identity token, so `new` contains the values of the
+    /// earlier request.
     private static func repeated(_ new: NewSignIn, of driver: Int64, _ db: Database) throws -> User? {
         let row = try Row.fetchOne(
             db, sql: "SELECT id, created_at_ms FROM sign_in_session WHERE sid = ? AND driver = ? AND kind = ?",
@@ -61,8 +62,8 @@ enum SignInRows {
         return db.changesCount == 1
     }
 
-    /// Creates an account. The address in the request becomes the profile's address only if Apple has verified no
-    /// address. It is never used to find an account.
+    /// Creates an account. The email address in the request becomes the profile's address only if Apple has verified no
+    /// address. The address in the request is never used to find an account.
     private static func add(
         _ identity: AppleIdentity, _ profile: FirstProfile, _ new: NewSignIn, _ db: Database
     ) throws -> Int64 {

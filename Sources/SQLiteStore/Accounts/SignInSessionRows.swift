@@ -70,7 +70,7 @@ enum SignInSessionRows {
         }
     }
 
-    /// Deletes a session and everything that depends on it, without adding a row to the feed.
+    /// Deletes a sign-in session and everything that depends on it. Adds no row to the feed of revocations.
     static func remove(_ session: SignInSessionRow, _ db: Database) throws {
         try db.execute(sql: "DELETE FROM device WHERE session = ?", arguments: [session.id])
         try db.execute(sql: "DELETE FROM refresh_token WHERE session = ?", arguments: [session.id])
@@ -93,9 +93,9 @@ enum SignInSessionRows {
     }
 }
 
-/// The feed of revocations for the session status cache of every process. Ids ascend in the order of commits.
+/// The feed of revocations. The session status cache of every process reads it. Ids ascend in the order of commits.
 enum RevocationRows {
-    /// Maximum number of revocations read at once. A cache that has missed more than this many drops all its entries.
+    /// Maximum number of revocations read at once. If a cache has missed more revocations, it drops all its entries.
     private static let revocationsMax = 1000
     private static let keptMilliseconds: Int64 = 3_600_000
 
@@ -116,8 +116,8 @@ enum RevocationRows {
         guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }
         let sids = try Optional<String>.fetchAll(
             db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, revocationsMax])
-        // Ids have gaps only where rows were deleted. If there are fewer rows than ids, revocations are therefore
-        // missing.
+        // Ids have gaps only where rows were deleted. If there are fewer rows than ids, some revocations have therefore
+        // been deleted.
         let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)
         return RecentRevocations(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)
     }

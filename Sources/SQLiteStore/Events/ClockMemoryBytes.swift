@@ -3,8 +3,8 @@
 
 import JourneyModel
 
-/// The format. The first byte is 1 if a right clock was seen, else 0. Then each lone skew takes 17 bytes: the skew and
-/// the receive time in milliseconds (8 bytes each, lowest byte first), and the count (one byte).
+/// The format. The first byte is 1 if a correct clock was seen, else 0. Then each lone skew takes 17 bytes: the skew
+/// and the receive time in milliseconds (8 bytes each, lowest byte first), and the count (one byte).
 extension ClockMemory {
     private static let loneSkewBytes = 17
 

@@ -1,5 +1,5 @@
-// The small integers that stand for states, transitions, reasons and similar values in the database. They are part of
-// the schema, so a number is never reused. The view event_timeline shows the words for them.
+// The codes: small integers that stand for states, transitions, reasons and similar values in the database. They are
+// part of the schema, so a code is never reused. The view event_timeline shows the words for the codes.
 
 import JourneyModel
 

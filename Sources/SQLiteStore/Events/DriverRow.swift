@@ -5,8 +5,8 @@
 import Engine
 import JourneyModel
 
-/// The row of one driver. It is a class, so that each event looks the row up once and changes it in place. If a caller
-/// throws after a change, the whole cache must be emptied.
+/// The row of one driver. The type is a class, so that code that has looked up the row can change the cached row in
+/// place. If a caller throws after a change, the whole cache must be emptied.
 final class DriverRow {
     /// The last event in the contract's order.
     struct Head {
@@ -53,7 +53,8 @@ final class DriverRow {
         self.recentChanges = recentChanges
     }
 
-    /// Sets the clock memory. Few events call this, because a correct clock has usually been seen before.
+    /// Sets the clock memory. For most events the memory stays the same, because a correct clock has usually been seen
+    /// before. In this case the function does nothing.
     func remember(_ memory: ClockMemory) {
         if memory == clockMemory { return }
         clockMemory = memory
@@ -69,8 +70,8 @@ final class DriverRow {
         return session
     }
 
-    /// Sets the journey after the head, as changed by `event`. Records a change if readers of the journey's stream
-    /// would see a difference.
+    /// Sets the journey after the head. `event` is the event that changed it. Records a change if readers of the
+    /// journey's stream would see a difference.
     func move(to journey: StoredJourney, by event: Int64) {
         let isSeen =
             self.journey.journey.state != journey.journey.state
@@ -88,9 +89,9 @@ final class DriverRow {
         hasNewChanges = true
     }
 
-    /// Sets the result of refolding all events by the rules of this release. If the journey differs from the former
-    /// one, no event caused the difference, so the recent changes are deleted. A reader that reconnects to the stream
-    /// then gets a snapshot.
+    /// Sets the result of refolding all events by the rules of this release. If the new journey differs from the stored
+    /// one, the rules and not an event caused the difference. The recent changes are then deleted, so that a reader
+    /// that reconnects to the stream gets a snapshot.
     func replaceFold(head: Head?, journey: StoredJourney) {
         rules = Fold.rulesVersion
         self.head = head
@@ -122,7 +123,8 @@ final class DriverCache {
 
     /// The cached rows by driver_id. Only drivers with an ASCII driver_id are cached (Texts.swift says why).
     private var remembered: [String: DriverRow] = [:]
-    /// Rows with changes that are not written yet, in the order of their first change. All of them are cached.
+    /// Rows with changes that are not written yet, in the order of their first change. All these rows are also in the
+    /// cache.
     private var changed: [DriverRow] = []
     private let find: PreparedStatement
     private let add: PreparedStatement
@@ -142,7 +144,7 @@ final class DriverCache {
             """, on: connection)
     }
 
-    /// The text of a session or a place costs SQLite a lookup only if its row number is not NULL.
+    /// SQLite looks up the text of a session or a place only if its row number is not NULL.
     private static let findSQL = """
         SELECT driver.id, last_correction_ms, head_event, head_corrected_at_ms,
             state, session, (SELECT session_id FROM session WHERE session.id = driver.session),
@@ -169,8 +171,8 @@ final class DriverCache {
         return row
     }
 
-    /// Adds a row to the cache. If the cache is full, first writes its changes and empties it. Active drivers are
-    /// cached again with their next event.
+    /// Adds a row to the cache. If the cache is full, first writes all changed rows and empties the cache. An active
+    /// driver is cached again with the driver's next event.
     private func remember(_ row: DriverRow) throws(SQLiteError) {
         guard row.driver.rawValue.isASCII else { return }
         if remembered.count >= Self.rememberedMax {

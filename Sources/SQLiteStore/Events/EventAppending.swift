@@ -47,10 +47,10 @@ final class EventAppending {
         drivers.forget()
     }
 
-    /// Empties the caches. Must be called when another connection, or a change other than an event (for example an
-    /// erasure), may have changed drivers. Changed rows in the cache must have been written before.
+    /// Empties the caches. Must be called when another connection may have changed drivers, or when a change other than
+    /// an event (for example an erasure) may have done so. Changed rows in the cache must be written first.
     ///
-    /// The caches of shared texts are emptied too, because an erasure also changes these.
+    /// The caches of shared texts are emptied too, because an erasure also changes these texts.
     func forgetDrivers() {
         internTables.forget()
         uses.forget()
@@ -70,7 +70,7 @@ final class EventAppending {
         let driver = try drivers.row(of: append.request.driver)
         if let driver, driver.needsRefold, try !refold(driver).isComplete { return .waits(append) }
         if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
-        // This event began a refold earlier. Its driver was erased before the refold was complete.
+        // This event began a refold earlier, and its driver was erased before the refold was complete.
         if append.isStored { return .outcome(.failed(.driverErased)) }
         // A service names the driver. It must neither create a driver by a wrong id nor write to a deleted one.
         if append.request.service != nil, driver == nil || append.request.driver.isPseudonym {
@@ -96,7 +96,8 @@ final class EventAppending {
         case opens(String)
     }
 
-    /// Returns nil when the session belongs to another driver, or is not registered although it must be.
+    /// Returns nil when the session belongs to another driver. Also returns nil when the session is not registered but
+    /// registration is required.
     private func sessionUse(_ append: PreparedAppend, driver: DriverRow?) throws(SQLiteError) -> SessionUse? {
         guard let sessionID = append.request.submission.sessionID else { return SessionUse.none }
         if let current = driver?.sessionRow(named: sessionID) { return .known(current) }
@@ -196,9 +197,9 @@ final class EventAppending {
         return folded
     }
 
-    /// Adds a driver. Throws `.driverWasErased` if the driver was erased a moment ago, because an event that was in
-    /// progress during the erasure must not create the driver again. Adding a driver is the first write of a request.
-    /// No refusal may therefore come after this call.
+    /// Adds a driver. Throws `.driverWasErased` if the driver was erased a moment ago: an event that was in progress
+    /// during the erasure must not create the driver again. Adding a driver is the first write of a request, so a
+    /// request must not be refused after this call.
     private func newDriver(_ id: DriverID, at now: Moment) throws(SQLiteError) -> DriverRow {
         if let erased, try erased.isSettling(id, at: now) { throw .driverWasErased }
         return try drivers.add(id, at: now)

@@ -21,14 +21,14 @@ final class EventFolding {
         var verdict: Verdict
         /// The number of stored events that were refolded because the new event is late.
         var rowCount = 0
-        /// The progress of the refold while the refold is not complete, otherwise nil. While it is set, later verdicts
-        /// and the driver's journey are out of date.
+        /// The progress of an incomplete refold, otherwise nil. If it is set, the later verdicts and the driver's
+        /// journey are still out of date.
         var mark: RefoldMark?
     }
 
     /// Adds the event at its place and updates the driver's head. If the event comes after the head, the cost does not
-    /// depend on the length of the journey. If the event is late, refolding stops after `rowsMax` events, or at the end
-    /// of the millisecond of the last one.
+    /// depend on the length of the journey. If the event is late, refolding stops after `rowsMax` events, but not
+    /// before the end of the last event's millisecond.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor { return Folded(verdict: try addBelowFloor(new)) }
         guard let secondPlace = try placeAfterHead(new.placed, of: driver) else {
@@ -48,8 +48,8 @@ final class EventFolding {
         return new.verdict
     }
 
-    /// Returns the event's index within its second if the event certainly comes after the head. Returns nil if it comes
-    /// earlier, or if it must be ordered together with other events of its second.
+    /// Returns the event's index among the events of its second, if the event certainly comes after the head. Returns
+    /// nil if the event comes earlier, or if it must be ordered together with other events of its second.
     private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
@@ -235,8 +235,8 @@ extension FoldedEventRow {
 
 extension StoredJourney {
     /// Sets the row numbers of the sessions and places that the journey names. Must be called after `event` was applied
-    /// to `before`. Everything that the journey names was named by `before` or by `event`, so their row numbers
-    /// suffice.
+    /// to `before`. The journey names only sessions and places that `before` or `event` names, so the row numbers in
+    /// these two suffice.
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

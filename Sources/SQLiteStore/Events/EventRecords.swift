@@ -7,10 +7,11 @@ package struct EventRecords: RecordsReader {
     private let queue: DatabaseQueue
 
     /// The maximum number of events in one result. A journey has a few dozen events, and a person would need an hour to
-    /// read 10,000.
+    /// read 10,000 events.
     package static let eventsMax = 10_000
 
-    /// Opens the file read-only. The schema may be of another version if its tables of events have the same columns.
+    /// Opens the file read-only. A file with another schema version can be read if its tables of events have the same
+    /// columns.
     package init(path: String) throws(RecordsUnreadable) {
         queue = try RecordsFile.open(path)
     }
@@ -19,10 +20,10 @@ package struct EventRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Returns the events of the journey to which a session belongs. These are the driver's events from the first event
-    /// of the journey to the last event of the session. The journey may begin before the session. Events of other
-    /// sessions in between are included. If there are more than `eventsMax` events, returns only the last ones. Returns
-    /// nil if no event names the session.
+    /// Returns the events of the journey to which a session belongs: all events of the driver from the first event of
+    /// the journey to the last event of the session. The journey may begin before the session, and events of other
+    /// sessions may lie in between. If there are more than `eventsMax` events, returns only the last ones. Returns nil
+    /// if no event names the session.
     package func events(ofSession sessionID: String) throws(RecordsUnreadable) -> RecordedEvents? {
         try read { db in try RecordedEventRows.events(ofSession: sessionID, limit: Self.eventsMax, db) }
     }

@@ -1,5 +1,5 @@
-// The rows of `event`: finds them by idempotency key, reads them in the contract's order, adds them, and updates their
-// verdicts when a late event changes the journey before them.
+// Finds rows of `event` by idempotency key, reads rows in the contract's order, and adds rows. Updates the verdicts of
+// rows when a late event changes the journey before them.
 
 import Engine
 import JourneyModel
@@ -237,12 +237,12 @@ final class EventTable {
 
     /// The place of a new event that is not the last one in the order.
     struct Position {
-        /// The last event before both the new event and all events that share its second. Nil if no such event is at or
-        /// above the floor.
+        /// The last event that comes before the new event and before all events that share its second. Nil if no such
+        /// event is at or above the floor.
         var predecessor: FoldedEventRow?
-        /// The new event's index within its second. Set if at least `OrderWithinSecond.searchedMax` events of that
-        /// second come before the new event. The new event is then not ordered together with them, and `predecessor` is
-        /// the last of them.
+        /// The new event's index among the events of its second. It is set if at least `OrderWithinSecond.searchedMax`
+        /// of these events come before the new event. The new event is then not ordered together with them, and
+        /// `predecessor` is the last of them.
         var secondPlace: Int64?
     }
 
@@ -346,8 +346,8 @@ extension FoldedEventRow {
 }
 
 extension EventSubmission {
-    /// The value of the column `sent_at_ms`. The column `timestamp_ms` is only for a `timestamp` that was sent together
-    /// with `X-Sent-At`.
+    /// The value of the column `sent_at_ms`. The column `timestamp_ms` is used only if the client sent `X-Sent-At`
+    /// together with a `timestamp`.
     fileprivate var sendTime: Moment? { sentAt ?? timestamp }
 
     fileprivate var eventIDUnlessKey: String? {

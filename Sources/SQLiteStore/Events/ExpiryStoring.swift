@@ -1,8 +1,8 @@
 // Stores expiries inside the writer's transaction. Finds the drivers whose deadline lies before a given time, and
 // stores the expiry of one driver's deadline. ExpiryScheduler (Engine) decides when to do this.
 //
-// An expiry is stored exactly once, even with several server instances. The transaction that stores the expiry first
-// executes BEGIN IMMEDIATE and then reads the driver's row. At its end, no running deadline is left in that row. In
+// An expiry is stored exactly once, even with several server instances. The transaction that stores the expiry begins
+// with BEGIN IMMEDIATE and then reads the driver's row. At its end, no running deadline is left in that row. In
 // addition, the unique index on the driver's idempotency keys refuses a second row for the same expiry. Both rows would
 // have the same key, because the key of an expiry is a function of its session, kind and deadline.
 

@@ -186,7 +186,8 @@ final class InternTables {
         return id
     }
 
-    /// Adds a row to the cache. A full cache is emptied first. Values in use are cached again with their next event.
+    /// Adds a row to the cache. If the cache is full, empties it first. A value that is still used is cached again with
+    /// its next event.
     private static func remember<Key: Hashable, Row>(_ row: Row, as key: Key, in memory: inout [Key: Row]) {
         if memory.count >= rememberedMax { memory.removeAll(keepingCapacity: true) }
         memory[key] = row

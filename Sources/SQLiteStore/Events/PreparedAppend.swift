@@ -1,17 +1,18 @@
-// An append, with everything that can be computed before the writer takes it. All requests wait for the one writer, so
-// the writer should compute as little as possible.
+// An append request, with everything that can be computed before the writer takes it. All requests wait for the one
+// writer, so the writer should compute as little as possible.
 
 import Crypto
 import Engine
 import JourneyModel
 
-/// A class, because a struct with about ten texts would be copied about ten times on its way to the writer.
+/// This type is a class, because a struct with about ten texts would be copied about ten times on its way to the
+/// writer.
 final class PreparedAppend: Sendable {
     let request: AppendRequest
     /// SHA-256 of the canonical form.
     let digest: [UInt8]
-    /// Whether an earlier transaction stored the event. The response to the event is then sent when the refold that
-    /// the event began is complete.
+    /// Whether an earlier transaction already stored the event. If so, only the response is missing: it is sent when
+    /// the refold that the event began is complete.
     let isStored: Bool
 
     init(_ request: consuming AppendRequest) {

@@ -25,14 +25,14 @@ struct RecentChanges {
         var endedBy: Journey.Ending?
     }
 
-    /// The maximum number of changes. It is enough for two journeys from IDLE to SESSION_ENDED. If a reader missed more
-    /// changes, it gets the current state.
+    /// The maximum number of changes. It is enough for two journeys from IDLE to SESSION_ENDED. A reader that missed
+    /// more changes gets the current state.
     static let countMax = 16
 
     private(set) var changes: [Change]
 
-    /// Decodes the column. Bytes that are not in this format become an empty list. A reader of the stream then gets the
-    /// current state, and no event is refused.
+    /// Decodes the column. Bytes that are not in this format become an empty list. A reader of the journey's stream
+    /// then gets the current state, and no event is refused.
     init(bytes: [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         changes = []
@@ -43,8 +43,8 @@ struct RecentChanges {
     /// Whether older changes may have been dropped.
     var isFull: Bool { changes.count >= Self.countMax }
 
-    /// Appends a change to the column, and drops the oldest changes beyond `countMax`. The other changes are not
-    /// encoded again, because nearly every event runs this function.
+    /// Appends a change to the column, and drops the oldest changes beyond `countMax`. Nearly every event runs this
+    /// function, so the other changes are not decoded and encoded again.
     static func append(_ change: Change, to bytes: inout [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         var count = 0
@@ -124,13 +124,13 @@ private struct ChangeReader {
             endedBy: ending.flatMap { Journey.Ending(code: Int64(bitPattern: $0)) })
     }
 
-    /// Skips one change without decoding its numbers. Returns false where `change` returns nil.
+    /// Skips one change without decoding its numbers. Returns false in the cases in which `change` returns nil.
     mutating func skipChange() -> Bool {
         let start = position
         guard position < bytes.count else { return false }
         let head = bytes[position]
         position += 1
-        // A change has one number for the event, and one number for each bit that is set above the state.
+        // A change has one number for the event, and one more for each bit that is set in `head` above the state.
         let isKnown = head < 128 && JourneyState(code: Int64(head & ChangeForm.stateMask)) != nil
         guard isKnown, (0...(head & ~ChangeForm.stateMask).nonzeroBitCount).allSatisfy({ _ in number() != nil }) else {
             position = start

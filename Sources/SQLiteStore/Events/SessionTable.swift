@@ -17,7 +17,7 @@ final class SessionTable {
     private let forgetUnused: PreparedStatement
     private let findRegisteredCharger: PreparedStatement
 
-    /// Among the last `recentMax` sessions of a driver, the maximum number of registered sessions without an event.
+    /// The maximum number of registered sessions without an event among a driver's last `recentMax` sessions.
     static let unusedMax = 100
     private static let recentMax = 200
 
@@ -33,8 +33,8 @@ final class SessionTable {
         findRegisteredCharger = try PreparedStatement(
             "SELECT registered_charger FROM session WHERE id = ?1 AND registered_charger IS NOT NULL", on: connection)
         // Three kinds of sessions are never deleted. First, a session that the driver's journey names. Second, a
-        // session that is named by the journey with which the driver's fold begins: retention may have deleted all of
-        // its events. Third, the newest session, because SQLite would use its row number again.
+        // session that is named by the journey with which the driver's fold begins: its events may be deleted, but it
+        // is still needed. Third, the newest session, because SQLite would give its row number to the next session.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (
@@ -84,9 +84,9 @@ final class SessionTable {
         }
     }
 
-    /// Examines the driver's last `recentMax` sessions. Deletes the unused ones among them, except the newest
-    /// `unusedMax`. A driver who registers sessions without end therefore keeps only `unusedMax` unused ones. Reads at
-    /// most `recentMax` rows.
+    /// Examines the driver's last `recentMax` sessions, and reads no more rows than these. Of the unused ones, keeps
+    /// the newest `unusedMax` and deletes the others. The limit protects against a driver who registers sessions
+    /// without end.
     func forgetUnusedBeyondMax(of driver: Int64) throws(SQLiteError) {
         try forgetUnused.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)

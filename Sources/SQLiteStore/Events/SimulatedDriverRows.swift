@@ -18,8 +18,8 @@ enum SimulatedDriverRows {
         WHERE driver_id >= '\(DriverID.simulatedPrefix)' AND driver_id < '\(DriverID.simulatedPrefix.dropLast()).'
         """
 
-    /// Tables whose column `driver` refers to a driver. The order is that of deletion: a table comes before the tables
-    /// to which it refers.
+    /// Tables whose column `driver` refers to a driver. The deletion goes through them in this order, so a table comes
+    /// before the tables to which it refers.
     static let tables = [
         "refold", "erasure", "corrected_journey", "push_outbox", "event", "session_code", "session", "journey_base",
         "place_use", "event_kind_use", "device",

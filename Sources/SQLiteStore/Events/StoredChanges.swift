@@ -52,13 +52,14 @@ enum StoredChanges {
             JourneyChange(id: newest, journey: head, cause: try cause(newest, of: storedHead?.driver, db)))
     }
 
-    /// Returns the changes after event `id`. Returns nil if some of them are not known any more.
+    /// Returns the changes after event `id`. Returns nil if some of them are no longer stored.
     private static func missed(after id: Int64, newest: Int64, _ storedHead: StoredHead?) -> [RecentChanges.Change]? {
         guard id >= 0, id <= newest else { return nil }
         guard let storedHead else { return [] }
         guard let oldest = storedHead.recent.changes.first else {
-            // A refold by new rules deletes the recent changes. If the journey has no recent changes and is not idle,
-            // the reader may therefore have seen a state from before the refold.
+            // A refold by new rules deletes the recent changes. If a journey is not idle and has no recent changes,
+            // such a refold has probably deleted them. The reader may then have seen a state from before the refold,
+            // and gets the current state.
             return storedHead.journey.state == .idle ? [] : nil
         }
         guard !storedHead.recent.isFull || oldest.event <= id else { return nil }

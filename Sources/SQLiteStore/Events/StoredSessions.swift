@@ -13,8 +13,8 @@ enum StoredSessions {
         FROM driver JOIN session ON session.driver = driver.id
         """
 
-    /// SQL condition that excludes a session without events whose row is kept for one reason only: the driver's fold
-    /// begins in that session. Retention has deleted the events of such a session.
+    /// SQL condition that is false for a session whose events retention has deleted and whose row is kept only because
+    /// the driver's fold begins in it.
     static let isThere = """
         (registered_at_ms IS NOT NULL OR session.id = driver.session
         OR EXISTS (SELECT 1 FROM event WHERE event.session = session.id))
@@ -56,9 +56,9 @@ enum StoredSessions {
             })
     }
 
-    /// Returns the journey as it was after one of the session's events: the last event after which the journey was
-    /// still in the session. Three things can change the result: events of the session, its deadlines, and an event of
-    /// another journey that closes the session.
+    /// Finds the last event after which the journey was still in the session, and returns the journey as it was after
+    /// this event. Three things can change the result: events of the session, its deadlines, and an event of another
+    /// journey that closes the session.
     ///
     /// - Returns: a journey without the session's id.
     static func journey(in session: Int64, _ db: Database) throws -> Journey? {
@@ -80,8 +80,8 @@ enum StoredSessions {
             endedBy: StoredEvents.ending(row[3]))
     }
 
-    /// Returns why the session ended, if an event of another journey closed it while it was in progress. Returns nil
-    /// otherwise.
+    /// Returns why the session ended, if an event of another journey closed the session while the session was in
+    /// progress. Returns nil otherwise.
     private static func closing(of session: Int64, after milliseconds: Int64, _ db: Database) throws -> Journey.Ending?
     {
         let row = try Row.fetchOne(

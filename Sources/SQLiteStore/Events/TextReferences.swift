@@ -1,9 +1,10 @@
-// Records which drivers use which free texts in the tables that events share (`place`, `event_kind`). A deletion
-// removes the texts that no other driver uses. With these records, it finds the texts without scanning all events.
+// Records which drivers use which texts that clients chose freely. Events of several drivers share the tables that
+// contain these texts (`place`, `event_kind`). A deletion removes the texts that no other driver uses. With these
+// records, it finds the texts without scanning all events.
 
 import JourneyModel
 
-/// Writes each use of a text once, and caches recent uses. The cache may hold uses of the current transaction, so
+/// Records each use of a text only once, and caches recent uses. The cache may hold uses of the current transaction, so
 /// `forget()` must be called after a rollback. It must also be called when other code has changed the tables.
 final class TextReferences {
     private struct Use: Hashable {
@@ -57,12 +58,12 @@ final class TextReferences {
     }
 }
 
-/// The sources of the shipped clients. Any other source may be a free text.
+/// The sources that the shipped clients and the server use. Any other source may be a text that a client chose freely.
 enum UsualTexts {
     static let sources: Set<String> = ["ios_native", "android_native", "web", "server"]
 
-    /// SQL condition that is true for a row of `event_kind` without a text that a client chose freely. Diagnostic
-    /// events have the highest lifecycle rank of all events.
+    /// SQL condition that is false for a row of `event_kind` with a text that a client chose freely. The condition on
+    /// the rank excludes diagnostic events, which have the highest lifecycle rank.
     static let sql = """
         (lifecycle_rank < \(EventName.diagnostic("d").lifecycleRank)
             AND source IN ('ios_native', 'android_native', 'web', 'server') AND schema_version = '1.0')

@@ -1,5 +1,5 @@
 // Compares texts byte by byte, as SQLite, the contract and the fold do. Swift's `==` treats canonically equivalent
-// texts as equal, for example the Kelvin sign and K.
+// texts as equal. For example, it treats the Kelvin sign as equal to K.
 
 extension String {
     var isASCII: Bool {
@@ -12,10 +12,10 @@ extension String {
         }
     }
 
-    /// Returns whether this text has the same bytes as `remembered`, which must be ASCII. Compares the number of bytes
-    /// and then with `==`, which is faster than `haveSameBytes` and gives the same result. The reason: a text with
-    /// characters outside ASCII may be equivalent to an ASCII text, but then it has more bytes. Each such character
-    /// takes two or three bytes and is equivalent to one ASCII character.
+    /// Returns whether this text has the same bytes as `remembered`, which must be ASCII. Compares the numbers of
+    /// bytes, and then uses `==`. This is faster than `haveSameBytes` and gives the same result. `==` also accepts
+    /// equivalent texts with characters outside ASCII, but such a text has more bytes: each such character takes two or
+    /// three bytes and is equivalent to one ASCII character.
     func hasSameBytes(asASCII remembered: String) -> Bool {
         utf8.count == remembered.utf8.count && self == remembered
     }

@@ -31,7 +31,7 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Opens the database to be copied. Error messages contain its path, not that of the copy.
+    /// Opens the database to be copied. Error messages contain the path of this database, not the path of the copy.
     private static func openSource(_ path: String) throws(MaintenanceRefusal) -> DatabaseQueue {
         var configuration = Configuration()
         configuration.readonly = true
@@ -90,8 +90,8 @@ package enum DatabaseBackup {
         } catch let error as DatabaseError
             where [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
         {
-            // SQLite cannot lock this file exclusively, because the old database is damaged. A restore must replace a
-            // damaged database too.
+            // Because the old database is damaged, SQLite cannot lock this file exclusively. A restore must replace a
+            // damaged database nevertheless.
             return try DatabaseFiles.takePlace(of: path, new, keepingAt: old)
         } catch {
             throw MaintenanceRefusal(path, error)
@@ -131,7 +131,7 @@ package enum DatabaseBackup {
         return queue
     }
 
-    /// Creates an empty file that is readable only by its owner, from the moment when it is created.
+    /// Creates an empty file. From the moment of its creation, only its owner can read it.
     private static func create(_ path: String) throws {
         guard FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]) else {
             let folder = DatabaseCopy.folder(of: path)

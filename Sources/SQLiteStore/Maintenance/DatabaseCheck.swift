@@ -1,7 +1,7 @@
-// `dwell check`: verifies the integrity of the file. Also verifies that every stored verdict and journey equals the
-// fold of the events: refolds each driver's events from the first one, or from the floor left by retention, and
-// compares the result of each event with the stored one. Then compares the result with the journey in the driver's row.
-// The check only reads, and reads each driver in one snapshot. It may therefore run while a server runs.
+// `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the fold of the
+// events. For each driver, refolds the events from the first one, or from the floor left by retention. Compares each
+// event's result with the stored result, and the final journey with the journey in the driver's row. The check only
+// reads, and reads each driver in one snapshot. It may therefore run while a server runs.
 
 import Foundation
 import GRDB
@@ -11,11 +11,11 @@ package struct DatabaseCheck: Sendable {
     package struct Report: Hashable, Sendable {
         package var drivers = 0
         package var events = 0
-        /// Number of drivers whose refold is not complete. These drivers are not checked, because their stored verdicts
+        /// Number of drivers whose refold is not complete. The check skips these drivers, because their stored verdicts
         /// cannot equal the fold yet.
         package var refolding = 0
-        /// Number of deleted drivers some of whose rows are not rewritten yet. Their journeys are checked like those of
-        /// other drivers.
+        /// Number of deleted drivers whose rows are not all rewritten yet. The check treats their journeys like those
+        /// of other drivers.
         package var erasing = 0
         /// The first problems, one sentence each. Empty if there are none.
         package var problems: [String] = []
@@ -90,8 +90,7 @@ private struct CheckedFold {
     var problems: [String] = []
     private var journey = Journey()
     private var previous: (id: Int64, event: OrderedEvent)?
-    /// The events of the second that is being read, if their times are in whole seconds. `before` is the journey before
-    /// these events.
+    /// The events of the second that is being read, if their times are in whole seconds.
     private var second: [(id: Int64, event: OrderedEvent)] = []
     private var journeyBeforeSecond = Journey()
 

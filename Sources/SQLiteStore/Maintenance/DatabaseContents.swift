@@ -47,11 +47,13 @@ package struct RestorePlan: Sendable {
 
     package var backup: DatabaseContents
     package var current: Current
-    /// Number of deletions of drivers that the database records and the backup does not. The restore would undo them.
+    /// Number of deletions of drivers that are recorded in the database but not in the backup. The restore would undo
+    /// these deletions.
     package var undoneErasures = 0
 
-    /// The reason why the operator must confirm the restore first. Nil if nothing can be lost: there is no database, or
-    /// it is unreadable, or the backup has at least as many events and drivers as the database.
+    /// The reason why the operator must confirm the restore first. Nil if nothing can be lost. Nothing can be lost if
+    /// there is no database, if it is unreadable, or if the backup has at least as many events and drivers as the
+    /// database.
     package var loss: String? {
         switch current {
         case .missing, .unreadable: return nil

@@ -24,7 +24,7 @@ package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConver
         MaintenanceRefusal("\(path) is in use: stop the server first")
     }
 
-    /// Creates the refusal from `errno`, as the preceding system call on the file has set it.
+    /// Creates the refusal from `errno`, which the preceding system call on the file has set.
     init(errnoAt path: String) {
         description = "\(path): \(String(cString: strerror(errno)))"
     }
@@ -63,8 +63,8 @@ enum DatabaseCopy {
         defer { try? copy.close() }
         return try copy.writeWithoutTransaction { destination in
             try source.read { db in
-                // The first read fixes the snapshot. The transaction is needed, because otherwise the backup would
-                // start over with every commit of the server.
+                // The first read fixes the snapshot for the transaction. Without a transaction, the backup would start
+                // over with every commit of the server.
                 let counts = try rowCounts(db)
                 try withoutActuallyEscaping(progress) { progress in
                     try db.backup(to: destination, pagesPerStep: pagesPerStep) {
@@ -116,8 +116,8 @@ enum DatabaseCopy {
         guard chmod(path, 0o600) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
     }
 
-    /// Gives `copy` the owner and group of `path`. Otherwise the server could not open a database that root has
-    /// restored.
+    /// Gives `copy` the owner and group of `path`. If root restores a database, the server could otherwise not open the
+    /// file.
     static func copyOwner(of path: String, to copy: String) throws {
         var status = stat()
         guard stat(path, &status) == 0 else { throw MaintenanceRefusal(errnoAt: path) }

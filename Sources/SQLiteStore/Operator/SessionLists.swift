@@ -1,6 +1,6 @@
-// Sessions and events of all drivers, filtered, for the operator page. A filter examines a bounded number of rows,
-// newest first. If a page ends because this bound is reached, it returns the row number at which the next page
-// continues.
+// Lists of the sessions and events of all drivers, for the operator page. The lists can be filtered. A filter examines
+// a bounded number of rows, newest first. If a page ends because this bound is reached, the page contains the row
+// number at which the next page continues.
 
 package import Engine
 import GRDB
@@ -113,8 +113,8 @@ extension SQLiteEventStore: OperatorListReader {
     }
 
     /// Returns the id of the first event received at or after `moment`, with an error of up to
-    /// `receiptsApartMilliseconds`. Finds it by binary search. This is possible because ids and receive times ascend
-    /// together, except for events received and committed concurrently.
+    /// `receiptsApartMilliseconds`. Finds the event by binary search. This search works because ids ascend with the
+    /// receive times. The only exceptions are events that were received and committed concurrently.
     private static func firstEvent(receivedFrom moment: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let time = moment.millisecondsSinceEpoch
         var (low, high) = (Int64(1), newest + 1)

@@ -1,6 +1,6 @@
 // `HistoryStore` on SQLite: counts at three levels, with steps of a minute, a quarter of an hour and two hours. Each
-// addition updates all levels. The steps of a level are kept only as long as a time range of the operator page needs
-// them, so the number of rows in the table is bounded.
+// addition updates all levels. The steps of a level are deleted when no time range of the operator page needs them any
+// more. The number of rows in the table is therefore bounded.
 
 package import Engine
 import GRDB

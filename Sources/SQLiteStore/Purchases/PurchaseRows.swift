@@ -8,19 +8,19 @@ import JourneyModel
 import Purchases
 
 enum PurchaseRows {
-    /// SQL condition that is true for a fact, joined with its signer, if the signer's certificates are not revoked.
-    /// (For a revoked signer, `SQLitePurchases.record` sets `revoked_at_ms` to 0, which is before any signing date.) A
-    /// fact without a signer lost its signature when its driver was deleted. It was believed before the deletion, so it
-    /// is still believed.
+    /// SQL condition that is true for a fact, joined with its signer, if the signer's certificates are not revoked. For
+    /// a revoked signer, `revoked_at_ms` is 0 (`SQLitePurchases.record`), which is before any signing date. A fact
+    /// without a signer is also believed: it was believed until its driver was deleted, and the deletion removed its
+    /// signature.
     static let isBelieved = "(revoked_at_ms IS NULL OR signed_at_ms < revoked_at_ms)"
 
     static func token(of driver: Int64, _ db: Database) throws -> String? {
         try String.fetchOne(db, sql: "SELECT token FROM app_account_token WHERE driver = ?", arguments: [driver])
     }
 
-    /// Stores the facts that are newer than the stored ones. Returns the purchase's row number. The statements in this
-    /// function and in `owner` are prepared only once. There may be thousands of notifications a second, and preparing
-    /// a statement takes longer than running it.
+    /// Stores each fact that is newer than the stored one. Returns the purchase's row number. There may be thousands of
+    /// notifications a second, and preparing a statement takes longer than running it. The statements in this function
+    /// and in `owner` are therefore prepared only once.
     static func put(_ transaction: TransactionFact, _ renewal: RenewalFact?, _ db: Database) throws -> Int64 {
         let purchase = try row(of: transaction.subscription, db)
         try put(transaction, in: purchase, db)
@@ -79,7 +79,8 @@ enum PurchaseRows {
 
     // MARK: Rows
 
-    /// Returns the query for the believed facts in `table`, each with its proof. The caller appends further conditions.
+    /// Returns the query for the believed facts in `table`, each with its signature. The caller appends further
+    /// conditions.
     private static func believed(_ table: String) -> String {
         """
         SELECT signed_at_ms, payload, header, signature FROM \(table)
@@ -146,8 +147,8 @@ enum PurchaseRows {
     }
 
     /// Returns whether a fact is newer than the stored one, which `find` selects. Returns true if no fact is stored.
-    /// Compares `signedDate` first, as `PurchaseFacts` does. Only if the dates are equal, `decide` reads and compares
-    /// the other columns. They are most of the row.
+    /// Compares `signedDate` first, as `PurchaseFacts` does. The other columns are most of the row, so `decide` reads
+    /// and compares them only if the dates are equal.
     private static func isNewer(
         _ signed: Moment, _ find: Statement, _ arguments: StatementArguments, _ decide: (Row) throws -> Bool
     ) throws -> Bool {

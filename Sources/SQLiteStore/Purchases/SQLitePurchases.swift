@@ -133,8 +133,8 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
-    /// Records whether Apple has revoked a signer's certificates. If a signer is revoked, none of its facts is
-    /// believed, whatever the signing date. A holder of the stolen key could choose that date.
+    /// Records whether Apple has revoked a signer's certificates. The facts of a revoked signer are not believed,
+    /// whatever their signing date, because a thief of the signer's key could choose that date.
     @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
         try await accounts.change { db in
             try db.execute(

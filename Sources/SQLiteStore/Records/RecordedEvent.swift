@@ -12,9 +12,9 @@ package struct RecordedEvent: Hashable, Sendable {
     /// The name as the client spelled it.
     package var spelling: String
     /// Whether the event is below the driver's floor. The fold begins at the floor, because retention has deleted
-    /// earlier events, so this event is not folded again. Its verdict is that of its last fold, or `none` if the event
-    /// arrived too late to have an effect. For every event below the floor, `before` equals `after`, because the event
-    /// before it may be deleted.
+    /// earlier events, so this event is not folded again. It keeps the verdict of its last fold, or has the verdict
+    /// `none` if it arrived too late to have an effect. Below the floor, `before` always equals `after`, because the
+    /// preceding event may be deleted.
     package var isBelowFloor: Bool
     package var origin: OrderedEvent.Origin
     package var sent: SentMembers
@@ -25,7 +25,7 @@ package struct RecordedEvent: Hashable, Sendable {
     package var settings: SettingsUsed
     package var verdict: Verdict
     /// The journeys directly before and directly after the event. If a deadline passes between two events, its expiry
-    /// is stored as a separate event, so it is in neither of these journeys.
+    /// is stored as a separate event. Neither of these journeys therefore contains the expiry.
     package var before: Journey
     package var after: Journey
     /// The state before the event, as reported by the client.

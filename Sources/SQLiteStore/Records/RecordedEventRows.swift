@@ -50,8 +50,8 @@ enum RecordedEventRows {
             arguments: [sessionID])
         guard let row, let last: Int64 = row[3] else { return nil }
         let driver: Int64 = row[1]
-        // Number of the session's events that are still to come on the walk back through the driver's events. When it
-        // is 0, the walk is at or before the session's first event.
+        // The number of the session's events that the walk back through the driver's events has not reached yet. When
+        // it is 0, the walk has reached the session's first event.
         var left = try Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE session = ?", arguments: [row[0]]) ?? 0
         // An event of another journey may have closed the session. That event counts as the session's last event.
         let closing: Int64? = row[4]
@@ -128,8 +128,8 @@ enum RecordedEventRows {
             arguments: [driver, last])
     }
 
-    /// Collects events while walking back. `before` of an event is the journey after its predecessor. The predecessor
-    /// is the next row of the cursor. For the first folded event, `before` is the journey at the floor.
+    /// Collects events while walking back. The next row of the cursor is an event's predecessor, and the journey after
+    /// the predecessor becomes the event's `before`. For the first folded event, `before` is the journey at the floor.
     private static func collect(
         _ cursor: RowCursor, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {
@@ -176,8 +176,8 @@ enum RecordedEventRows {
 }
 
 extension RecordedEvent {
-    /// Whether this event ends its journey. Any later event, including a choice of a charger or a diagnostic, belongs
-    /// to the following journey.
+    /// Whether this event ends its journey. Any later event belongs to the following journey, even if it only chooses a
+    /// charger or is a diagnostic event.
     fileprivate var endsJourney: Bool {
         verdict.transition == .applied && (after.state == .idle || after.state == .sessionEnded)
     }

@@ -16,7 +16,7 @@ package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvert
             } else { "\(error)" }
     }
 
-    /// The reason for a missing file. SQLite's own message would only be "unable to open database file".
+    /// The error for a missing file. SQLite's own message would only be "unable to open database file".
     static let missing = RecordsUnreadable("file not found")
 
     init(_ description: String) {
@@ -53,8 +53,8 @@ enum RecordsFile {
         }
     }
 
-    /// Returns a `MigrationRefusal` if the file is of another version of Dwell, otherwise `error`. In an older file,
-    /// columns that this version reads may be missing, and SQLite's error would only name a missing column.
+    /// Returns a `MigrationRefusal` if the file is of another version of Dwell, otherwise `error`. An older file may
+    /// lack columns that this version reads. In that case, SQLite's error would only name a missing column.
     static func reason(for error: any Error, _ queue: DatabaseQueue) -> any Error {
         do {
             try queue.read(MigrationRun().requireCurrent)
@@ -66,9 +66,9 @@ enum RecordsFile {
         }
     }
 
-    /// Opens the file read-only. A reader of a WAL database needs the database's shared-memory file, and creates that
-    /// file if it is missing. The reader may lack the permission to create it. If there is no WAL either, no server has
-    /// the database open. The database file is then complete and does not change, so it is opened as immutable.
+    /// Opens the file read-only. A reader of a WAL database needs the database's shared-memory file. If that file is
+    /// missing, the reader must create it, but may lack the permission. If there is no WAL either, no server has the
+    /// database open. The database file is then complete and does not change, so it is opened as immutable.
     static func connect(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }
         _ = DatabaseOpening.isConfigured

@@ -14,8 +14,8 @@ struct Refolded {
     /// Whether this is the last of the events that share a second. Also true for an event that shares its second with
     /// no other.
     var endsSecond = true
-    /// The stored journey after the last stored event of the second. If no event of the second is stored, it is the
-    /// journey before these events.
+    /// The stored journey after the last stored event that shares the second of this event. If no event of that second
+    /// is stored, this is the stored journey before that second.
     var journeyStored: Journey
 
     var isChanged: Bool {
@@ -30,7 +30,7 @@ struct Refolded {
 
 struct FoldWalk {
     enum Step {
-        /// A deadline of the journey `of` passes before the event `next`, and the deadline's expiry is not stored.
+        /// A deadline of the journey `of` passes before the event `next`, but its expiry is not stored.
         case expiry((name: EventName, at: Moment), of: StoredJourney, next: FoldedEventRow)
         case event(Refolded)
     }
@@ -125,8 +125,8 @@ struct FoldWalk {
 }
 
 extension FoldedEventRow {
-    /// Whether at least `OrderWithinSecond.searchedMax` events of its second arrived before this event. This event is
-    /// then not reordered, and keeps its place after those events.
+    /// Whether at least `OrderWithinSecond.searchedMax` events with the same second arrived before this event. If so,
+    /// this event is not reordered, and keeps its place after those events.
     fileprivate var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
 
     fileprivate func folded(

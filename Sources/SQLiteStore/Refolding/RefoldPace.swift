@@ -1,16 +1,16 @@
-/// The rules by which refolds and deletions share the writer with other work. One transaction does one of two things:
-/// it continues refolds of one or several drivers by at most `rowsPerPiece` events, or it continues one deletion by at
-/// most `rowsPerErasurePiece` rows. After that transaction, the writer does only other work, for `restFactor` times as
-/// long as the refolds or the deletion took.
+/// The rules by which refolds and deletions share the writer with other work. One transaction either continues refolds
+/// of one or several drivers, by at most `rowsPerPiece` events, or continues one deletion, by at most
+/// `rowsPerErasurePiece` rows. After that transaction, the writer does only other work for a while: `restFactor` times
+/// as long as the refolds or the deletion took.
 struct RefoldPace: Sendable {
     /// The maximum number of events refolded in the transaction that stores a late event. An ordinary late event from a
-    /// phone refolds fewer than ten.
+    /// phone causes fewer than ten events to be refolded.
     var rowsPerLateEvent = 50
     /// The maximum number of events refolded per transaction. 500 events take 1.5 ms of the writer's time, about as
     /// long as a commit.
     var rowsPerPiece = 500
     /// The maximum number of rows of a deletion per transaction. Rewriting 100 rows takes as long as refolding 500
-    /// events. Each row is rewritten, and its entry in the index of idempotency keys moves.
+    /// events, because each row is rewritten and its entry in the index of idempotency keys moves.
     var rowsPerErasurePiece = 100
     var restFactor = 12
     /// Duration without other work after which refolds continue without a pause.
@@ -23,16 +23,16 @@ struct RefoldPace: Sendable {
 /// a long refold.
 struct RefoldBudget {
     var rowsPerLateEvent = Int.max
-    /// The number of events that continued refolds may still refold in this transaction. At 0 or below, refolds wait
-    /// for another transaction.
+    /// The number of further events that this transaction may refold for continued refolds. At 0 or below, these
+    /// refolds wait for another transaction.
     var rowsLeft = Int.max
     /// The time that continued refolds and deletions took; nil if none continued.
     private(set) var time: Duration?
     /// The charges to the rate limiter for late events whose refold is complete.
     var charges: [RefoldCharge] = []
 
-    /// Records that a piece of a deletion was done since `start`. In this transaction, no refold and no other deletion
-    /// may continue then.
+    /// Records that a piece of a deletion was done since `start`. After that, no refold and no other deletion may
+    /// continue in this transaction.
     mutating func spendAll(since start: ContinuousClock.Instant) {
         rowsLeft = 0
         time = (time ?? .zero) + (ContinuousClock.now - start)

@@ -1,7 +1,7 @@
-// The rows of `refold`. Each holds the progress of a refold that takes several transactions. While a driver has such a
-// row, `driver.rules` is 0, reads of the driver's events wait (`readOutsideRefold`), and no event is added. Every
-// append reads the driver's row anyway. From `driver.rules` in it, the append knows that a refold is not complete, and
-// needs no further lookup.
+// The rows of the table `refold`. Each row holds the progress of a refold that takes several transactions. While a
+// driver has such a row, reads of the driver's events wait (`readOutsideRefold`), and no event is added. During this
+// time, `driver.rules` is 0. Every append reads the driver's row anyway, so `driver.rules` shows without a further
+// lookup that a refold is incomplete.
 
 import Engine
 import GRDB

@@ -38,7 +38,7 @@ final class Refolding {
             UPDATE event SET previous_state = \(EventTable.evidenceSQL)
             WHERE driver = ?1 AND previous_state IS NULL AND instr(metadata, '"previous_state"') > 0
             """, on: connection)
-        // Sets `second_place` in the order of arrival. The walk then changes it to the order of the fold.
+        // Sets `second_place` to the order of arrival. FoldWalk then replaces it by the order of the fold.
         findWholeSeconds = try PreparedStatement(
             """
             UPDATE event SET second_place = arrival.place

@@ -1,4 +1,5 @@
-// `JourneyRefolder` on SQLite. Also reads a driver's events so that the read never sees a half-finished refold.
+// `JourneyRefolder` on SQLite. This file also contains the function by which reads of a driver's events never see a
+// half-finished refold.
 
 package import Engine
 import GRDB

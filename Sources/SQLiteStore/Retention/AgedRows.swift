@@ -1,14 +1,14 @@
-// Finds the rows that retention may delete, on a read connection. The rows are deleted in a later step. That step uses
-// only the number, the driver and the place in the order of a row, which never change once the row is stored.
+// Finds the rows that retention may delete, on a read connection. A later step deletes them. That step uses only values
+// that never change once a row is stored: the row number, the driver, and the row's place in the order.
 
 import Engine
 import GRDB
 import JourneyModel
 
 enum AgedRows {
-    /// Returns the old events in one part of a walk over all events. Row numbers ascend in the order in which events
-    /// are stored. The oldest events therefore come first, and the walk ends at the first part without old events. The
-    /// receive times of a few events may be out of order, after slow requests or while the server's clock was wrong.
+    /// Returns the old events in one part of a walk over all events. Events are stored with ascending row numbers, so
+    /// the oldest events come first, and the walk ends at the first part without old events. The receive times of a few
+    /// events may be out of order, after slow requests or while the server's clock was wrong.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,
@@ -30,8 +30,8 @@ enum AgedRows {
         return AgedEvents(events: events, next: count == request.limit && !events.isEmpty ? last : nil)
     }
 
-    /// Returns sessions to delete. The session with the highest row number is always kept, because SQLite would use
-    /// that number again, while drivers' recent changes still refer to sessions by row number.
+    /// Returns sessions to delete. The session with the highest row number is always kept. If it were deleted, SQLite
+    /// would use its row number for the next session, but drivers' recent changes may still refer to the old one.
     static func sessions(
         openedBefore: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> [Int64] {
@@ -69,8 +69,8 @@ enum AgedRows {
         return part(rows, before: before, limit: limit)
     }
 
-    /// Returns one part of a walk. Row numbers ascend with time. If the last row of a part is recent, the walk
-    /// therefore ends with this part.
+    /// Returns one part of a walk over the rows. Row numbers ascend with time, so the walk ends with this part if the
+    /// last row of the part is recent.
     private static func part(_ rows: [Row], before: Moment, limit: Int) -> AgedNumbers {
         let isLast = rows.last.map { ($0[1] as Int64) >= before.millisecondsSinceEpoch } ?? true
         return AgedNumbers(
@@ -92,8 +92,8 @@ enum AgedRows {
         AND id < (SELECT max(id) FROM session)
         """
 
-    /// Deletes those of `sessions` that still meet the condition `unused`, because an event of a session may have
-    /// arrived since the session was found. Returns the number of deleted sessions.
+    /// Deletes those `sessions` that still meet the condition `unused`. The condition is checked again, because an
+    /// event of a session may have arrived since the session was found. Returns the number of deleted sessions.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
         let statement = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(unused)")
         var count = 0

@@ -9,8 +9,8 @@ import GRDB
 import JourneyModel
 
 enum RetentionHorizon {
-    /// Raises the floors of the drivers of `events`, and deletes those of `events` that are below the raised floors.
-    /// Returns the number of deleted events.
+    /// Raises the floor of each driver in `events`, then deletes those `events` that are below the new floors. Returns
+    /// the number of deleted events.
     static func delete(_ events: [AgedEvent], _ db: Database) throws -> Int {
         var highest: [Int64: Moment] = [:]
         for event in events {
@@ -45,7 +45,8 @@ enum RetentionHorizon {
         if let deadline = StoredEvents.moment(row[1]) { floor = min(floor, deadline) }
         if let old, old >= floor { return old }
         try keepBase(driver, from: old, to: floor, db)
-        // If the driver's last event is below the floor, the driver has no head event any more.
+        // If the driver's last event is below the floor, the event is deleted, and the driver no longer has a head
+        // event.
         let losesHead = StoredEvents.moment(row[2]).map { $0 < floor } ?? false
         let update = try db.cachedStatement(
             sql: """

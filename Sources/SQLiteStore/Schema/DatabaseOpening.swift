@@ -6,7 +6,7 @@ internal import Foundation
 package import GRDB
 internal import GRDBSQLite
 
-/// The error if the database cannot guarantee durability. The server then does not start.
+/// The error that is thrown if the database cannot guarantee durability. The server then does not start.
 package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConvertible {
     package var pragma: String
     package var expected: String
@@ -54,7 +54,7 @@ package enum DatabaseOpening {
     /// Opens an existing file that already has this binary's schema. Used by commands that change data while a server
     /// may be running. Such commands must not migrate the database.
     ///
-    /// - Throws: `RecordsUnreadable` when the file does not exist; otherwise as `open`.
+    /// - Throws: `RecordsUnreadable` when the file does not exist. Also throws the errors of `open`.
     static func openExisting(path: String) throws -> DatabasePool {
         let reader = try RecordsFile.connect(path)
         try reader.read(MigrationRun().requireCurrent)
@@ -68,8 +68,8 @@ package enum DatabaseOpening {
     }
 
     /// Throws `MigrationRefusal` for a database that this binary cannot use. Must be called before the file is opened
-    /// for writing, because opening it for writing would already switch another program's database to WAL mode. Ignores
-    /// SQLite's errors. Opening the file for writing reports them too, and may repair their cause by rolling back a
+    /// for writing, because that would already switch another program's database to WAL mode. Ignores SQLite's errors.
+    /// When the file is opened for writing, SQLite reports them again, or removes their cause by rolling back a
     /// transaction that was written in part.
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
@@ -87,8 +87,7 @@ package enum DatabaseOpening {
 
     /// Returns which migrations the file has, for `dwell migrate --status`. Does not change the file.
     ///
-    /// - Throws: `RecordsUnreadable`, for example if the file does not exist. Otherwise `MigrationRefusal`, or SQLite's
-    ///   error.
+    /// - Throws: `RecordsUnreadable`, for example if the file does not exist; `MigrationRefusal`; or SQLite's error.
     package static func status(
         path: String, migrations: MigrationRun = MigrationRun()
     ) throws -> [MigrationStatus] {
@@ -99,16 +98,16 @@ package enum DatabaseOpening {
 
     /// Checks that the file has all migrations of this binary.
     ///
-    /// - Throws: `MigrationRefusal` if a migration is not applied; otherwise as `status`.
+    /// - Throws: `MigrationRefusal` if a migration is not applied. Also throws the errors of `status`.
     package static func requireCurrent(path: String) throws {
         let queue = try RecordsFile.connect(path)
         defer { try? queue.close() }
         try queue.read(MigrationRun().requireCurrent)
     }
 
-    /// Whether two options that SQLite has for the whole process are set. The first use of this constant sets them. One
-    /// option turns off memory statistics. Nothing in this process uses these statistics, and SQLite would update them
-    /// for about 1,500 allocations in a group of 30 events. The other option skips empty truncations of the page cache
+    /// Whether two process-wide options of SQLite are set. The first use of this constant sets them. One option turns
+    /// off memory statistics. Nothing in this process uses these statistics, and SQLite would update them for about
+    /// 1,500 allocations in a group of 30 events. The other option skips empty truncations of the page cache
     /// (page_cache.c). If the process has already used SQLite, both options keep their defaults. The defaults are
     /// slower but correct.
     static let isConfigured = dwell_stop_memory_statistics() == SQLITE_OK && dwell_skip_empty_truncations() == SQLITE_OK
@@ -148,9 +147,9 @@ package enum DatabaseOpening {
         }
     }
 
-    /// Makes SQLite write a commit's pages to the WAL in one call, instead of two calls for each page, and clear the
-    /// unallocated space of the pages that it copies from the WAL. Must be called before the first commit, which may
-    /// copy them.
+    /// Changes SQLite's writes in two ways. A commit's pages are written to the WAL in one call, instead of two calls
+    /// for each page. And the unallocated space of a page is cleared when the page is copied from the WAL. Must be
+    /// called before the first commit, because a commit may copy pages.
     static func addFileLayers(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")

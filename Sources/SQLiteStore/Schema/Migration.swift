@@ -27,7 +27,8 @@ package struct Migration: Sendable {
         }.joined()
     }
 
-    /// All migrations, in the order in which they run. SwiftPM names the bytes of 0001_events.sql `_001_events_sql`.
+    /// All migrations, in the order in which they run. SwiftPM provides the bytes of the file 0001_events.sql as the
+    /// constant `_001_events_sql`.
     package static let all: [Migration] = [
         Migration(1, "events", PackageResources._001_events_sql),
         Migration(2, "journeys", PackageResources._002_journeys_sql),

@@ -85,15 +85,15 @@ package struct MigrationRun: Sendable {
         _ = try status(db)
     }
 
-    /// Throws `MigrationRefusal` as `requireDwell` does, and also for a database whose migrations are not all applied.
+    /// Throws `MigrationRefusal` if `requireDwell` would throw it, or if the database lacks some of the migrations.
     func requireCurrent(_ db: Database) throws {
         let applied = try status(db).compactMap { $0.appliedAtMilliseconds == nil ? nil : $0.number }.max() ?? 0
         let known = migrations.map(\.number).max() ?? 0
         if applied < known { throw MigrationRefusal.databaseIsOlder(applied: applied, known: known) }
     }
 
-    /// Applies the missing migrations, each in a separate transaction. When one fails, those before it remain
-    /// applied.
+    /// Applies the missing migrations, each in a separate transaction. If a migration fails, the migrations before it
+    /// remain applied.
     ///
     /// - Throws: `MigrationRefusal`, or SQLite's error.
     package func run(_ db: Database, atMilliseconds now: Int64) throws {
@@ -129,7 +129,8 @@ package struct MigrationRun: Sendable {
         ) STRICT
         """
 
-    /// Returns the applied migrations by number, or throws `MigrationRefusal` if they do not match this binary's.
+    /// Returns the applied migrations by number. Throws `MigrationRefusal` if they do not match the migrations of this
+    /// binary.
     private func check(_ db: Database) throws -> [Int: Applied] {
         let applied = try applied(db)
         let known = migrations.map(\.number).max() ?? 0

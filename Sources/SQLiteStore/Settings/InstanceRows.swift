@@ -8,7 +8,7 @@ package import JourneyModel
 extension SQLiteEventStore {
     /// Milliseconds without a heartbeat after which a row is deleted.
     static let instanceKeptMilliseconds: Int64 = 24 * 3600 * 1000
-    /// Maximum number of rows. It applies even if servers are started under more names than that.
+    /// Maximum number of rows. It holds even if servers are started under more names.
     static let instancesMax = 64
 
     /// Inserts or updates the server's own row, and deletes rows without a recent heartbeat.

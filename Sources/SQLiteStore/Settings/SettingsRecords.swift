@@ -29,8 +29,7 @@ extension SQLiteEventStore {
 
     /// Records that these settings and rules are in force from `now` on. Writes nothing if they were already in force.
     ///
-    /// Returns false if the note was left out. A note is left out if it equals the last stored note, because the
-    /// operator then wrote it for an earlier change, and not for this one.
+    /// Returns false if the note was left out.
     package func record(
         _ settings: VersionedSettings, rules: RecordedRules? = nil, note: SettingsChangeNote = SettingsChangeNote(),
         at now: Moment

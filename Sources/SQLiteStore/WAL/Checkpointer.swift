@@ -22,10 +22,11 @@ final class Checkpointer: Sendable {
         /// WAL size up to which copying pauses after each step, so that commits can use the disk. With a larger WAL,
         /// copying does not pause, because otherwise the WAL could grow without end.
         var pausedUpTo = 24_000
-        /// Maximum size of the rest that the passes leave for the writer to copy. It is small, because all requests
+        /// Maximum number of pages that the passes may leave for the writer to copy. It is small, because all requests
         /// wait while the writer copies.
         var restMax = 200
-        /// Maximum number of passes. After the last pass, the writer copies the rest, whatever its size.
+        /// Maximum number of passes over the WAL. After the last pass, the writer copies the remaining frames, however
+        /// many there are.
         var passesMax = 8
         /// Number of pages written and synced in one step. After a step, a waiting commit can use the disk.
         var step: Int32 = 64
@@ -58,8 +59,8 @@ final class Checkpointer: Sendable {
         configuration.label = "dwell.checkpoint"
         queue = try DatabaseQueue(path: path, configuration: configuration)
         try queue.inDatabase { db in
-            // FULL is set explicitly, because SQLite's default can be changed at compile time. If the WAL were reset
-            // before the database file is synced, a power cut would lose the content of the WAL.
+            // The database file must be synced before the WAL is reset. Otherwise a power cut would lose the content of
+            // the WAL. FULL is set explicitly, because SQLite's default can be changed at compile time.
             try db.execute(sql: "PRAGMA synchronous = FULL")
             // The first read makes SQLite open the WAL.
             _ = try Row.fetchOne(db, sql: "SELECT 1 FROM sqlite_schema LIMIT 1")
@@ -105,8 +106,8 @@ final class Checkpointer: Sendable {
     }
 
     /// Copies the WAL at the usual pace. Returns when every frame is copied, or when the WAL cannot be copied now.
-    /// Called before a truncation: the writer and all requests wait for the truncation, which copies the remaining
-    /// frames.
+    /// Called before a truncation of the WAL. The truncation copies the frames that remain, and the writer and all
+    /// requests wait for it.
     func copyAll() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             queue.asyncWriteWithoutTransaction { [self] db in

@@ -28,9 +28,9 @@ final class WriterWAL {
 
     // MARK: Purging
 
-    /// Milliseconds to wait for a reader that prevents truncation of the WAL. The writer waits only after a group that
-    /// removes rows. Later attempts to truncate the WAL do not wait. A backup or a replicator may read for hours, and
-    /// every later group would be delayed.
+    /// Milliseconds to wait for a reader that prevents truncation of the WAL. The writer waits only directly after a
+    /// group that removes rows. Later attempts to truncate the WAL do not wait: a backup or a replicator may read for
+    /// hours, and would delay every later group.
     private static let readerTimeoutMilliseconds: Int32 = 100
 
     /// Sets the mark `user_version` if the transaction removes something that must be gone from the WAL. Clears the
@@ -70,12 +70,12 @@ final class WriterWAL {
         sqlite3_busy_timeout(connection, Int32(DatabaseOpening.busyTimeoutSeconds * 1000))
         needsTruncation = code != SQLITE_OK
         // Cached pages may have copies of removed rows in their unallocated space, which is cleared only on the way to
-        // the database file (free_space.c). Written again, such a page would bring them back into the WAL.
+        // the database file (free_space.c). If such a page were written again, these copies would be in the WAL again.
         if isMarked && !needsTruncation { sqlite3_db_release_memory(connection) }
     }
 
-    /// Truncates the WAL even if no truncation is pending. If a reader prevents the truncation, the truncation does not
-    /// become pending. Returns whether the WAL is truncated.
+    /// Tries to truncate the WAL, even if no truncation is pending. Returns whether the WAL is truncated. If a reader
+    /// prevents the truncation, `needsTruncation` keeps its value.
     func truncateUnlessRead() -> Bool {
         let neededTruncation = needsTruncation
         truncate()

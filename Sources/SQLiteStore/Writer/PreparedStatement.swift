@@ -12,8 +12,8 @@ final class PreparedStatement {
     private let connection: OpaquePointer
     private let bindings: Bindings
 
-    /// `connection` must outlive the statement. It may also be closed by sqlite3_close_v2, which keeps the connection
-    /// until the statement is finalized.
+    /// `connection` must exist as long as the statement. It may be closed earlier by sqlite3_close_v2, because that
+    /// function keeps the connection in existence until the statement is finalized.
     init(_ sql: String, on connection: OpaquePointer) throws(SQLiteError) {
         var handle: OpaquePointer?
         let code = sqlite3_prepare_v3(
@@ -81,14 +81,15 @@ final class PreparedStatement {
 
 /// Values for the parameters `?1`, `?2`, ... of a statement. A parameter that is not bound is NULL.
 final class Bindings {
-    /// Capacity in bytes for the texts and blobs of one run: enough for an event with some metadata.
+    /// Capacity, in bytes, for the texts and blobs that are bound for one run of the statement. It is enough for an
+    /// event with some metadata.
     private static let keptBytesMax = 1536
 
     private let handle: OpaquePointer
     private let connection: OpaquePointer
-    /// Copies of the bound texts and blobs. With this memory, SQLite need not allocate memory for each text and blob.
-    /// The memory is reused only after `clear` has unbound all of them. It is freed after the statement is finalized,
-    /// because the statement owns this object.
+    /// Memory for copies of the bound texts and blobs, so that SQLite need not allocate memory for each of them. The
+    /// memory is reused only after `clear` has unbound all texts and blobs. The statement owns this object, so the
+    /// memory is freed after the statement is finalized.
     private var kept: UnsafeMutableRawPointer?
     private var keptCount = 0
 
@@ -140,9 +141,9 @@ final class Bindings {
         try check(code)
     }
 
-    /// SQLITE_TRANSIENT, which makes SQLite copy the bytes before the call returns. In C it is the pointer -1. Swift
-    /// does not import the cast to that pointer. Where nil is passed instead, it means SQLITE_STATIC: SQLite reads the
-    /// bytes where they are, without a copy.
+    /// SQLITE_TRANSIENT, the pointer -1 in C, which Swift does not import. It makes SQLite copy the bytes before the
+    /// call returns. The alternative is nil, which means SQLITE_STATIC: SQLite then reads the bytes where they are,
+    /// without a copy.
     private static var transient: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
 
     /// Copies the bytes to memory that is stable until `clear`. Returns nil if the bytes do not fit.

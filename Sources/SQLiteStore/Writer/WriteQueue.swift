@@ -44,7 +44,8 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
             return Array(line[..<taken])
         }
 
-        /// Records that the writer is idle, which means that the queue is drained. Returns the callbacks to call now.
+        /// Records that the writer is idle, which means that the queue is drained. Returns the callbacks that must be
+        /// called now.
         mutating func markWriterIdle() -> [@Sendable () -> Void] {
             writerIsAwake = false
             defer { whenDrained = [] }
@@ -95,7 +96,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         }
     }
 
-    /// Refuses all work added after this call. Calls `whenDrained` when all earlier work is done. This may be
+    /// Refuses all work added after this call. Calls `whenDrained` when all earlier work is done, which may be
     /// immediately. If this function is called several times, every callback is called.
     func close(whenDrained: @escaping @Sendable () -> Void) {
         let isDrained = state.withLock { state in

@@ -29,8 +29,8 @@ final class Writer: @unchecked Sendable {
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
     /// Work that waits until refolds may continue, in order of arrival. When refolds continue, this work is taken
-    /// before the work in the queue. Its first piece therefore always finds an unused refold budget, and no later
-    /// request of a driver overtakes an earlier one.
+    /// before the work in the queue. The first piece of the waiting work therefore always finds an unused refold
+    /// budget, and no later request of a driver overtakes an earlier one.
     private var resting: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
@@ -103,9 +103,9 @@ final class Writer: @unchecked Sendable {
         return resting + group
     }
 
-    /// Keeps work that waits for refolds, and fails work beyond `restingMax`. Work of which a part is already stored
-    /// is always kept. There is little such work: deletions, and at most one event of each driver, because no second
-    /// event of a driver is stored while the driver's refold is not complete.
+    /// Keeps work that waits for refolds, and fails work beyond `restingMax`. Work of which a part is already stored is
+    /// always kept. There is little such work: deletions, and at most one event of each driver. No second event of a
+    /// driver is stored while the driver's refold is not complete.
     private func rest(_ waiting: [WriterWork]) {
         for work in waiting {
             if resting.count < Self.restingMax || work.hasStored {
@@ -183,9 +183,9 @@ final class Writer: @unchecked Sendable {
             pool.asyncWriteWithoutTransaction { [self] _ in
                 for work in resting { work.fail(.unavailable("the store is closed")) }
                 resting = []
-                // The WAL is copied into the database file here, because the read connections are closed last and
-                // cannot copy it. After the server has stopped, an operator may copy only the database file. Without
-                // this step, such a copy would lack the content of the WAL.
+                // Copies the WAL into the database file. The read connections, which are closed last, cannot do this.
+                // After the server has stopped, an operator may copy only the database file, and that copy would
+                // otherwise lack the content of the WAL.
                 _ = connection?.log.truncateUnlessRead()
                 connection = nil
                 continuation.resume()

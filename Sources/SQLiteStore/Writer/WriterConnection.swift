@@ -16,8 +16,8 @@ import RateLimiting
 
 final class WriterConnection {
     private let connection: OpaquePointer
-    /// Declared before the statements, because members are released in the order of their declaration. The statements
-    /// keep the connection alive, and `log` still uses the connection when `log` is released.
+    /// `log` is declared before the statements, because members are released in the order of their declaration. The
+    /// statements keep the connection alive, and `log` still uses the connection when `log` is released.
     let log: WriterWAL
     private let appending: EventAppending
     private let expiring: ExpiryStoring
@@ -38,8 +38,9 @@ final class WriterConnection {
     /// events after it, and one transaction for the whole batch would delay all other requests.
     private let turnLength: Duration
     private let pace: RefoldPace
-    /// The time from which refolds and deletions may continue. Only the refolds and deletions that continue set it.
-    /// Late events do not set it, because otherwise late events of other drivers could delay a waiting refold forever.
+    /// The time from which refolds and deletions may continue. It is set only after a transaction in which a refold or
+    /// a deletion continued. Late events do not set it: otherwise late events of other drivers could delay a waiting
+    /// refold forever.
     private(set) var nextPiece = ContinuousClock.now
     /// The time when work other than refolds and deletions was last done.
     private var lastOtherWork = ContinuousClock.now
@@ -71,10 +72,10 @@ final class WriterConnection {
     struct TimeSlice {
         /// False when no part of the group is known to be stored.
         var isCommitted: Bool
-        /// Work that did not fit into the transaction. The tasks that wait for it have not been resumed.
+        /// Work that did not fit into the transaction. The tasks that wait for this work have not been resumed.
         var rest: [WriterWork] = []
-        /// Work that waits for a refold. The refold continues at `nextPiece`. The tasks that wait for this work have
-        /// not been resumed.
+        /// Work that waits for a refold, which continues at `nextPiece`. The tasks that wait for this work have not
+        /// been resumed.
         var waiting: [WriterWork] = []
     }
 
@@ -154,8 +155,9 @@ final class WriterConnection {
         }
     }
 
-    /// Sets the time from which refolds and deletions may continue. If a refold or a deletion continued in this
-    /// transaction and there is other work, sets a pause of `restFactor` times as long as the continued work took.
+    /// Sets the time from which refolds and deletions may continue. If this transaction continued a refold or a
+    /// deletion, and there was other work recently, sets a pause. The pause is `restFactor` times as long as the
+    /// continued work took.
     private func pauseRefolds(after done: [CompletedWork]) {
         let now = ContinuousClock.now
         if done.contains(where: { !$0.isPaced }) { lastOtherWork = now }
@@ -169,7 +171,7 @@ final class WriterConnection {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
         if version != lastDataVersion {
             appending.forgetDrivers()
-            // The first transaction does not need this, because `log` read the mark when it was created.
+            // The first transaction does not take over the mark, because `log` read the mark when it was created.
             if lastDataVersion != -1 { log.takeOverMark() }
         }
         lastDataVersion = version ?? -1
@@ -187,8 +189,8 @@ final class WriterConnection {
 
     /// Returns `.unavailable` if the failed COMMIT has certainly stored nothing, else `.unknown`. SQLite has rolled the
     /// transaction back, so this process does not see the transaction's changes. But the transaction's frames may be in
-    /// the WAL, and a recovery after a crash could find them. Committing another transaction certainly overwrites these
-    /// frames. `isWritable` therefore commits one.
+    /// the WAL, and a recovery after a crash could find them. `isWritable` therefore commits another transaction, which
+    /// certainly overwrites these frames.
     private func failure(ofCommit error: SQLiteError) -> StoreFailure {
         if error.provesThatCommitDidNotHappen || isWritable() {
             return .unavailable("commit failed: \(error)")
@@ -272,7 +274,8 @@ final class WriterConnection {
         }
     }
 
-    /// Makes a change, always in a savepoint, because it may fail after its first write.
+    /// Makes a change in a savepoint. The change may fail after its first write, and the savepoint then undoes that
+    /// write.
     private func completed(_ change: PendingChange, _ db: Database) throws(SQLiteError) -> CompletedChange {
         var keepsDriverCache = false
         defer { if !keepsDriverCache { appending.forgetDrivers() } }

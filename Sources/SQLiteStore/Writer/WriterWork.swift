@@ -40,8 +40,8 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Resumes the waiting task with a failure. The failure says that nothing was stored, or that the outcome is
-    /// unknown.
+    /// Resumes the waiting task with a failure. The failure says either that nothing was stored, or that it is unknown
+    /// whether something was stored.
     func fail(_ failure: StoreFailure) {
         switch self {
         case .append(let append, let waiting): waiting.resume(returning: append.outcome(of: failure))
@@ -56,9 +56,9 @@ enum WriterWork: QueuedWork {
     }
 }
 
-/// A change of anything but events, in ordinary SQL through GRDB. It runs in a separate savepoint, so that its failure
-/// does not affect the other work of the transaction. A failure is rolled back. A refusal that must write something,
-/// such as the count of wrong guesses, is therefore an outcome and not a failure.
+/// A change of anything but events, in ordinary SQL through GRDB. It runs in its own savepoint, so a failed change is
+/// rolled back without affecting the other work of the transaction. Some refusals must write something, for example the
+/// count of wrong guesses. Such a refusal is therefore returned as an outcome and not thrown as a failure.
 struct PendingChange: Sendable {
     /// Makes the change. May run a second time, after a rollback.
     let make: @Sendable (Database) throws -> CompletedChange

@@ -32,7 +32,8 @@ struct DecodingDifferenceTests {
             expectSame(decoded, plain, body)
             if case .success = decoded { accepted += 1 }
         }
-        // Both valid and invalid bodies are frequent. A generator that makes only invalid bodies would prove little.
+        // The generator must make many valid bodies and many invalid bodies. With only invalid bodies, the comparison
+        // would prove little.
         #expect((50...450).contains(accepted), "\(accepted) of 500 accepted")
     }
 

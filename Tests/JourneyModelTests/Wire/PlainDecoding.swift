@@ -71,8 +71,8 @@ private struct PlainEventReader {
         let rule = "must be 1 to 128 printable ASCII characters"
         let eventID = members.text("event_id", rule, where: Self.isKey)
         let inBody = members.text("idempotency_key", rule, where: Self.isKey)
-        // Quotes in the header may be notation of the header or part of the key. They are part of the key if the body
-        // has the same key with quotes.
+        // Quotes around the header's value may belong to the header's notation or to the key. If the key in the body
+        // has the same quotes, they belong to the key.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {

@@ -1,4 +1,4 @@
-// The account services on a real file, wired as in Wiring, with a manual clock.
+// The account services on a real file, with a manual clock. They are connected as in Wiring.swift of the app.
 
 import Crypto
 import Foundation

@@ -1,5 +1,5 @@
-// One random journey of the store's property tests: its events, the deliveries of each event, and the result of the
-// fold in order. The seed determines all of them.
+// One random journey of the store's property tests: its events, the deliveries of each event, and the result of folding
+// the events in order. The seed determines everything.
 
 import Engine
 import JourneyModel
@@ -8,7 +8,8 @@ import TestSupport
 @testable import SQLiteStore
 
 struct DeliveredJourney: Sendable, CustomStringConvertible {
-    /// The period of all journeys, in seconds. They begin within its first third, and few continue after its end.
+    /// The period in which all journeys take place, in seconds. The journeys begin within the first third of it, and
+    /// few continue after its end.
     static let spanSeconds = 30_000
 
     struct Point: Hashable, Sendable {
@@ -22,7 +23,7 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
     let seed: UInt64
     /// The events, in the fold's order.
     let events: [OrderedEvent]
-    /// For each turn, the indices in `events` of the events to deliver, in the order of delivery.
+    /// For each turn, the events to deliver, in the order of delivery. An event is given by its index in `events`.
     let turns: [[Int]]
 
     var driver: DriverID { DriverID("driver-\(seed)") }
@@ -36,7 +37,8 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
         let events = RandomJourney.events(from: start, countMax: 24, sessionPrefix: "s\(seed)-", &random)
         self.events = events
 
-        // The deliveries are in order, in order except for some late events, or in any order.
+        // A journey's deliveries are one of three kinds: in order, in order except for some late events, or in any
+        // order.
         let delayMax = [0, 0, 3, 100].randomPick(&random)
         let deliveries = events.indices.flatMap { random.chance(1, in: 4) ? [$0, $0] : [$0] }
             .map { (event: $0, place: $0 + Int.random(in: 0...delayMax, using: &random)) }
