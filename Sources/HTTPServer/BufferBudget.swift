@@ -2,7 +2,7 @@ internal import Synchronization
 
 /// A limit on the memory that the server holds for clients, over all connections: bodies, incomplete requests, and
 /// responses that the peer has not read. Each body, request and response also has its own limit. The budget limits the
-/// sum for all clients, and the part of this sum for one client.
+/// total for all clients, and the part of this total for one client.
 final class BufferBudget: Sendable {
     let bytesMax: Int
     /// The maximum number of bytes held for one client. It is a sixteenth of `bytesMax`, so that a few clients cannot
@@ -10,7 +10,7 @@ final class BufferBudget: Sendable {
     let bytesPerClientMax: Int
     private let bytes = Atomic<Int>(0)
     /// The bytes held for each client. A client for which no bytes are held has no entry. The bytes of unidentified
-    /// clients count only towards the sum.
+    /// clients count only towards the total for all clients.
     private let clients = Mutex<[String: Int]>([:])
 
     init(bytesMax: Int) {
@@ -22,8 +22,8 @@ final class BufferBudget: Sendable {
 
     func bytesHeld(by client: String) -> Int { clients.withLock { $0[client] ?? 0 } }
 
-    /// Reserves `count` bytes. They count towards the sum and towards the share of `client`. Returns false and reserves
-    /// nothing if the sum would exceed `bytesMax`, or if the share would exceed `bytesPerClientMax`.
+    /// Reserves `count` bytes. They count towards the total and towards the share of `client`. Returns false and
+    /// reserves nothing if the total would exceed `bytesMax`, or if the share would exceed `bytesPerClientMax`.
     func take(_ count: Int, for client: String?) -> Bool {
         guard bytes.add(count, ordering: .relaxed).newValue <= bytesMax else {
             bytes.subtract(count, ordering: .relaxed)

@@ -107,7 +107,7 @@ package enum SignInMethod: String, Hashable, Sendable {
     case otp
 }
 
-/// The tokens of a sign-in: a pair, or the single token of shipped clients.
+/// Which tokens a sign-in returns: a pair, or the single token that already released clients expect.
 package enum SignInKind: String, Hashable, Sendable {
     case pair
     case legacy

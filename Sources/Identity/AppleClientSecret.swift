@@ -1,5 +1,5 @@
-// Our client secret for Apple's token endpoint: a JWT that is signed with the team's key for a single call. This file
-// does not depend on HTTP.
+// Our client secret for Apple's token endpoint. The secret is a JWT, signed with the team's key. Each call gets a new
+// one. This file does not depend on HTTP.
 
 import JWTKit
 package import Secrets

@@ -5,10 +5,11 @@ public struct Verdict: Hashable, Sendable {
     public enum Transition: String, Hashable, Sendable, CaseIterable {
         /// The event moved the state.
         case applied
-        /// The event has no transition. This is not an error. Examples are a diagnostic event and a stale expiry.
+        /// The event is not meant to change the state. This is not an error. Examples are a diagnostic event and an
+        /// expiry of a deadline that no longer holds.
         case none
-        /// The table has no transition for the event from this state. The event is stored, and the state does not
-        /// change.
+        /// The event is meant to change the state, but the table has no transition for it from this state. The event is
+        /// stored, and the state does not change.
         case rejected
     }
 

@@ -39,7 +39,7 @@ import Testing
             let store = SimulatedStore(seed: seed)
             var random = SeededRandom(seed: ~seed)
             for (step, next) in zip(store.steps, store.steps.dropFirst().map(\.hour) + [Int.max]) {
-                // Tests about one step in four, because testing all steps of a year takes quadratic time.
+                // Checks roughly a quarter of the steps, because the time for all steps grows with the square of their number.
                 guard random.chance(1, in: 4) else { continue }
                 var facts = PurchaseFacts()
                 for fact in Self.deliveries(of: Array(store.facts.prefix(step.factCount)), &random) { facts.add(fact) }

@@ -77,8 +77,8 @@ extension RecordedEvent {
         return "\(steps): " + (reasons.isEmpty ? "the event proves it" : reasons.joined(separator: ", and "))
     }
 
-    /// The session in progress that this event ended by beginning another journey. Nil if the event ended no session in
-    /// this way.
+    /// The session that was in progress, and that ended because this event began another journey. Nil if there was
+    /// none.
     var closedSession: (id: String, ending: Journey.Ending)? {
         guard let id = before.sessionID, let ending = before.closing(by: after) else { return nil }
         return (id, ending)
