@@ -341,6 +341,16 @@ database_sum() {
     echo NATIVE_GRACE_PERIOD_SECONDS=800 >"$BATS_TEST_TMPDIR/try.env"
     run -0 dwell config try "$BATS_TEST_TMPDIR/try.env" --since '1 hour'
     [[ $output == *"2 of 2 sessions would have ended otherwise"*$'sessions:\n  2  grace -> AT_MERCHANT  (s-jo, s-bo)' ]]
+    # A rule keeps the short grace period for one driver. The other driver gets the settings of the server.
+    cat >"$BATS_TEST_TMPDIR/rules.json" <<JSON
+{"rules": [
+{"name": "short", "reason": "Pilot", "drivers": ["$(driver jo)"], "settings": {"gracePeriodSeconds": 60}}]}
+JSON
+    run -0 dwell config try "$BATS_TEST_TMPDIR/rules.json" --since '1 hour'
+    [[ $output == *"1 of 2 sessions would have ended otherwise"*$'sessions:\n  1  grace -> AT_MERCHANT  (s-bo)' ]] || fail "$output"
+    sed -i 's/60/-1/' "$BATS_TEST_TMPDIR/rules.json"
+    run -1 dwell config try "$BATS_TEST_TMPDIR/rules.json"
+    [[ $output == *'rules.json: line 2'*short*gracePeriodSeconds* ]] || fail "$output"
 
     local sum correction=(dwell refold --since "$since" --settings current --instead-of "$wrong")
     sum=$(database_sum)

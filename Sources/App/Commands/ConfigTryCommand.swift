@@ -14,8 +14,10 @@ struct ConfigTryCommand: AsyncParsableCommand {
         abstract: "Show how many recent sessions would have ended otherwise with other time-outs.",
         discussion: """
             Folds the stored events of the last week again in memory with the time-outs in FILE, and compares how each \
-            session ended. FILE is an environment file; a time-out that it does not set stays as it was stored with \
-            each event. Changes nothing, and works with or without a running server.
+            session ended. FILE is an environment file or a file of rules, as for SETTINGS_RULES_FILE. A time-out that \
+            an environment file does not set stays as it was stored with each event. Rules are evaluated over the \
+            configured settings at the time when each event was received, with the app version of the driver's last \
+            registered device. Changes nothing, and works with or without a running server.
 
             Only NATIVE_GRACE_PERIOD_SECONDS and NATIVE_HARD_TIMEOUT_SECONDS can be tried: the phone applies the other \
             settings before it sends an event. With other time-outs a phone might also have sent other events, so \
@@ -24,9 +26,10 @@ struct ConfigTryCommand: AsyncParsableCommand {
             EXAMPLES
               dwell config try longer-grace.env
               dwell config try longer-grace.env --since '12 hours'
+              dwell config try new-rules.json
             """)
 
-    @Argument(help: "An environment file with the settings to try.", completion: .file())
+    @Argument(help: "An environment file or a file of rules with the settings to try.", completion: .file())
     var file: String
 
     @Option(
@@ -65,7 +68,7 @@ struct ConfigTryCommand: AsyncParsableCommand {
         let durations = try durations(configuration.settings)
         let progress = ProgressOutput(unit: "drivers")
         let outcome = try reading(configuration.databasePath) { (trial: RefoldTrial) throws(RecordsUnreadable) in
-            try trial.run(.settings(since: start) { _ in durations }, now: now) {
+            try trial.run(.settings(since: start, durations), now: now) {
                 progress.show(DeliveryProgress(delivered: $0.done, total: $0.total))
             }
         }
@@ -74,15 +77,31 @@ struct ConfigTryCommand: AsyncParsableCommand {
     }
 
     /// Reads the file. Prints what is wrong with it, and fails the command.
-    private func durations(_ configured: Settings) throws -> TrialDurations {
+    private func durations(_ configured: Settings) throws -> @Sendable (TrialEvent) -> TrialDurations {
         do {
-            return try Self.durations(in: try readTextFile(file, bytesMax: EnvironmentFile.fileBytesMax), configured)
+            let text = try readTextFile(file, bytesMax: max(EnvironmentFile.fileBytesMax, SettingsRules.bytesMax))
+            guard text.first(where: { !$0.isWhitespace }) == "{" else {
+                let durations = try Self.durations(in: text, configured)
+                return { _ in durations }
+            }
+            let rules = try SettingsRules(reading: Array(text.utf8), base: configured)
+            return { event in Self.durations(of: event, rules) }
         } catch let error as TextFileError {
             writeToStandardError("\(escaped(file)): \(error.reason)\n")
+        } catch let error as SettingsRulesError {
+            for problem in error.problems { writeToStandardError("\(escaped(file)): \(problem)\n") }
         } catch {
             writeToStandardError("\(escaped(file)): \(error)\n")
         }
         throw ExitCode.failure
+    }
+
+    static func durations(of event: TrialEvent, _ rules: SettingsRules) -> TrialDurations {
+        let subject = SettingsSubject(
+            driver: event.driver, appVersion: event.appVersion.flatMap { AppVersion($0) }, at: event.receivedAt)
+        let settings = rules.choice(for: subject).settings(charger: event.chargerID).settings
+        return TrialDurations(
+            gracePeriodSeconds: settings.gracePeriodSeconds, hardTimeoutSeconds: settings.hardTimeoutSeconds)
     }
 
     struct UnusableSettings: Error, CustomStringConvertible {

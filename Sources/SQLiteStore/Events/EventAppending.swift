@@ -155,19 +155,11 @@ final class EventAppending {
         let choice = SettingsChoice(
             byCharger: append.request.chargerSettings, otherwise: append.request.settings)
         let row: Int64? = if case .known(let row) = session { row } else { nil }
-        return choice.settings(charger: try charger(of: append.request.submission, driver: driver, session: row))
-    }
-
-    private func charger(
-        of submission: EventSubmission, driver: DriverRow, session: Int64?
-    ) throws(SQLiteError) -> String? {
-        if let session, let registered = try sessions.registeredCharger(of: session) { return registered }
-        if let charger = submission.chargerID { return charger }
-        let journey = driver.journey.journey
-        guard let sessionID = submission.sessionID, let current = journey.sessionID else {
-            return journey.targetChargerID
-        }
-        return haveSameBytes(sessionID, current) ? journey.targetChargerID : nil
+        let submission = append.request.submission
+        return choice.settings(
+            charger: try sessions.settingsCharger(
+                session: row, eventSessionID: submission.sessionID, eventCharger: submission.chargerID,
+                before: driver.journey.journey))
     }
 
     /// Returns the settings whose version is stored with an expiry of the driver's session in progress.

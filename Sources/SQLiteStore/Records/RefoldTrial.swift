@@ -9,6 +9,8 @@ package import JourneyModel
 /// An event as far as the choice of its settings depends on it.
 package struct TrialEvent: Hashable, Sendable {
     package var driver: DriverID
+    /// The charger by which the server chooses the settings of an event: that of the session's registration, else the
+    /// event's, else the target of the stored journey before the event.
     package var chargerID: String?
     /// The app version of the driver's device that was registered last; nil if there is none.
     package var appVersion: String?
@@ -92,6 +94,7 @@ private final class TrialFold {
     /// The settings of a correction.
     private let correction: FoldSettings?
     private let findVersion: PreparedStatement
+    private let sessions: SessionTable
 
     init(_ change: RefoldTrial.Change, now: Moment, _ db: Database) throws {
         (self.change, self.now) = (change, now)
@@ -99,6 +102,7 @@ private final class TrialFold {
         events = try EventTable(on: connection)
         oldEvents = try EventTable(on: connection, derivesEvidence: true)
         findVersion = try PreparedStatement(FoldSettings.Version.findSQL, on: connection)
+        sessions = try SessionTable(on: connection)
         if case .correction(let order) = change {
             correction = try Self.settings(of: order, now: now, db)
         } else {
@@ -182,8 +186,9 @@ private final class TrialFold {
         var stored = journey
         let appVersion = try appVersion(of: driver, db)
         let correcting = { (row: inout FoldedEventRow) throws(SQLiteError) in
+            let before = stored.journey
             stored = row.after
-            try self.correct(&row, of: driverID, appVersion: appVersion)
+            try self.correct(&row, of: driverID, after: before, appVersion: appVersion)
         }
         _ = try walk.take(
             of: driver, in: isCurrent ? events : oldEvents, from: time, rowsMax: .max, correct: correcting
@@ -199,7 +204,7 @@ private final class TrialFold {
     }
 
     private func correct(
-        _ row: inout FoldedEventRow, of driver: DriverID, appVersion: String?
+        _ row: inout FoldedEventRow, of driver: DriverID, after before: Journey, appVersion: String?
     ) throws(SQLiteError) {
         switch change {
         case .rules: return
@@ -211,7 +216,11 @@ private final class TrialFold {
             guard row.event.origin == .client else { return }
             let chosen = durations(
                 TrialEvent(
-                    driver: driver, chargerID: row.event.chargerID, appVersion: appVersion, receivedAt: row.receivedAt))
+                    driver: driver,
+                    chargerID: try sessions.settingsCharger(
+                        session: row.session, eventSessionID: row.event.sessionID, eventCharger: row.event.chargerID,
+                        before: before), appVersion: appVersion,
+                    receivedAt: row.receivedAt))
             if let seconds = chosen.gracePeriodSeconds { row.event.gracePeriodSeconds = seconds }
             if let seconds = chosen.hardTimeoutSeconds { row.event.hardTimeoutSeconds = seconds }
         }
