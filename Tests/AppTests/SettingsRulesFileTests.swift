@@ -87,7 +87,7 @@ import Testing
             let status = SettingsStatus(report, at: .sample)
             let recorded = Recorded()
             let reload = SettingsReload(
-                input: input, settings: settings, pages: PublicPages(), status: status, clock: { .sample },
+                input: input, settings: settings, pages: PublicPages(), texts: nil, status: status, clock: { .sample },
                 logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }), hadFile: false,
                 record: { settings, rules, _ in
                     recorded.changes.withLock { $0.append((settings.version, rules?.version)) }
