@@ -2,8 +2,8 @@
 // calls for many pages into one. It divides the writes of a checkpoint into paced steps. It zeros the unallocated space
 // of pages that are written to the database file. It skips needless scans of the page cache, and turns off SQLite's
 // memory statistics.
-#ifndef DWELL_CJOINEDWRITES_H
-#define DWELL_CJOINEDWRITES_H
+#ifndef DWELL_CSQLITEVFS_H
+#define DWELL_CSQLITEVFS_H
 
 #include <stdint.h>
 
