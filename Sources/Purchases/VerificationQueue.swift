@@ -44,8 +44,9 @@ package final class VerificationQueue: Sendable {
 }
 
 private final class LowPriorityExecutor: TaskExecutor {
-    /// On Linux, Dispatch gives the thread of a background queue the nice value 10. Whenever an event loop or the
-    /// writer has work, its thread therefore runs before the background thread.
+    /// On Linux, Dispatch gives the thread of a background queue the nice value 10. The threads of the event loops and
+    /// of the writer therefore get more processor time. The scheduling policy SCHED_IDLE was worse: a thread that
+    /// hardly ever runs keeps the locks that it holds, and the 99th percentile of events was 30 ms instead of 11 ms.
     private let queue = DispatchQueue(label: "dwell.verification", qos: .background)
 
     func enqueue(_ job: consuming ExecutorJob) {
