@@ -47,6 +47,13 @@ class APNs:
         self.counts = json.loads(self.process.communicate()[0])
 
 
+def build(binary, generator, folder):
+    # Debian's packages are a GOPATH, not modules.
+    subprocess.run(["go", "build", "-o", binary, HERE / "push" / "apns.go"], check=True,
+                   env={**os.environ, "GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(folder / "cache")})
+    subprocess.run(["cc", "-O2", "-pthread", "-o", generator, HERE / "load" / "load.c"], check=True)
+
+
 def environment(folder, apns):
     key = folder / "key.p8"
     subprocess.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key], check=True,
@@ -94,13 +101,10 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         binary, generator, tokens = folder / "apns", folder / "load", folder / "tokens"
-        # Debian's packages are a GOPATH, not modules.
-        subprocess.run(["go", "build", "-o", binary, HERE / "push" / "apns.go"], check=True,
-                       env={**os.environ, "GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(folder / "cache")})
+        build(binary, generator, folder)
         push(options, binary, folder / "alone", "alone")
         if not options.events:
             return
-        subprocess.run(["cc", "-O2", "-pthread", "-o", generator, HERE / "load" / "load.c"], check=True)
         tokens.write_text("".join(token(f"driver-{number:05}") + "\n" for number in range(2000)))
         (folder / "server").mkdir()
         chosen = argparse.Namespace(dwell=options.dwell, redis_url=None)
