@@ -32,23 +32,23 @@ enum PushOutboxRows {
             arguments: [now.millisecondsSinceEpoch, entry.device])
     }
 
-    static func hasDue(at now: Moment, _ db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM push_outbox WHERE next_attempt_at_ms <= ?)"),
-            arguments: [now.millisecondsSinceEpoch]) ?? false
-    }
-
-    /// Takes at most `limit` due entries, the longest due first. Of each device only the first is taken. An entry whose
-    /// sending has begun comes before all later ones of its device, even while it waits to be sent again.
-    static func takeDue(at now: Moment, limit: Int, lease: Moment, _ db: Database) throws -> [DuePush] {
-        let due = try due(at: now, limit: limit, db)
+    /// Takes those of the entries that are still due. The others were taken by another server, or deleted, after the
+    /// entries were read.
+    static func take(_ due: [DuePush], at now: Moment, lease: Moment, _ db: Database) throws -> [DuePush] {
         let take = try db.cachedStatement(
-            sql: "UPDATE push_outbox SET attempt_count = attempt_count + 1, next_attempt_at_ms = ? WHERE id = ?")
-        for push in due { try take.execute(arguments: [lease.millisecondsSinceEpoch, push.id]) }
-        return due
+            sql: """
+                UPDATE push_outbox SET attempt_count = attempt_count + 1, next_attempt_at_ms = ?
+                WHERE id = ? AND next_attempt_at_ms <= ?
+                """)
+        return try due.filter { push in
+            try take.execute(arguments: [lease.millisecondsSinceEpoch, push.id, now.millisecondsSinceEpoch])
+            return db.changesCount > 0
+        }
     }
 
-    private static func due(at now: Moment, limit: Int, _ db: Database) throws -> [DuePush] {
+    /// Returns at most `limit` due entries, the longest due first. Of each device only the first is returned. An entry
+    /// whose sending has begun comes before all later ones of its device, even while it waits to be sent again.
+    static func due(at now: Moment, limit: Int, _ db: Database) throws -> [DuePush] {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """

@@ -40,9 +40,12 @@ extension SQLiteEventStore: PushStore {
     package func takeDuePushes(
         at now: Moment, limit: Int, lease: Moment
     ) async throws(StoreFailure) -> [DuePush] {
-        guard try await read({ db in try PushOutboxRows.hasDue(at: now, db) }) else { return [] }
+        // The entries are searched on a read connection. Among many entries of the same devices the search takes tens
+        // of milliseconds, and in the writer it would keep events waiting.
+        let due = try await read { db in try PushOutboxRows.due(at: now, limit: limit, db) }
+        if due.isEmpty { return [] }
         return try await change(keepsDriverCache: true) { db in
-            try PushOutboxRows.takeDue(at: now, limit: limit, lease: lease, db)
+            try PushOutboxRows.take(due, at: now, lease: lease, db)
         }
     }
 
