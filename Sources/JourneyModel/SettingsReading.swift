@@ -4,8 +4,8 @@
 /// reload, the old settings stay in force.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
-    /// The value of the variable. If the variable is not set, this is the setting's default value. A default value is
-    /// invalid if it exceeds the limit that another setting gives.
+    /// The value of the variable. If the variable is not set, this is the value that the setting has without it. Such a
+    /// value is invalid if it exceeds the limit that another setting gives.
     public var value: String
     public var allowed: String
 
@@ -24,13 +24,15 @@ extension Settings {
     }
 
     /// Reads the eight settings. `text` returns the value of a variable, or nil if the variable is not set. A setting
-    /// whose variable is not set has its default value.
+    /// whose variable is not set has its value in `base`.
     ///
     /// A number consists of digits and, for a decimal setting, optionally a fraction. It has no sign, exponent, white
     /// space or unit. Throws `Invalid` with an error for each variable that is not a number or is out of range. A
     /// setting in its range may still exceed another setting that limits it. It then gets an error too.
-    public static func make(from text: (_ variable: String) -> String?) throws(Invalid) -> Settings {
-        var settings = Settings()
+    public static func make(
+        over base: Settings = Settings(), from text: (_ variable: String) -> String?
+    ) throws(Invalid) -> Settings {
+        var settings = base
         var errors: [SettingsError] = []
         for declaration in declarations {
             guard let text = text(declaration.variable) else { continue }

@@ -114,10 +114,7 @@ struct ConfigTryCommand: AsyncParsableCommand {
         let entries = EnvironmentFile(path: "", text: text, without: "").entries
         let settings: Settings
         do throws(Settings.Invalid) {
-            settings = try Settings.make { variable in
-                entries[variable]?.value
-                    ?? Settings.declarations.first { $0.variable == variable }?.text(in: configured)
-            }
+            settings = try Settings.make(over: configured) { variable in entries[variable]?.value }
         } catch {
             throw UnusableSettings(description: error.errors.map { "\($0)" }.joined(separator: "; "))
         }

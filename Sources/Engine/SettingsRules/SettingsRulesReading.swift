@@ -254,10 +254,7 @@ private struct SettingsRulesReader {
     /// Returns the base settings with the rule's values. Records a problem if two of the values contradict each other.
     private mutating func settings(of values: [SettingsRule.Value], at offset: Int) -> Settings? {
         do {
-            return try Settings.make { variable in
-                values.first { $0.variable == variable }?.text
-                    ?? Settings.declarations.first { $0.variable == variable }?.text(in: base)
-            }
+            return try Settings.make(over: base) { variable in values.first { $0.variable == variable }?.text }
         } catch {
             for error in error.errors { note(offset, "with the rule's settings, \(error)") }
             return nil
