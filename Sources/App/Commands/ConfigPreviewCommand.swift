@@ -4,7 +4,6 @@ import ArgumentParser
 import Engine
 import Foundation
 import JourneyModel
-import StructuredLogging
 
 struct ConfigPreviewCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -48,10 +47,9 @@ struct ConfigPreviewCommand: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try settingsOptions.configuration()
-        let now = Moment(millisecondsSinceEpoch: millisecondsSince1970())
         let subject = SettingsSubject(
             driver: DriverID(driver), appVersion: appVersion.flatMap { AppVersion($0) },
-            at: at.flatMap { RFC3339.moment(from: $0) } ?? now)
+            at: at.flatMap { RFC3339.moment(from: $0) } ?? .now)
         guard let rules = configuration.settingsRules else {
             writeToStandardError(
                 "\(Variables.settingsRulesFile.name) is not set: every driver gets the same settings.\n")

@@ -6,7 +6,6 @@ import Foundation
 import JourneyModel
 import SQLiteStore
 import Simulation
-import StructuredLogging
 
 struct ConfigTryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -40,12 +39,10 @@ struct ConfigTryCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func validate() throws {
-        guard Self.start(since, now: Self.now) != nil else {
+        guard Self.start(since, now: .now) != nil else {
             throw ValidationError("--since must be such as '7 days', '12 hours' or 2026-11-01T00:00:00Z.")
         }
     }
-
-    private static var now: Moment { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
 
     /// Returns the time that `text` means; nil if the text is not understood.
     static func start(_ text: String, now: Moment) -> Moment? {
@@ -63,7 +60,7 @@ struct ConfigTryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try settingsOptions.configuration()
-        let now = Self.now
+        let now = Moment.now
         guard let start = Self.start(since, now: now) else { throw ExitCode.validationFailure }
         let durations = try durations(configuration.settings)
         let progress = ProgressOutput(unit: "drivers")

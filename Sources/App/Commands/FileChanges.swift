@@ -6,7 +6,6 @@ import JourneyModel
 import RateLimiting
 import SQLiteStore
 import Sockets
-import StructuredLogging
 
 /// Changes drivers' accounts directly in the database file. Used when no server answers on the control socket that
 /// belongs to this database.
@@ -22,21 +21,19 @@ struct FileChanges: DriverChanges {
             })
     }
 
-    func signOut(_ driver: DriverID) async throws -> Int? { try await accounts.signOut(driver, at: Self.now) }
+    func signOut(_ driver: DriverID) async throws -> Int? { try await accounts.signOut(driver, at: .now) }
 
     func erase(_ driver: DriverID) async throws -> DriverErasure? {
-        guard let receipt = try await accounts.erase(driver, at: Self.now) else { return nil }
+        guard let receipt = try await accounts.erase(driver, at: .now) else { return nil }
         return DriverErasure(receipt: receipt, isInWAL: await !accounts.finishRemoval())
     }
 
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures { try await accounts.missing(erasures) }
 
     func repeatErasures(_ missing: MissingErasures) async throws -> Bool {
-        let repeated = try await accounts.repeatErasures(missing.all, at: Self.now)
+        let repeated = try await accounts.repeatErasures(missing.all, at: .now)
         return repeated.drivers.isEmpty ? false : await !accounts.finishRemoval()
     }
-
-    private static var now: Moment { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
 
     private static func removeKeys(of driver: DriverID, at endpoint: RedisEndpoint) async {
         do {
@@ -74,9 +71,7 @@ func changing<Outcome>(
         let store = try SQLiteEventStore(existing: path, digests: digests)
         let outcome: Outcome
         do {
-            outcome = try await body(
-                SQLiteAccounts(store: store, digests: digests), store,
-                Moment(millisecondsSinceEpoch: millisecondsSince1970()))
+            outcome = try await body(SQLiteAccounts(store: store, digests: digests), store, .now)
         } catch {
             await store.close()
             throw error

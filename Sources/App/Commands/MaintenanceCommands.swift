@@ -37,8 +37,7 @@ struct BackupCommand: AsyncParsableCommand {
         }
         print("\(file): a copy of \(path), verified")
         do {
-            let now = Moment(millisecondsSinceEpoch: millisecondsSince1970())
-            try DatabaseBackup.record(file, of: path, at: now)
+            try DatabaseBackup.record(file, of: path, at: .now)
         } catch {
             writeToStandardError("warning: the backup succeeded but was not recorded as the last one: \(error)\n")
         }

@@ -7,7 +7,6 @@ import Identity
 import JourneyModel
 import Purchases
 import SQLiteStore
-import StructuredLogging
 
 struct PurchasesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -52,8 +51,7 @@ struct PurchasesShowCommand: AsyncParsableCommand {
         }
         guard let found else { throw DriverSignOutCommand.unknown(driver) }
         let text = PurchaseText(
-            driver: DriverID(driver), records: found.records, facts: found.facts, consent: found.consent,
-            now: Moment(millisecondsSinceEpoch: millisecondsSince1970()))
+            driver: DriverID(driver), records: found.records, facts: found.facts, consent: found.consent, now: .now)
         print(json ? text.json : text.text)
     }
 }

@@ -8,7 +8,6 @@ import JourneyModel
 import Logging
 import Outbound
 import Push
-import StructuredLogging
 
 struct PushTestCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -95,8 +94,7 @@ struct PushTestCommand: AsyncParsableCommand {
             payload: try body(), collapseID: "dwell-push-test", priority: kind == .background ? 5 : 10)
         // The result is printed, so nothing is logged.
         let delivery = push.delivery(
-            clock: { Moment(millisecondsSinceEpoch: millisecondsSince1970()) },
-            logger: Logger(label: "push-test", factory: { _ in SwiftLogNoOpLogHandler() }),
+            clock: { .now }, logger: Logger(label: "push-test", factory: { _ in SwiftLogNoOpLogHandler() }),
             metrics: NOOPMetricsHandler.instance)
         defer { delivery.close() }
         if count > 1 { return try await sendMany(notification, delivery) }

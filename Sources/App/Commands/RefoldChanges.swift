@@ -6,7 +6,6 @@ import Engine
 import Foundation
 import JourneyModel
 import SQLiteStore
-import StructuredLogging
 
 /// A correction that was begun or is continued.
 struct BegunCorrection: Sendable {
@@ -93,10 +92,8 @@ struct FileRefolds: RefoldChanges {
 
     let store: SQLiteEventStore
 
-    private static var now: Moment { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
-
     func begin(_ order: CorrectionOrder, note: SettingsChangeNote) async throws -> BegunCorrection {
-        switch try await store.begin(order, note: note, at: Self.now) {
+        switch try await store.begin(order, note: note, at: .now) {
         case .unknownSettings(let version): throw UnknownSettings(version: version)
         case .begun(let correction, let continues):
             return BegunCorrection(
@@ -109,12 +106,12 @@ struct FileRefolds: RefoldChanges {
     func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart {
         let start = ContinuousClock.now
         let part = try await store.refold(
-            RefoldRequest(after: driver, since: since, correction: correction, now: Self.now))
+            RefoldRequest(after: driver, since: since, correction: correction, now: .now))
         if part.next != nil { try await Task.sleep(for: min(ContinuousClock.now - start, .milliseconds(100))) }
         return part
     }
 
     func finish(correction: Int64) async throws {
-        try await store.finish(correction: correction, at: Self.now)
+        try await store.finish(correction: correction, at: .now)
     }
 }

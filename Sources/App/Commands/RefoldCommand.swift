@@ -6,7 +6,6 @@ import Foundation
 import JourneyModel
 import SQLiteStore
 import Simulation
-import StructuredLogging
 
 struct RefoldCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -77,7 +76,7 @@ struct RefoldCommand: AsyncParsableCommand {
         }
         guard let since else { throw ValidationError("--settings requires --since.") }
         if let until, until <= since { throw ValidationError("--until must be later than --since.") }
-        if let until, until > Self.now { throw ValidationError("--until must not be in the future.") }
+        if let until, until > .now { throw ValidationError("--until must not be in the future.") }
         for (name, text, bytesMax) in [("--by", by, 128), ("--reason", reason, 500)] {
             if dryRun, text == nil { continue }
             guard let text, !text.isEmpty, text.utf8.count <= bytesMax,
@@ -87,8 +86,6 @@ struct RefoldCommand: AsyncParsableCommand {
             }
         }
     }
-
-    private static var now: Moment { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
 
     private var order: CorrectionOrder? {
         guard let settings, let since else { return nil }
@@ -120,7 +117,7 @@ struct RefoldCommand: AsyncParsableCommand {
     private func tryOut(_ path: String) throws {
         let progress = ProgressOutput(unit: "drivers")
         let outcome = try reading(path) { (trial: RefoldTrial) throws(RecordsUnreadable) in
-            try trial.run(order.map { .correction($0) } ?? .rules(since: since), now: Self.now) {
+            try trial.run(order.map { .correction($0) } ?? .rules(since: since), now: .now) {
                 progress.show(DeliveryProgress(delivered: $0.done, total: $0.total))
             }
         }

@@ -44,7 +44,7 @@ struct OperationWiring: Sendable {
         self.sampling = OperationSampling(sampling: sampling, factory: metrics)
         sampling.add(LoopSampling.sampler(loops, metrics))
         sampling.add(store.sampler(path: configuration.databasePath, metrics))
-        self.sampling.add(settings) { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
+        self.sampling.add(settings) { .now }
         if let shared { sampling.add(shared.sampler(metrics)) }
         sampling.add(process.sample)
         self.sampling.add(settingsStatus)
@@ -62,7 +62,7 @@ struct OperationWiring: Sendable {
             await ready.sample()
             await audit.sample()
             await others.sample()
-            await kept.sample(at: Moment(millisecondsSinceEpoch: millisecondsSince1970()))
+            await kept.sample(at: .now)
             // The sampling reads files. It runs in a detached task, so that the reads do not block the event loop.
             return await Task.detached {
                 sampling.sample()
@@ -91,7 +91,7 @@ struct OperationWiring: Sendable {
 
     /// Adds the number of waiting one-time codes to the sampled metrics.
     func watch(_ delivery: WebhookCodeDelivery) {
-        sampling.add(delivery) { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
+        sampling.add(delivery) { .now }
     }
 
     /// Adds the numbers of open streams to the sampled metrics.

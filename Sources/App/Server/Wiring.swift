@@ -79,7 +79,7 @@ struct Wiring {
         pages = PublicPages(configuration.links.pages)
         instance = InstanceService(
             report, name: configuration.instanceName, store: store, digests: digests, settings: settings,
-            startedAt: startedAt, clock: Self.now, logger: logger)
+            startedAt: startedAt, clock: { .now }, logger: logger)
 
         let ingest = Ingest(
             store: store, admission: admission, settings: settings,
@@ -92,21 +92,20 @@ struct Wiring {
             settingsStatus: settingsStatus, shared: shared, guesses: guesses, loops: loops, instance: instance)
         signIn = await SignInWiring(
             configuration, key: key, digests: digests, store: store, admission: admission, http: outgoing,
-            clock: Self.now,
-            logger: logger)
+            clock: { .now }, logger: logger)
         purchases = await PurchaseWiring(
-            configuration, accounts: SQLiteAccounts(store: store, digests: digests), clock: Self.now, logger: logger,
+            configuration, accounts: SQLiteAccounts(store: store, digests: digests), clock: { .now }, logger: logger,
             metrics: metrics)
         notifications = NotificationWiring(
-            configuration, store: store, clock: Self.now, logger: logger, metrics: metrics)
+            configuration, store: store, clock: { .now }, logger: logger, metrics: metrics)
         streams = JourneyStreams(journeys: store, logger: logger)
         let figures = RequestStatistics { millisecondsSince1970() / 1000 }
         operationHistory = OperationHistory(
-            store: store, totals: { HistoryTotals.read(metrics) }, clock: Self.now, logger: logger)
+            store: store, totals: { HistoryTotals.read(metrics) }, clock: { .now }, logger: logger)
         let outbox = OutboxReading(
             store: store, analyticsFailure: configuration.analytics == nil ? nil : analyticsFailure,
             codes: signIn.webhook, revocationFailure: signIn.revocationFailure, pushFailure: notifications?.failure,
-            clock: Self.now)
+            clock: { .now })
         let operation = Self.operation(
             configuration, guesses: guesses, figures: figures, store: store, drivers: drivers,
             history: operationHistory, outbox: outbox, purchases: purchases?.counts, shared: shared,
@@ -115,7 +114,7 @@ struct Wiring {
             ingest: ingest, store: store, journeys: store, streams: streams, settings: settings,
             limits: configuration.rateLimits, admission: admission, tokens: signIn.verifier,
             signIn: signIn.services, purchases: purchases?.service, operation: operation,
-            links: configuration.links.apps, pages: pages, clock: Self.now, logger: logger, metrics: metrics)
+            links: configuration.links.apps, pages: pages, clock: { .now }, logger: logger, metrics: metrics)
         requestLog = RequestLog(
             logger: logger, limits: configuration.log.refusals, driverName: { digests.logName($0) })
         server = Server(
@@ -145,11 +144,11 @@ struct Wiring {
             return startAndStop.ended(by: signal, cutConnections: nil)
         }
         let history = SettingsHistoryService(
-            store: store, instance: configuration.instanceName, clock: Self.now, logger: logger)
+            store: store, instance: configuration.instanceName, clock: { .now }, logger: logger)
         await history.record(settings.read(), settings.readRules(), note: configuration.settingsNote)
         let reload = SettingsReload(
             input: input, settings: settings, pages: pages, texts: notifications?.texts, status: settingsStatus,
-            clock: Self.now, logger: logger,
+            clock: { .now }, logger: logger,
             hadFile: hadFile,
             record: { settings, rules, note in
                 Task {
@@ -168,7 +167,7 @@ struct Wiring {
         services.append(LoopService(loop: requestLog.run, end: requestLog.reportLastOmitted))
         if let shared { services.append(RedisService(admission: shared)) }
         let deadlines = ExpiryScheduler(
-            store: store, settings: settings, clock: Self.now, logger: logger, metrics: watching.metrics)
+            store: store, settings: settings, clock: { .now }, logger: logger, metrics: watching.metrics)
         services.append(LoopService(loop: deadlines.run))
         services.append(LoopService(loop: RefoldService(store: store, logger: logger).run))
         services += signIn.loops
@@ -180,16 +179,16 @@ struct Wiring {
         let forwards = configuration.analytics != nil
         let retention = RetentionService(
             store: store, days: configuration.eventRetentionDays, auditDays: configuration.auditRetentionDays,
-            clock: Self.now, logger: logger, metrics: watching.metrics
-        ) { [store] () throws(StoreFailure) in
-            forwards ? try await store.position(of: AnalyticsForwarding.consumer).last : .max
-        }
+            clock: { .now }, logger: logger, metrics: watching.metrics,
+            forwarded: { [store] () throws(StoreFailure) in
+                forwards ? try await store.position(of: AnalyticsForwarding.consumer).last : .max
+            })
         services.append(LoopService(loop: retention.run))
         if let analytics = configuration.analytics {
             let forwarding = AnalyticsForwarding(
                 feed: store,
                 capture: PostHogCapture(http: outgoing, host: analytics.host.url, key: analytics.key),
-                clock: Self.now, logger: logger, failure: analyticsFailure)
+                clock: { .now }, logger: logger, failure: analyticsFailure)
             services.append(LoopService(loop: forwarding.run))
         }
         // The operator server starts before the public server and therefore ends after it. /metrics can then be read
@@ -219,7 +218,7 @@ struct Wiring {
         let path = configuration.databasePath
         let routes = ControlRoutes(
             accounts: accounts, refolder: store, version: version,
-            database: ControlSocket.identity(ofDatabase: path) ?? "", clock: now, logger: logger)
+            database: ControlSocket.identity(ofDatabase: path) ?? "", clock: { .now }, logger: logger)
         var limits = configuration.http.server(on: [.unix(path: ControlSocket.path(ofDatabase: path))])
         limits.connectionsMax = 8
         return ControlService(
@@ -255,10 +254,6 @@ struct Wiring {
             freeBytes: { store.diskFreeBytes() },
             outbox: outbox.status, purchases: { purchases?.totals }, version: version,
             settings: { settings.read(instance: configuration.instanceName) }, instances: instance.states)
-    }
-
-    @Sendable private static func now() -> Moment {
-        Moment(millisecondsSinceEpoch: millisecondsSince1970())
     }
 
     /// Opens the database. Creates its directory if that is missing.
