@@ -77,8 +77,7 @@ enum EntitlementAnswers {
     }
 
     private static func etag(of json: [UInt8]) -> String {
-        let digest = SHA256.hash(data: json).prefix(16)
-        return "\"" + digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() + "\""
+        "\"\(SHA256.hash(data: json).prefix(16).hexadecimal)\""
     }
 }
 

@@ -5,6 +5,7 @@
 import Crypto
 import HTTP1
 import HTTPServer
+import JourneyModel
 
 /// A file of Pages/ or a document that the operator configured, with the header fields of its response.
 struct Page: Sendable {
@@ -17,9 +18,7 @@ struct Page: Sendable {
         self.bytes = bytes
         self.mediaType = mediaType
         self.cacheControl = cacheControl
-        etag =
-            "\"" + SHA256.hash(data: bytes).prefix(8).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-            + "\""
+        etag = "\"\(SHA256.hash(data: bytes).prefix(8).hexadecimal)\""
     }
 
     func answer(_ request: Request) -> Response {

@@ -1,5 +1,7 @@
 // Groups of client addresses whose requests are counted together.
 
+import JourneyModel
+
 #if canImport(Glibc)
     import Glibc
 #elseif canImport(Musl)
@@ -51,7 +53,7 @@ package struct AddressNetworks: Hashable, Sendable {
 
     private init(ipv6 bytes: [UInt8]) {
         func name(_ bits: Int) -> String {
-            bytes.prefix(bits / 8).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() + "/\(bits)"
+            bytes.prefix(bits / 8).hexadecimal + "/\(bits)"
         }
         self.init(address: name(64), network: name(56), site: name(48))
     }

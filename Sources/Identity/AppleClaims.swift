@@ -92,10 +92,7 @@ struct AppleClaims {
 
     /// Returns SHA-256 of the raw nonce's UTF-8 in lower-case hexadecimal.
     static func nonceClaim(_ rawNonce: String) -> String {
-        plainDigest(rawNonce).map { byte in
-            let digits = String(byte, radix: 16)
-            return digits.utf8.count == 1 ? "0" + digits : digits
-        }.joined()
+        plainDigest(rawNonce).hexadecimal
     }
 
     /// Returns whether a claim is true. Apple sends Booleans as JSON Booleans or as strings.

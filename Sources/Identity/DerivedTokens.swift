@@ -6,6 +6,7 @@
 
 import Crypto
 import Foundation
+import JourneyModel
 import Secrets
 
 /// HMAC-SHA256 with one key for each purpose. The keys are derived from the signing key (RFC 5869) and never stored. A
@@ -31,19 +32,16 @@ package struct DerivedTokens: Sendable {
 
     /// Returns the first refresh token of the sign-in with that identity token.
     func refreshToken(of identity: AppleIdentity) -> RefreshToken {
-        RefreshToken(bytes: code("refresh token:" + hex(identity.tokenDigest), signInKey))
+        RefreshToken(bytes: code("refresh token:" + identity.tokenDigest.hexadecimal, signInKey))
     }
 
     /// Returns the id of the sign-in session for that identity token. A pair and a single token get different ids.
     func sid(of identity: AppleIdentity, _ kind: SignInKind) -> String {
-        RandomID.text(prefix: "sid_", bytes: code("\(kind.rawValue) session:" + hex(identity.tokenDigest), signInKey))
+        RandomID.text(
+            prefix: "sid_", bytes: code("\(kind.rawValue) session:" + identity.tokenDigest.hexadecimal, signInKey))
     }
 
     private func code(_ text: String, _ key: SymmetricKey) -> [UInt8] {
         Array(HMAC<SHA256>.authenticationCode(for: Data(text.utf8), using: key))
-    }
-
-    private func hex(_ bytes: [UInt8]) -> String {
-        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 }

@@ -66,20 +66,16 @@ package struct KeyedHashes: Sendable {
     /// key changes. Computing the name needs both the signing key and the driver's id. No table maps the name to the
     /// driver, and the name differs from every other digest of the driver.
     package func logName(_ driverID: String) -> String {
-        Self.hexadecimal(Self.digest(driverID, logKey).prefix(8))
+        Self.digest(driverID, logKey).prefix(8).hexadecimal
     }
 
     /// Returns a digest of a secret setting, so that the settings of two servers can be compared. The digest has 16
     /// hexadecimal digits. Returns an empty text for an empty setting.
     package func settingName(_ secret: String, of name: String) -> String {
-        secret.isEmpty ? "" : Self.hexadecimal(Self.digest("\(name)=\(secret)", settingKey).prefix(8))
+        secret.isEmpty ? "" : Self.digest("\(name)=\(secret)", settingKey).prefix(8).hexadecimal
     }
 
     package func driver(_ driver: DriverID) -> [UInt8] { Self.digest(driver.rawValue, driverKey) }
-
-    private static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
-        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-    }
 
     private static func digest(_ text: String, _ key: SymmetricKey) -> [UInt8] {
         Array(HMAC<SHA256>.authenticationCode(for: Data(text.utf8), using: key))

@@ -6,6 +6,7 @@
 
 import Crypto
 import Foundation
+import JourneyModel
 import Secrets
 
 #if canImport(Glibc)
@@ -70,9 +71,8 @@ package struct LocalKeyFile: Sendable {
             close(descriptor)
             unlink(draft)
         }
-        let bits = SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }
-        let text = bits.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() + "\n"
-        let bytes = Array(text.utf8)
+        let key = SymmetricKey(size: .bits256).withUnsafeBytes { $0.hexadecimal }
+        let bytes = Array("\(key)\n".utf8)
         guard write(descriptor, bytes, bytes.count) == bytes.count, fsync(descriptor) == 0 else { throw systemError() }
         guard link(draft, path) == 0 || errno == EEXIST else { throw systemError() }
     }

@@ -20,8 +20,7 @@ package struct RecordedErasure: Hashable, Sendable {
     }
 
     package var line: String {
-        let hex = digest.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
-        return "\(RFC3339.text(of: at)) \(hex) \(receipt ?? "-")"
+        "\(RFC3339.text(of: at)) \(digest.hexadecimal) \(receipt ?? "-")"
     }
 
     package init?(line: some StringProtocol) {

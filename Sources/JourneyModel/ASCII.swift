@@ -1,4 +1,4 @@
-// The ASCII byte classes that the parsers of this module share.
+// The ASCII byte classes that the parsers of this module share, and hexadecimal digits.
 
 extension UInt8 {
     var isASCIIDigit: Bool { self &- 0x30 < 10 }
@@ -19,5 +19,19 @@ extension UInt8 {
         if isASCIIDigit { return self - 0x30 }
         let letter = (self | 0x20) &- 0x61
         return letter < 6 ? letter + 10 : nil
+    }
+}
+
+extension Sequence<UInt8> {
+    /// The bytes in hexadecimal: two lowercase digits for each byte.
+    package var hexadecimal: String {
+        func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }
+        var text: [UInt8] = []
+        text.reserveCapacity(2 * underestimatedCount)
+        for byte in self {
+            text.append(digit(byte >> 4))
+            text.append(digit(byte & 0xF))
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 }

@@ -75,10 +75,6 @@ package struct CodeWebhook: Sendable {
         var hmac = HMAC<SHA256>(key: key.reveal())
         hmac.update(data: Data("\(now).".utf8))
         hmac.update(data: body)
-        let hexadecimal = hmac.finalize().map { byte in
-            let digits = String(byte, radix: 16)
-            return digits.utf8.count == 1 ? "0" + digits : digits
-        }.joined()
-        return "t=\(now),v1=\(hexadecimal)"
+        return "t=\(now),v1=\(hmac.finalize().hexadecimal)"
     }
 }

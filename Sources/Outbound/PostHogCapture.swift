@@ -78,9 +78,8 @@ package struct PostHogCapture: AnalyticsCapture {
             .prefix(16))
         bytes[6] = bytes[6] & 0x0F | 0x80
         bytes[8] = bytes[8] & 0x3F | 0x80
-        let digits = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         var text = ""
-        for (index, digit) in digits.enumerated() {
+        for (index, digit) in bytes.hexadecimal.enumerated() {
             if [8, 12, 16, 20].contains(index) { text.append("-") }
             text.append(digit)
         }

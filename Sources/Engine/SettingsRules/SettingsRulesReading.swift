@@ -46,7 +46,7 @@ extension SettingsRules {
         let (entries, flags) = reader.read(document)
         guard reader.problems.isEmpty else { throw SettingsRulesError(problems: reader.problems) }
         let hash = text.withUnsafeBytes { SHA256.hash(data: $0) }
-        let version = hash.prefix(8).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        let version = hash.prefix(8).hexadecimal
         self.init(base: base, entries: entries, flags: flags, version: version)
     }
 }

@@ -3,6 +3,7 @@
 // this list with the folder.
 
 import Crypto
+import JourneyModel
 
 package struct Migration: Sendable {
     /// The migration's number. Numbers are 1, 2, 3, ... without gaps.
@@ -22,9 +23,7 @@ package struct Migration: Sendable {
 
     /// SHA-256 of the text, 64 lowercase hexadecimal digits.
     package var checksum: String {
-        SHA256.hash(data: Array(sql.utf8)).map { byte in
-            (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }.joined()
+        SHA256.hash(data: Array(sql.utf8)).hexadecimal
     }
 
     /// All migrations, in the order in which they run. SwiftPM provides the bytes of the file 0001_events.sql as the
