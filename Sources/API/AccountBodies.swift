@@ -103,7 +103,7 @@ struct CodeBody {
             let phone = readPhone(&members)
             members.require("code")
             let code = members.text("code", "must be six digits") { text in
-                text.utf8.count == 6 && text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+                text.utf8.count == 6 && text.utf8.allSatisfy(\.isASCIIDigit)
             }
             guard let phone, let code else { return nil }
             return CodeBody(phone: phone, code: Secret(code))
@@ -255,10 +255,7 @@ enum DeviceBody {
             "live_activity_token", "must be a Live Activity's update token: 1 to 512 hexadecimal digits"
         ) { text in
             (1...PushToken.bytesMax).contains(text.utf8.count)
-                && text.utf8.allSatisfy { byte in
-                    (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
-                        || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte | 0x20)
-                }
+                && text.utf8.allSatisfy { $0.hexDigitValue != nil }
         }
     }
 
@@ -288,7 +285,7 @@ enum DeviceBody {
         (1...32).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in
                 (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
-                    || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || byte == UInt8(ascii: "_")
+                    || byte.isASCIIDigit || byte == UInt8(ascii: "_")
             }
     }
 }
@@ -312,12 +309,7 @@ enum PushToken {
     }
 
     private static func isAllowed(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
-        default: ":_-.".utf8.contains(byte)
-        }
+        byte.isASCIILetter || byte.isASCIIDigit || ":_-.".utf8.contains(byte)
     }
 }
 

@@ -84,6 +84,6 @@ package struct PageQuery: Hashable {
     }
 
     private static func wholeNumber(_ text: String) -> Int? {
-        text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ? Int(text) : nil
+        text.utf8.allSatisfy(\.isASCIIDigit) ? Int(text) : nil
     }
 }

@@ -29,7 +29,7 @@ enum PurchaseBody {
         func id(_ name: String) -> String? {
             members.require(name)
             return members.text(name, "must be 1 to 64 digits") { text in
-                (1...64).contains(text.utf8.count) && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
+                (1...64).contains(text.utf8.count) && text.utf8.allSatisfy(\.isASCIIDigit)
             }
         }
         let transaction = id("transactionId")

@@ -85,7 +85,7 @@ enum SessionCodeBody {
         try AccountBody.decode(request) { members in
             members.require("code")
             return members.text("code", "must be 6 digits") { text in
-                text.utf8.count == 6 && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
+                text.utf8.count == 6 && text.utf8.allSatisfy(\.isASCIIDigit)
             }.map { Secret($0) }
         }
     }

@@ -65,6 +65,6 @@ package struct GoogleServiceAccount: Sendable {
     }
 
     private static func isProjectCharacter(_ byte: UInt8) -> Bool {
-        (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte) || byte == UInt8(ascii: "-")
+        byte.isASCIIDigit || (0x61...0x7A).contains(byte) || byte == UInt8(ascii: "-")
     }
 }

@@ -1,5 +1,7 @@
 // The form of a language tag (BCP 47): the locale of a device, and the languages of texts.
 
+import JourneyModel
+
 package enum LanguageTag {
     package static let rule = "must be a language tag such as de or de-AT (BCP 47), at most \(bytesMax) characters"
     private static let bytesMax = 35
@@ -9,17 +11,9 @@ package enum LanguageTag {
     package static func isValid(_ text: String) -> Bool {
         let subtags = text.utf8.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
         guard text.utf8.count <= bytesMax, let language = subtags.first else { return false }
-        return (2...8).contains(language.count) && language.allSatisfy(isLetter)
+        return (2...8).contains(language.count) && language.allSatisfy(\.isASCIILetter)
             && subtags.dropFirst().allSatisfy { subtag in
-                (1...8).contains(subtag.count) && subtag.allSatisfy { isLetter($0) || isDigit($0) }
+                (1...8).contains(subtag.count) && subtag.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit }
             }
-    }
-
-    private static func isLetter(_ byte: UInt8) -> Bool {
-        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
-    }
-
-    private static func isDigit(_ byte: UInt8) -> Bool {
-        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
     }
 }

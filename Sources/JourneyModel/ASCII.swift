@@ -1,9 +1,9 @@
-// The ASCII byte classes that the parsers of this module share, and hexadecimal digits.
+// The ASCII byte classes that parsers share, and hexadecimal digits.
 
 extension UInt8 {
-    var isASCIIDigit: Bool { self &- 0x30 < 10 }
+    package var isASCIIDigit: Bool { self &- 0x30 < 10 }
 
-    var isASCIILetter: Bool { (self | 0x20) &- 0x61 < 26 }
+    package var isASCIILetter: Bool { (self | 0x20) &- 0x61 < 26 }
 
     /// Space to tilde: the bytes allowed in event ids and idempotency keys.
     var isPrintableASCII: Bool { self &- 0x20 < 95 }
@@ -15,7 +15,8 @@ extension Unicode.Scalar {
 }
 
 extension UInt8 {
-    var hexDigitValue: UInt8? {
+    /// The value of a hexadecimal digit of either case; nil for any other byte.
+    package var hexDigitValue: UInt8? {
         if isASCIIDigit { return self - 0x30 }
         let letter = (self | 0x20) &- 0x61
         return letter < 6 ? letter + 10 : nil

@@ -101,7 +101,7 @@ package struct PayloadReader: Hashable, Sendable {
             && bytes.indices.allSatisfy { index in
                 [8, 13, 18, 23].contains(index)
                     ? bytes[index] == UInt8(ascii: "-")
-                    : (0x30...0x39).contains(bytes[index]) || (0x61...0x66).contains(bytes[index])
+                    : bytes[index].hexDigitValue != nil
             }
         guard isUUID else { throw .wrongClaims }
         return text

@@ -48,7 +48,7 @@ struct ConfigTryCommand: AsyncParsableCommand {
     static func start(_ text: String, now: Moment) -> Moment? {
         if let moment = RFC3339.moment(from: text) { return moment }
         let words = text.split(separator: " ")
-        guard words.count == 2, words[0].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int(words[0]),
+        guard words.count == 2, words[0].utf8.allSatisfy(\.isASCIIDigit), let count = Int(words[0]),
             (1...10_000).contains(count)
         else { return nil }
         switch words[1] {

@@ -18,7 +18,7 @@ package struct SettingsShare: Hashable, Sendable, CustomStringConvertible {
     package init?(percent text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard (1...2).contains(parts.count),
-            parts.allSatisfy({ part in part.allSatisfy { (0x30...0x39).contains($0) } }),
+            parts.allSatisfy({ $0.allSatisfy(\.isASCIIDigit) }),
             (1...3).contains(parts[0].count), let whole = Int(Substring(parts[0]))
         else { return nil }
         var thousandths = 0

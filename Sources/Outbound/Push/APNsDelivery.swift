@@ -83,9 +83,6 @@ package struct APNsDelivery: PushDelivery {
     }
 
     private static func isHexadecimal(_ token: String) -> Bool {
-        (1...512).contains(token.utf8.count)
-            && token.utf8.allSatisfy { byte in
-                (0x30...0x39).contains(byte) || (0x41...0x46).contains(byte) || (0x61...0x66).contains(byte)
-            }
+        (1...512).contains(token.utf8.count) && token.utf8.allSatisfy { $0.hexDigitValue != nil }
     }
 }

@@ -19,7 +19,7 @@ struct APNsResponse {
         retryAfterSeconds = response.retryAfterSeconds.map { min(max($0, 1), 3600) }
         let json = response.body.isEmpty ? nil : try? JSONValue.parse(response.body)
         if case .string(let text) = json?["reason"], !text.isEmpty, text.utf8.count <= 64,
-            text.utf8.allSatisfy(Self.isLetter)
+            text.utf8.allSatisfy(\.isASCIILetter)
         {
             reason = text
         } else {
@@ -47,9 +47,5 @@ struct APNsResponse {
         case 500...599: return .unavailable(reason: word, afterSeconds: retryAfterSeconds)
         default: return .refused(reason: word)
         }
-    }
-
-    private static func isLetter(_ byte: UInt8) -> Bool {
-        (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
     }
 }
