@@ -38,6 +38,13 @@ extension MemberReader {
         return text(name, "must be a string that is not empty") { !$0.isEmpty }.map { Secret($0) }
     }
 
+    /// Reads `code`: a one-time code to sign in, or a verification code of a session.
+    mutating func code() -> Secret<String>? {
+        require("code")
+        return text("code", "must be six digits") { $0.utf8.count == 6 && $0.utf8.allSatisfy(\.isASCIIDigit) }
+            .map { Secret($0) }
+    }
+
     /// Reads an optional string with any content. Unusable values are accepted here and ignored later.
     fileprivate mutating func anyText(_ name: String) -> String? {
         text(name, "must be a string") { _ in true }
@@ -101,12 +108,8 @@ struct CodeBody {
     ) throws(ProblemAnswer) -> CodeBody {
         try AccountBody.decode(request) { members in
             let phone = readPhone(&members)
-            members.require("code")
-            let code = members.text("code", "must be six digits") { text in
-                text.utf8.count == 6 && text.utf8.allSatisfy(\.isASCIIDigit)
-            }
-            guard let phone, let code else { return nil }
-            return CodeBody(phone: phone, code: Secret(code))
+            guard let code = members.code(), let phone else { return nil }
+            return CodeBody(phone: phone, code: code)
         }
     }
 }

@@ -82,12 +82,7 @@ struct SessionCodeHandlers: Sendable {
 /// The body of POST /native/sessions/{session_id}/verify.
 enum SessionCodeBody {
     static func decode(_ request: Request) throws(ProblemAnswer) -> Secret<String> {
-        try AccountBody.decode(request) { members in
-            members.require("code")
-            return members.text("code", "must be 6 digits") { text in
-                text.utf8.count == 6 && text.utf8.allSatisfy(\.isASCIIDigit)
-            }.map { Secret($0) }
-        }
+        try AccountBody.decode(request) { $0.code() }
     }
 }
 
