@@ -3,7 +3,6 @@
 // that renew it more often than every 20 minutes. This file does not depend on HTTP.
 
 import Crypto
-import Foundation
 import JourneyModel
 package import Secrets
 import Synchronization
@@ -59,11 +58,10 @@ package final class APNsProviderToken: Sendable {
     }
 
     private func renew(_ made: inout Made?, at now: Int64) throws -> Secret<String> {
-        let signed = CompactJWS.signingInput(
+        let text = try CompactJWS.token(
             header: [("alg", .string("ES256")), ("kid", .string(keyID))],
-            claims: [("iss", .string(teamID)), ("iat", .number(String(now)))])
-        let signature = try key.reveal().signature(for: Data(signed.utf8))
-        let text = Secret("\(signed).\(Base64URL.text(of: signature.rawRepresentation))")
+            claims: [("iss", .string(teamID)), ("iat", .number(String(now)))]
+        ) { try key.reveal().signature(for: $0).rawRepresentation }
         made = Made(text: text, at: now)
         return text
     }

@@ -4,8 +4,8 @@
 
 import Crypto
 import CryptoExtras
-import Foundation
 import JourneyModel
+import Secrets
 
 package struct AppleTokenSigner: Sendable {
     private let key: _RSA.Signing.PrivateKey
@@ -25,15 +25,15 @@ package struct AppleTokenSigner: Sendable {
 
     /// Returns a compact JWT that is signed with RS256 (RFC 7518, section 3.3). `now` is in seconds since 1970.
     package func identityToken(subject: String, rawNonce: String, now: Int64) throws -> String {
-        let signed = CompactJWS.signingInput(
+        try CompactJWS.token(
             header: [("alg", .string("RS256")), ("kid", .string(keyID))],
             claims: [
                 ("iss", .string(AppleClaims.issuers[0])), ("aud", .string(clientID)), ("sub", .string(subject)),
                 ("iat", .number(String(now))), ("exp", .number(String(now + Self.secondsToUse))),
                 ("nonce", .string(AppleClaims.nonceClaim(rawNonce))),
                 ("jti", .string(String(UInt128.random(in: 0 ... .max), radix: 16))),
-            ])
-        let signature = try key.signature(for: SHA256.hash(data: Data(signed.utf8)), padding: .insecurePKCS1v1_5)
-        return "\(signed).\(Base64URL.text(of: signature.rawRepresentation))"
+            ]
+        ) { try key.signature(for: SHA256.hash(data: $0), padding: .insecurePKCS1v1_5).rawRepresentation }
+        .reveal()
     }
 }

@@ -1,9 +1,11 @@
-// A compact JWS (RFC 7515, section 7.1), split into its parts and not yet verified; and the bytes that are signed when
-// one is made. The strict parser that reads all
-// JSON also parses the header, and each part has only one accepted encoding. The data that is checked is therefore
-// exactly the data that was signed. This file does not depend on algorithms, keys or claims.
+// A compact JWS (RFC 7515, section 7.1): one that was received, split into its parts and not yet verified; and one that
+// is made here. The strict parser that reads all JSON also parses the header, and each part has only one accepted
+// encoding. The data that is checked is therefore exactly the data that was signed. This file does not depend on
+// algorithms, keys or claims.
 
+import Foundation
 package import JourneyModel
+import Secrets
 
 package struct CompactJWS: Sendable {
     /// A JSON object.
@@ -72,9 +74,12 @@ package struct CompactJWS: Sendable {
 }
 
 extension CompactJWS {
-    /// Returns the input of the signature of a token that is made here: `header.payload`.
-    static func signingInput(header: [(String, JSONValue)], claims: [(String, JSONValue)]) -> String {
-        "\(Base64URL.text(of: object(header))).\(Base64URL.text(of: object(claims)))"
+    /// Returns a signed token. `sign` gets the input of the signature, `header.payload`.
+    static func token(
+        header: [(String, JSONValue)], claims: [(String, JSONValue)], signedBy sign: (Data) throws -> Data
+    ) throws -> Secret<String> {
+        let signed = "\(Base64URL.text(of: object(header))).\(Base64URL.text(of: object(claims)))"
+        return Secret("\(signed).\(Base64URL.text(of: try sign(Data(signed.utf8))))")
     }
 
     private static func object(_ members: [(String, JSONValue)]) -> [UInt8] {

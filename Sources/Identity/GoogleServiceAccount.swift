@@ -3,7 +3,6 @@
 
 import Crypto
 import CryptoExtras
-import Foundation
 import JourneyModel
 package import Secrets
 
@@ -53,15 +52,13 @@ package struct GoogleServiceAccount: Sendable {
 
     /// Returns a signed assertion, RS256 (RFC 7518, section 3.3).
     package func assertion(atSecondsSince1970 now: Int64) throws -> Secret<String> {
-        let signed = CompactJWS.signingInput(
+        try CompactJWS.token(
             header: [("alg", .string("RS256")), ("typ", .string("JWT")), ("kid", .string(keyID))],
             claims: [
                 ("iss", .string(clientEmail)), ("scope", .string(Self.messagingScope)), ("aud", .string(tokenURI)),
                 ("iat", .number(String(now))), ("exp", .number(String(now + Self.timeToLiveSeconds))),
-            ])
-        let signature = try key.reveal().signature(
-            for: SHA256.hash(data: Data(signed.utf8)), padding: .insecurePKCS1v1_5)
-        return Secret("\(signed).\(Base64URL.text(of: signature.rawRepresentation))")
+            ]
+        ) { try key.reveal().signature(for: SHA256.hash(data: $0), padding: .insecurePKCS1v1_5).rawRepresentation }
     }
 
     private static func isProjectCharacter(_ byte: UInt8) -> Bool {
