@@ -31,8 +31,8 @@ struct BatchHandler: Sendable {
                 return {
                     let submissions = decoded.compactMap { try? $0.get() }
                     let ingested = await events.ingest.ingest(
-                        submissions, from: caller.isService ? .service(caller.driver) : .driver(caller.driver),
-                        receivedAt: request.receivedAt, appVersion: events.appVersion(request))
+                        submissions, from: caller.sender, receivedAt: request.receivedAt,
+                        appVersion: events.appVersion(request))
                     let refusedCount = decoded.count - submissions.count + ingested.count(where: \.outcome.isRefusal)
                     events.refusals.charge(
                         caller.driver, bytes: bytes, events: decoded.count, refused: refusedCount,

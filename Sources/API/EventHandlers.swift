@@ -33,9 +33,9 @@ final class EventHandlers: Sendable {
                     return submission
                 }
                 return { [self] in
-                    let driver = caller.isService ? DriverID(submission.driverID ?? "") : caller.driver
+                    let sender = caller.sender
                     let ingested = await ingest.ingest(
-                        submission, of: driver, from: caller.isService ? caller.driver : nil,
+                        submission, of: sender.driver(of: submission), from: sender.service,
                         receivedAt: request.receivedAt, appVersion: appVersion(request))
                     refusals.charge(
                         caller.driver, bytes: bytes, events: 1, refused: ingested.outcome.isRefusal ? 1 : 0)
@@ -152,6 +152,10 @@ final class EventHandlers: Sendable {
             throw ProblemAnswer(failure)
         }
     }
+}
+
+extension Caller {
+    var sender: EventSender { isService ? .service(driver) : .driver(driver) }
 }
 
 extension EventSubmission {

@@ -86,7 +86,7 @@ package struct Ingest: Sendable {
     /// event is charged and answered as if it had been sent alone. Events of the batch that were over the rate limit are
     /// tried again whenever other events of the batch are refunded.
     package func ingest(
-        _ submissions: [EventSubmission], from sender: BatchSender, receivedAt: Moment, appVersion: AppVersion? = nil
+        _ submissions: [EventSubmission], from sender: EventSender, receivedAt: Moment, appVersion: AppVersion? = nil
     ) async -> [Ingested] {
         var round = await oneRound(submissions, from: sender, receivedAt: receivedAt, appVersion)
         var answers = round.ingested
@@ -112,7 +112,7 @@ package struct Ingest: Sendable {
     /// Processes each event once. An event over the rate limit gets `.rateLimited`, without a call of the store.
     /// `gaveBack` is true if a refund may admit another event.
     private func oneRound(
-        _ submissions: [EventSubmission], from sender: BatchSender, receivedAt: Moment, _ appVersion: AppVersion?
+        _ submissions: [EventSubmission], from sender: EventSender, receivedAt: Moment, _ appVersion: AppVersion?
     ) async -> (ingested: [Ingested], gaveBack: Bool) {
         let claims = submissions.map { AdmissionClaim.ofEvent($0, of: sender.driver(of: $0), from: sender.service) }
         let decisions = await admission.admit(claims)
@@ -194,7 +194,7 @@ package struct Ingest: Sendable {
 
     /// Returns the outcomes of several events that are over the rate limit. Reads the store only once for each driver in
     /// a row.
-    private func lookUp(_ submissions: [EventSubmission], from sender: BatchSender) async -> [EventOutcome] {
+    private func lookUp(_ submissions: [EventSubmission], from sender: EventSender) async -> [EventOutcome] {
         var outcomes: [EventOutcome] = []
         var rest = submissions[...]
         while let first = rest.first {
@@ -250,8 +250,8 @@ package struct Ingest: Sendable {
     }
 }
 
-/// Who sent a batch. An app's events are all of its own driver. Each event of a service names its driver.
-package enum BatchSender: Hashable, Sendable {
+/// Who sent an event. An app sends events only for its own driver. A service names the driver in each event.
+package enum EventSender: Hashable, Sendable {
     case driver(DriverID)
     case service(DriverID)
 
@@ -259,7 +259,7 @@ package enum BatchSender: Hashable, Sendable {
         if case .service(let service) = self { service } else { nil }
     }
 
-    func driver(of submission: EventSubmission) -> DriverID {
+    package func driver(of submission: EventSubmission) -> DriverID {
         switch self {
         case .driver(let driver): driver
         case .service: DriverID(submission.driverID ?? "")
