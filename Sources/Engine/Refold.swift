@@ -199,9 +199,6 @@ package protocol SettingsCorrecting: JourneyRefolder {
 }
 
 extension JourneyRefolder {
-    /// The pause between two checks whether a request waits for the writer.
-    package static var pauseForRequests: Duration { .milliseconds(20) }
-
     /// Refolds drivers, one part after another, only while no request waits for the writer. Returns when `timeLimit` has
     /// passed, with the counts of all parts, and the first failure.
     package func refoldWhileIdle(
@@ -211,7 +208,7 @@ extension JourneyRefolder {
         var sum = RefoldPart(next: request.after, counts: RefoldCounts())
         while let next = sum.next, sum.failure == nil, .now < end {
             guard writesWaiting == 0 else {
-                do { try await Task.sleep(for: Self.pauseForRequests) } catch { throw .cancelled }
+                do { try await Task.sleep(for: RefoldService.pauseForRequests) } catch { throw .cancelled }
                 continue
             }
             var request = request
@@ -229,7 +226,8 @@ extension JourneyRefolder {
 /// event before the task reaches that driver, the driver is refolded together with the event. Afterwards the task
 /// completes refolds that were interrupted because a write failed, or because the process that began them crashed.
 package struct RefoldService: Sendable {
-    static let pause = Duration.milliseconds(20)
+    /// The pause between two checks whether a request waits for the writer.
+    static let pauseForRequests = Duration.milliseconds(20)
     static let pauseAfterFailure = Duration.seconds(10)
     static let pauseBetweenChecks = Duration.seconds(5)
 
@@ -256,7 +254,7 @@ package struct RefoldService: Sendable {
         var request = request
         while !Task.isCancelled {
             do {
-                while store.writesWaiting > 0 { try await Task.sleep(for: Self.pause) }
+                while store.writesWaiting > 0 { try await Task.sleep(for: Self.pauseForRequests) }
                 let part = try await store.refold(request)
                 counts += part.counts
                 if let failure = part.failure {
