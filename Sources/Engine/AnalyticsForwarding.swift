@@ -35,10 +35,6 @@ package struct AnalyticsForwarding: Sendable {
     /// The pause after a read of the feed that found no new event.
     static let idleMilliseconds: Int64 = 1000
     static let batchMax = 200
-    static let pauseMillisecondsMin: Int64 = 1000
-    static let pauseMillisecondsMax: Int64 = 60_000
-    /// The minimum time between two log lines about a persistent failure.
-    static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private let feed: any EventFeed
     private let capture: any AnalyticsCapture
@@ -66,7 +62,7 @@ package struct AnalyticsForwarding: Sendable {
         var batchSize = AnalyticsForwarding.batchMax
         /// Consecutive failures.
         var failureCount = 0
-        var nextLog: Moment?
+        var logLimit = FailureLogLimit()
     }
 
     /// Runs until the task is cancelled.
@@ -107,7 +103,7 @@ package struct AnalyticsForwarding: Sendable {
             if pace.failureCount > 0 {
                 logger.notice("analytics forwarding resumed", metadata: ["waiting": .number(waiting)])
             }
-            pace = Pace(batchSize: min(pace.batchSize * 2, Self.batchMax), nextLog: pace.nextLog)
+            pace = Pace(batchSize: min(pace.batchSize * 2, Self.batchMax), logLimit: pace.logLimit)
             return 0
         case .refused(let reason) where real.count == 1:
             logger.error(
@@ -129,16 +125,13 @@ package struct AnalyticsForwarding: Sendable {
     private func pause(_ pace: inout Pace, reason: String, waiting: Int64?, atLeastSeconds: Int?) -> Int64 {
         let now = clock()
         failure.record(reason, at: now)
-        if pace.nextLog.map({ now >= $0 }) ?? true {
+        if pace.logLimit.allowsLine(at: now) {
             var metadata: Logger.Metadata = ["reason": "\(reason)"]
             if let waiting { metadata["waiting"] = .number(waiting) }
             logger.warning("analytics forwarding failed; retrying", metadata: metadata)
-            pace.nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)
         }
-        let doubled = Self.pauseMillisecondsMin << Int64(min(pace.failureCount, 6))
+        let pause = RetryPause.milliseconds(pace.failureCount)
         pace.failureCount += 1
-        let pause = min(doubled, Self.pauseMillisecondsMax)
-        let asked = Int64(min(max(atLeastSeconds ?? 0, 0), 3600)) * 1000
-        return max(pause + Int64.random(in: 0...(pause / 2)), asked)
+        return max(pause + Int64.random(in: 0...(pause / 2)), RetryPause.milliseconds(askedSeconds: atLeastSeconds))
     }
 }

@@ -93,8 +93,6 @@ package struct ExpiryScheduler: Sendable {
     /// The maximum number of drivers per transaction. After a long outage many deadlines are due. Storing all of them
     /// in one transaction would delay new events.
     package static let driversMax = 64
-    /// The minimum time between two log lines about a persistent failure.
-    static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private let store: any DeadlineStore
     private let settings: CurrentSettings
@@ -121,7 +119,7 @@ package struct ExpiryScheduler: Sendable {
 
     /// Runs until the task is cancelled.
     package func run() async {
-        var nextLog = clock()
+        var logLimit = FailureLogLimit(from: clock())
         while !Task.isCancelled {
             let pause: Int64
             do throws(StoreFailure) {
@@ -129,11 +127,9 @@ package struct ExpiryScheduler: Sendable {
                 if let failure = failures.first { throw failure }
                 pause = try await pauseMilliseconds()
             } catch {
-                let now = clock()
                 if error != .cancelled { failed.increment(by: 1) }
-                if error != .cancelled, now >= nextLog {
+                if error != .cancelled, logLimit.allowsLine(at: clock()) {
                     logger.error("storing due deadlines failed", metadata: ["failure": "\(error)"])
-                    nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)
                 }
                 pause = Self.pauseMillisecondsMax
             }

@@ -13,8 +13,6 @@ package struct AppleRevocationDelivery: Sendable {
     /// The maximum pause between a failure and the next attempt: an hour, in seconds. The pause starts at 2 s and
     /// doubles up to this maximum. The number of attempts has no limit.
     static let retrySecondsMax = 3_600
-    /// Minimum milliseconds between two log lines about a persistent failure.
-    static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private let queue: any AppleRevocationQueue
     private let apple: AppleTokenEndpoint
@@ -36,14 +34,13 @@ package struct AppleRevocationDelivery: Sendable {
 
     /// Runs until the task is cancelled.
     package func run() async {
-        var nextLog = clock()
+        var logLimit = FailureLogLimit(from: clock())
         while !Task.isCancelled {
             if let failure = await deliverDue() {
                 let now = clock()
                 self.failure.record(failure, at: now)
-                if now >= nextLog {
+                if logLimit.allowsLine(at: now) {
                     logger.error("revoking an Apple token failed; retrying", metadata: ["failure": "\(failure)"])
-                    nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)
                 }
             }
             do { try await Task.sleep(for: .milliseconds(Self.pauseMilliseconds)) } catch { return }

@@ -21,8 +21,6 @@ package struct PushConsumer: Sendable {
     /// How often the position is stored while no event causes a notification. A restarted server reads the events after
     /// it again.
     static let positionMilliseconds: Int64 = 10_000
-    /// The minimum time between two log lines about a persistent failure.
-    static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private let store: any PushStore
     private let platforms: Set<String>
@@ -49,7 +47,7 @@ package struct PushConsumer: Sendable {
     struct Position: Sendable {
         var last: Int64?
         var storedAt: Moment?
-        var nextLog: Moment?
+        var logLimit = FailureLogLimit()
     }
 
     /// Runs until the task is cancelled.
@@ -97,9 +95,7 @@ package struct PushConsumer: Sendable {
     }
 
     private func log(_ failure: StoreFailure, _ position: inout Position) {
-        let now = clock()
-        guard failure != .cancelled, position.nextLog.map({ now >= $0 }) ?? true else { return }
+        guard failure != .cancelled, position.logLimit.allowsLine(at: clock()) else { return }
         logger.error("queueing notifications failed; retrying", metadata: ["failure": "\(failure)"])
-        position.nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)
     }
 }

@@ -34,11 +34,10 @@ package actor PushSender {
     /// Outcomes are written when this many wait, or when the first of them has waited this long.
     static let commitCount = 500
     static let commitMilliseconds: Int64 = 100
-    static let retryMillisecondsMin: Int64 = 1000
-    static let retryMillisecondsMax: Int64 = 60_000
+    /// The pause after the store failed.
+    static let storeRetryMilliseconds: Int64 = 1000
     /// How long a stopping server waits for the outcomes of notifications under way.
     static let drainMilliseconds: Int64 = 2000
-    static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     package enum Dropped: String, CaseIterable, Sendable {
         /// It could not be delivered before it was worthless.
@@ -80,7 +79,7 @@ package actor PushSender {
     private var firstResultAt: Moment?
     private var nextRead: Moment?
     private var nextCommit: Moment?
-    private var nextLog: Moment?
+    private var logLimit = FailureLogLimit()
     private var isDraining = false
 
     /// - Parameter failure: the record of the last failure, which the operator page shows.
@@ -140,7 +139,7 @@ package actor PushSender {
             ready = due.reversed()
         } catch {
             log("reading the outbox of notifications failed; retrying", "\(error)", at: now)
-            nextRead = now.advanced(byMilliseconds: Self.retryMillisecondsMin)
+            nextRead = now.advanced(byMilliseconds: Self.storeRetryMilliseconds)
         }
     }
 
@@ -200,9 +199,8 @@ package actor PushSender {
     /// The pauses are 1, 2, 4 ... 60 s. Each is extended by a random time of up to half its length, so that the devices
     /// of an outage do not all return at the same moment.
     static func retryMilliseconds(_ failureCount: Int, atLeastSeconds: Int?) -> Int64 {
-        let pause = min(retryMillisecondsMin << Int64(min(max(failureCount, 0), 6)), retryMillisecondsMax)
-        let asked = Int64(min(max(atLeastSeconds ?? 0, 0), 3600)) * 1000
-        return max(pause, asked) + Int64.random(in: 0...(pause / 2))
+        let pause = RetryPause.milliseconds(failureCount)
+        return max(pause, RetryPause.milliseconds(askedSeconds: atLeastSeconds)) + Int64.random(in: 0...(pause / 2))
     }
 
     private func count(_ push: DuePush, _ outcome: Outcome) {
@@ -233,7 +231,7 @@ package actor PushSender {
         } catch {
             results = batch + results
             firstResultAt = now
-            nextCommit = now.advanced(byMilliseconds: Self.retryMillisecondsMin)
+            nextCommit = now.advanced(byMilliseconds: Self.storeRetryMilliseconds)
             log("writing the outcomes of notifications failed; retrying", "\(error)", at: now)
         }
     }
@@ -254,8 +252,7 @@ package actor PushSender {
     }
 
     private func log(_ message: Logger.Message, _ reason: String, at now: Moment) {
-        guard nextLog.map({ now >= $0 }) ?? true else { return }
+        guard logLimit.allowsLine(at: now) else { return }
         logger.warning(message, metadata: ["reason": "\(reason)", "waiting": .number(Int64(busyDevices.count))])
-        nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)
     }
 }

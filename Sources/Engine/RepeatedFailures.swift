@@ -1,0 +1,30 @@
+// What background work does while it keeps failing: how often it logs that, and how long it waits between two attempts.
+
+package import JourneyModel
+
+/// Allows one log line a minute, and none before `start`.
+package struct FailureLogLimit: Hashable, Sendable {
+    private var next: Moment
+
+    package init(from start: Moment = Moment(millisecondsSinceEpoch: .min)) { next = start }
+
+    /// Returns whether to log a failure now. Further failures within a minute are then not logged.
+    package mutating func allowsLine(at now: Moment) -> Bool {
+        guard now >= next else { return false }
+        next = now.advanced(byMilliseconds: 60_000)
+        return true
+    }
+}
+
+/// Pauses before the next attempt of a delivery, in milliseconds. Callers add a random time.
+package enum RetryPause {
+    /// Returns the pause after the first failure and `failureCount` more: 1, 2, 4 ... 60 s.
+    package static func milliseconds(_ failureCount: Int) -> Int64 {
+        min(1000 << Int64(min(max(failureCount, 0), 6)), 60_000)
+    }
+
+    /// Returns the pause for which the service asks: at most an hour, and 0 if it asks for none.
+    package static func milliseconds(askedSeconds: Int?) -> Int64 {
+        Int64(min(max(askedSeconds ?? 0, 0), 3600)) * 1000
+    }
+}
