@@ -156,10 +156,9 @@ struct SignOutBody {
 
     /// Returns whether the query contains `all=true`.
     static func meansAll(_ request: Request) throws(ProblemAnswer) -> Bool {
-        let values = (request.query ?? "").split(separator: "&").filter { $0 == "all" || $0.hasPrefix("all=") }
-        switch values {
-        case [], ["all=false"]: return false
-        case ["all=true"]: return true
+        switch PageQuery.values(of: "all", in: request.query) {
+        case [], ["false"]: return false
+        case ["true"]: return true
         default:
             let error = FieldError(pointer: "/all", detail: "must be true or false, at most once")
             throw ProblemAnswer(.invalid(InvalidFields([error])))

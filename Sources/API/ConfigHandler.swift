@@ -88,13 +88,9 @@ struct ConfigHandler: Sendable {
 
     /// Returns the value of the query parameter `charger_id`; nil if it is absent. All other parameters are ignored.
     private static func charger(_ query: String?) throws(ProblemAnswer) -> String? {
-        guard let query else { return nil }
-        let values = query.split(separator: "&").compactMap { parameter -> Substring? in
-            let pair = parameter.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            return pair[0] == "charger_id" ? pair.dropFirst().first ?? "" : nil
-        }
+        let values = PageQuery.values(of: "charger_id", in: query)
         guard let value = values.first else { return nil }
-        guard values.count == 1, let charger = String(value).removingPercentEncoding,
+        guard values.count == 1, let charger = value.removingPercentEncoding,
             (1...128).contains(charger.unicodeScalars.count)
         else {
             let error = FieldError(

@@ -47,7 +47,6 @@ package struct PageQuery: Hashable {
     /// - Throws: `validation_failed`, with a pointer for each invalid parameter. Unknown parameters are ignored.
     package init(_ query: String?, limitDefault: Int, limitMax: Int) throws(ProblemAnswer) {
         var errors: [FieldError] = []
-        let query = query ?? ""
         limit = limitDefault
         if let text = Self.single("limit", in: query, &errors) {
             if let number = Self.wholeNumber(text), (1...limitMax).contains(number) {
@@ -66,21 +65,22 @@ package struct PageQuery: Hashable {
 
     static let cursorIsUnknown = FieldError(pointer: "/cursor", detail: "is not a cursor of this list")
 
-    /// Returns the value of a parameter. Values are not percent-decoded. Digits and base64url need no percent-encoding,
-    /// so a percent-encoded value is invalid.
-    private static func single(_ name: String, in query: String, _ errors: inout [FieldError]) -> String? {
-        var value: Substring.UTF8View?
-        for parameter in query.utf8.split(separator: UInt8(ascii: "&")) {
-            guard parameter.starts(with: name.utf8) else { continue }
+    /// Returns the value of a parameter. Digits and base64url need no percent-encoding, so a percent-encoded value is
+    /// invalid.
+    private static func single(_ name: String, in query: String?, _ errors: inout [FieldError]) -> String? {
+        let values = values(of: name, in: query)
+        if values.count <= 1 { return values.first }
+        errors.append(FieldError(pointer: "/\(name)", detail: "must not be repeated"))
+        return nil
+    }
+
+    /// Returns the values of a parameter, in their order in the query. Values are not percent-decoded.
+    static func values(of name: String, in query: String?) -> [String] {
+        (query ?? "").utf8.split(separator: UInt8(ascii: "&")).compactMap { parameter in
+            guard parameter.starts(with: name.utf8) else { return nil }
             let rest = parameter.dropFirst(name.utf8.count)
-            guard rest.isEmpty || rest.first == UInt8(ascii: "=") else { continue }
-            if value != nil {
-                errors.append(FieldError(pointer: "/\(name)", detail: "must not be repeated"))
-                return nil
-            }
-            value = rest.dropFirst()
+            return rest.isEmpty || rest.first == UInt8(ascii: "=") ? String(Substring(rest.dropFirst())) : nil
         }
-        return value.map { String(Substring($0)) }
     }
 
     private static func wholeNumber(_ text: String) -> Int? {
