@@ -280,9 +280,8 @@ final class HTTP1Connection: @unchecked Sendable {
 
     // MARK: - Writing
 
-    /// Writes the output to the socket. Returns false if the socket did not accept all of it; the connection then does
-    /// nothing until the socket accepts the rest. If the socket accepts no byte for
-    /// `ServerConfiguration.writeStallMilliseconds`, the connection is closed.
+    /// Returns false if the socket did not accept all of the output. The connection then does nothing until the socket
+    /// accepts the rest, and is closed if the socket accepts no byte for `ServerConfiguration.writeStallMilliseconds`.
     private func write() throws(TransportError) -> Bool {
         let sentBefore = state.sentBytes
         if try state.write() {

@@ -100,8 +100,8 @@ extension HTTP1ConnectionState {
         output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtTickEnd()
     }
 
-    /// Writes the output now, or schedules writing it for the end of this round. Returns false if it was written now
-    /// and the socket did not accept all of it.
+    /// Returns false if the socket did not accept all of the output. Returns true if it did, or if the output will be
+    /// written at the end of this round.
     mutating func flush() throws(TransportError) -> Bool {
         if deferWriteToTickEnd() { return true }
         return try write()

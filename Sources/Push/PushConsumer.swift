@@ -75,6 +75,7 @@ package struct PushConsumer: Sendable {
             base = try await store.pushPosition(at: now)
             position.storedAt = now
         }
+        // A round that fails, or whose events another server has queued, begins again at the stored position.
         position.last = nil
         let page = try await store.pushChanges(
             after: base, since: now.advanced(byMilliseconds: -PushRules.ageMillisecondsMax))
@@ -85,7 +86,6 @@ package struct PushConsumer: Sendable {
         }
         let isToStore = position.storedAt.map { now.milliseconds(since: $0) >= Self.positionMilliseconds } ?? true
         if !entries.isEmpty || isToStore && page.last > base {
-            // If another server has queued these events, the next round begins at the stored position.
             guard try await store.queue(entries, after: base, upTo: page.last, at: now) else { return true }
             position.storedAt = now
             for entry in entries { queued[entry.kind]?.increment(by: 1) }

@@ -23,11 +23,12 @@ version='{"name": "version", "reason": "New engine", "app_version_min": "7.2", "
 
 reload() {
     local before
+    # grep ends with 1 if it counts no line.
     before=$(grep -c "$1" "$server_folder/log" || true)
     kill -HUP "$server_pid"
     local attempt
     for ((attempt = 0; attempt < 400; attempt++)); do
-        if (($(grep -c "$1" "$server_folder/log" || true) > before)); then return 0; fi
+        if (($(grep -c "$1" "$server_folder/log") > before)); then return 0; fi
         sleep 0.05
     done
     fail "No log line: $1"

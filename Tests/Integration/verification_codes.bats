@@ -136,6 +136,7 @@ verify() {
     activate "$session" "$(driver a)"
     issue "$session"
     kill -KILL "$server_pid"
+    # wait returns 137, because the server was killed.
     wait "$server_pid" || true
     start_server TRUSTED_CONFIRMATIONS=service
     verify "$session" "$code"

@@ -173,18 +173,18 @@ struct PushTestCommand: AsyncParsableCommand {
         let start = ContinuousClock.now
         let tasks = min(inFlight, count)
         let pause = rate == 0 ? Duration.zero : .seconds(1) / rate
-        let counts = await withTaskGroup(of: [String: Int].self) { group in
+        let counts = try await withThrowingTaskGroup(of: [String: Int].self) { group in
             for task in 0..<tasks {
                 group.addTask { [count] in
                     var counts: [String: Int] = [:]
                     for number in stride(from: task, to: count, by: tasks) {
-                        if pause > .zero { try? await Task.sleep(until: start + pause * number, clock: .continuous) }
+                        if pause > .zero { try await Task.sleep(until: start + pause * number, clock: .continuous) }
                         counts[Self.word(for: await delivery.send(notification)), default: 0] += 1
                     }
                     return counts
                 }
             }
-            return await group.reduce(into: [:]) { $0.merge($1, uniquingKeysWith: +) }
+            return try await group.reduce(into: [:]) { $0.merge($1, uniquingKeysWith: +) }
         }
         let (whole, fraction) = start.duration(to: .now).components
         let seconds = Double(whole) + Double(fraction) / 1e18

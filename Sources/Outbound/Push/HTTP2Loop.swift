@@ -42,13 +42,14 @@ final class HTTP2Loop {
             queue += submissions
             guard isOpen, let multi else {
                 failAll(.unreachable)
+                // Memory is exhausted. Without the pause, this thread would use a whole core for new attempts.
                 Thread.sleep(forTimeInterval: 0.1)
                 continue
             }
             startCalls(multi)
             var running: Int32 = 0
             guard curl_multi_perform(multi, &running) == CURLM_OK else {
-                reconnect()
+                close(.unreachable)
                 continue
             }
             readResults(multi)
@@ -84,17 +85,13 @@ final class HTTP2Loop {
     }
 
     /// Ends all transfers, and closes the connections with them. libcurl has no call that closes one connection.
+    /// If the loop goes on, it opens a new handle.
     private func close(_ failure: OutgoingFailure) {
         for slot in slots where slot.isActive { end(slot, with: .failure(failure)) }
         guard let multi else { return }
         channel.wake(nil)
         curl_multi_cleanup(multi)
         self.multi = nil
-    }
-
-    /// Replaces a connection that no longer responds.
-    private func reconnect() {
-        close(.unreachable)
     }
 
     private func failAll(_ failure: OutgoingFailure) {
@@ -204,7 +201,7 @@ final class HTTP2Loop {
                 end(slot, with: .failure(.cancelled))
             }
         }
-        if isDead { reconnect() }
+        if isDead { close(.unreachable) }
         while next < queue.count, queue[next].deadline <= now {
             let call = queue[next].call
             next += 1
