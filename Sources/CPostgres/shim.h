@@ -1,0 +1,11 @@
+// libpq, PostgreSQL's own client library. Swift does not import character constants, so this header names those that the
+// module Postgres uses.
+#include <libpq-fe.h>
+
+enum {
+    DWELL_PG_SEVERITY = PG_DIAG_SEVERITY_NONLOCALIZED,
+    DWELL_PG_SQLSTATE = PG_DIAG_SQLSTATE,
+    DWELL_PG_MESSAGE = PG_DIAG_MESSAGE_PRIMARY,
+    DWELL_PG_CONSTRAINT = PG_DIAG_CONSTRAINT_NAME,
+    DWELL_PG_SOURCE_FUNCTION = PG_DIAG_SOURCE_FUNCTION,
+};

@@ -1,0 +1,30 @@
+// Statements, and calls of a statement with values.
+
+/// A statement with parameters $1, $2 and so on. Each connection prepares it before its first use. Two statements with
+/// different text must have different names.
+package struct PostgresStatement: Hashable, Sendable {
+    /// The name in error messages and in the view `pg_prepared_statements`.
+    package let name: String
+    package let sql: String
+
+    package init(_ name: String, _ sql: String) {
+        self.name = name
+        self.sql = sql
+    }
+
+    /// Hashes the name only, because the text is long.
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(name)
+    }
+}
+
+/// A statement with the values of its parameters, in order.
+package struct PostgresQuery: Sendable {
+    package var statement: PostgresStatement
+    package var parameters: [PostgresValue]
+
+    package init(_ statement: PostgresStatement, _ parameters: [PostgresValue] = []) {
+        self.statement = statement
+        self.parameters = parameters
+    }
+}
