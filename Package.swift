@@ -154,6 +154,7 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
+            exclude: ["Migrations/postgresql"],
             // A symlink to migrations/. The binary contains the migrations, so that it runs in any directory.
             resources: [.embedInCode("Migrations")],
             swiftSettings: settings
@@ -168,11 +169,12 @@ let package = Package(
         .target(
             name: "PostgresStore",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Postgres",
-                .product(name: "CoreMetrics", package: "swift-metrics"),
+                "Engine", "JourneyModel", "Postgres", "RateLimiting", "Sockets",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
+            // A symlink to migrations/postgresql/.
+            resources: [.embedInCode("Migrations")],
             swiftSettings: settings
         ),
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
