@@ -1,0 +1,247 @@
+// The objects of libpq: one connection and one result. Only this file calls libpq's functions, except for the parsing of
+// URLs. Every call here returns at once, except `connect`.
+
+internal import CPostgres
+
+#if canImport(Glibc)
+    internal import Glibc
+#endif
+
+/// A connection of libpq. Safe to share, although PGconn must not be used by two threads at once: the thread that
+/// connects has the only reference until it hands the connection over, and afterwards it is used only on one loop.
+final class LibpqConnection: @unchecked Sendable {
+    private var connection: OpaquePointer?
+    /// Set by `receiveNotice` when the server stopped waiting for its standby. The transaction is then committed on the
+    /// primary only.
+    private(set) var isCommitUnconfirmed = false
+
+    private init(_ connection: OpaquePointer) {
+        self.connection = connection
+        // Without this, libpq prints notices to stderr.
+        PQsetNoticeReceiver(connection, receiveNotice, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    deinit {
+        finish()
+    }
+
+    /// Connects to the first usable host. Blocks until the connection is made, until every host has failed, or until
+    /// `connect_timeout` seconds have passed for each host. (PQconnectPoll does not enforce that limit, so with it a
+    /// silent first host would prevent the use of the second.) Looking up names may take longer. Must not be called on a
+    /// loop.
+    ///
+    /// - Throws: libpq's message, which may contain host names, the user and the database.
+    static func connect(_ parameters: [String: String]) throws(LibpqFailure) -> LibpqConnection {
+        let keywords = CStrings(Array(parameters.keys))
+        let values = CStrings(Array(parameters.values))
+        let connection = withExtendedLifetime((keywords, values)) {
+            PQconnectdbParams(keywords.pointers, values.pointers, 0)
+        }
+        guard let connection else { throw LibpqFailure("no memory") }
+        let made = LibpqConnection(connection)
+        guard PQstatus(connection) == CONNECTION_OK else { throw made.failure }
+        guard PQsetnonblocking(connection, 1) == 0, PQenterPipelineMode(connection) == 1 else { throw made.failure }
+        return made
+    }
+
+    /// Closes the connection. A second call does nothing.
+    func finish() {
+        if let connection { PQfinish(connection) }
+        connection = nil
+    }
+
+    /// Whether the bytes pass through OpenSSL.
+    var isEncrypted: Bool { PQsslInUse(connection) == 1 }
+
+    /// The socket, or -1 if libpq has closed it. It does not change while the connection lasts.
+    var descriptor: Int32 { connection.map { PQsocket($0) } ?? -1 }
+
+    /// libpq's last message for this connection.
+    var failure: LibpqFailure {
+        LibpqFailure(connection.flatMap { PQerrorMessage($0) }.map { String(cString: $0) } ?? "closed")
+    }
+
+    // MARK: - Sending
+
+    /// Each of these functions adds a message to the output and returns false if libpq cannot. libpq copies the values.
+
+    func sendPrepare(_ name: String, _ sql: String, _ types: [PostgresType]) -> Bool {
+        PQsendPrepare(connection, name, sql, Int32(types.count), types.map { Oid($0.rawValue) }) == 1
+    }
+
+    /// Adds the execution of a prepared statement. All values are in binary form, in both directions.
+    func sendQuery(_ name: String, _ parameters: EncodedParameters) -> Bool {
+        parameters.bytes.withUnsafeBytes { bytes in
+            let values = parameters.ranges.map { range in
+                range.flatMap { bytes.baseAddress?.advanced(by: $0.lowerBound).assumingMemoryBound(to: CChar.self) }
+            }
+            let lengths = parameters.ranges.map { Int32($0?.count ?? 0) }
+            let formats = [Int32](repeating: 1, count: values.count)
+            return PQsendQueryPrepared(connection, name, Int32(values.count), values, lengths, formats, 1) == 1
+        }
+    }
+
+    /// Adds a Sync, which ends a segment, and tries to send the output.
+    func sendSync() -> Bool {
+        PQpipelineSync(connection) == 1
+    }
+
+    /// Leaves the pipeline mode and sends a text of several statements. Everything sent before must be answered.
+    func sendScript(_ sql: String) -> Bool {
+        PQexitPipelineMode(connection) == 1 && PQsendQuery(connection, sql) == 1
+    }
+
+    func endScript() -> Bool {
+        PQenterPipelineMode(connection) == 1
+    }
+
+    // MARK: - Input and output
+
+    /// Sends what the socket takes. Returns false if the connection is lost. If output is left, the socket will become
+    /// writable.
+    func flush() -> Bool {
+        PQflush(connection) >= 0
+    }
+
+    /// Reads from the socket. Returns false if the connection is lost.
+    func consumeInput() -> Bool {
+        PQconsumeInput(connection) == 1
+    }
+
+    /// Whether the socket has more bytes, or its end or an error has to be read. `consumeInput` does not say whether it
+    /// read everything.
+    var hasUnreadInput: Bool {
+        var byte: UInt8 = 0
+        let count = recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))
+        return count >= 0 || errno != EAGAIN
+    }
+
+    enum NextResult {
+        case result(LibpqResult)
+        /// The end of the results of one statement.
+        case endOfStatement
+        /// The next result has not arrived.
+        case notYet
+    }
+
+    /// Returns the next result without waiting: PQgetResult waits only while PQisBusy.
+    func nextResult() -> NextResult {
+        guard let connection, PQisBusy(connection) == 0 else { return .notYet }
+        guard let result = PQgetResult(connection) else { return .endOfStatement }
+        return .result(LibpqResult(result))
+    }
+
+    // MARK: - The session
+
+    enum TransactionStatus {
+        case none, open, failed, unknown
+    }
+
+    /// The status as of the last ReadyForQuery message, which answers a Sync.
+    var transactionStatus: TransactionStatus {
+        switch PQtransactionStatus(connection) {
+        case PQTRANS_IDLE: .none
+        case PQTRANS_INTRANS, PQTRANS_ACTIVE: .open
+        case PQTRANS_INERROR: .failed
+        default: .unknown
+        }
+    }
+
+    /// Checks a notice. If a backend is told to cancel while a COMMIT waits for the synchronous standby, the COMMIT
+    /// succeeds, with a warning whose only invariable part is the name of the function (syncrep.c).
+    fileprivate func received(_ notice: OpaquePointer) {
+        if text(notice, DWELL_PG_SOURCE_FUNCTION) == "SyncRepWaitForLSN" { isCommitUnconfirmed = true }
+    }
+}
+
+/// libpq calls this function while it reads input.
+private func receiveNotice(_ owner: UnsafeMutableRawPointer?, _ notice: OpaquePointer?) {
+    guard let owner, let notice else { return }
+    Unmanaged<LibpqConnection>.fromOpaque(owner).takeUnretainedValue().received(notice)
+}
+
+/// A message of libpq, without its line breaks. It may contain host names, the user and the database.
+struct LibpqFailure: Error {
+    let message: String
+
+    init(_ message: String) {
+        self.message = message.split(whereSeparator: \.isNewline)
+            .map { $0.trimmingPrefix(while: \.isWhitespace) }.joined(separator: "; ")
+    }
+}
+
+/// A result of libpq. Safe to share: nothing changes a PGresult after libpq has returned it (libpq's manual, "Behavior in
+/// Threaded Programs"), and it is freed when the last reference is gone.
+final class LibpqResult: @unchecked Sendable {
+    private let result: OpaquePointer
+
+    fileprivate init(_ result: OpaquePointer) {
+        self.result = result
+    }
+
+    deinit {
+        PQclear(result)
+    }
+
+    enum Status {
+        case success, error, aborted, sync, unexpected
+    }
+
+    var status: Status {
+        switch PQresultStatus(result) {
+        case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY: .success
+        case PGRES_FATAL_ERROR: .error
+        case PGRES_PIPELINE_ABORTED: .aborted
+        case PGRES_PIPELINE_SYNC: .sync
+        default: .unexpected
+        }
+    }
+
+    // MARK: - Rows
+
+    var rowCount: Int { Int(PQntuples(result)) }
+    var columnCount: Int { Int(PQnfields(result)) }
+    var affectedCount: Int { Int(String(cString: PQcmdTuples(result))) ?? 0 }
+    /// The command as the server names it, for example "INSERT 0 1" or "ROLLBACK".
+    var command: String { String(cString: PQcmdStatus(result)) }
+
+    // libpq checks the row and the column, and returns a default value for one that does not exist.
+
+    func type(_ column: Int) -> PostgresType { PostgresType(rawValue: PQftype(result, Int32(column))) }
+    func isNull(_ row: Int, _ column: Int) -> Bool { PQgetisnull(result, Int32(row), Int32(column)) == 1 }
+
+    /// Passes the bytes of the value. They are valid only during the closure.
+    func withBytes<Answer>(_ row: Int, _ column: Int, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer {
+        let length = Int(PQgetlength(result, Int32(row), Int32(column)))
+        let start = PQgetvalue(result, Int32(row), Int32(column))
+        return withExtendedLifetime(self) { body(UnsafeRawBufferPointer(start: start, count: length)) }
+    }
+
+    // MARK: - Errors
+
+    /// The SQLSTATE; nil if the error comes from libpq itself, because the connection is lost.
+    var sqlState: String? { text(result, DWELL_PG_SQLSTATE) }
+    /// Whether the server ends the session (severity FATAL or PANIC).
+    var endsSession: Bool { text(result, DWELL_PG_SEVERITY) != "ERROR" }
+    var message: String? { text(result, DWELL_PG_MESSAGE) }
+    var constraint: String? { text(result, DWELL_PG_CONSTRAINT) }
+}
+
+private func text(_ result: OpaquePointer, _ field: Int) -> String? {
+    PQresultErrorField(result, Int32(field)).map { String(cString: $0) }
+}
+
+/// An array of C strings that ends with a null pointer.
+private final class CStrings {
+    let pointers: [UnsafePointer<CChar>?]
+    private let copies: [UnsafeMutablePointer<CChar>?]
+
+    init(_ strings: [String]) {
+        copies = strings.map { strdup($0) }
+        pointers = copies.map { $0.map { UnsafePointer($0) } } + [nil]
+    }
+
+    deinit {
+        for copy in copies { free(copy) }
+    }
+}

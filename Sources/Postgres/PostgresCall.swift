@@ -1,0 +1,65 @@
+// One call of a connection: what is sent, and what has arrived.
+
+internal import Sockets
+
+/// A query with encoded parameters.
+struct EncodedQuery: Sendable {
+    let statement: PostgresStatement
+    let parameters: EncodedParameters
+
+    init(_ query: PostgresQuery) throws(PostgresError) {
+        // libpq passes strings as C strings, which end at U+0000.
+        guard !query.statement.sql.utf8.contains(0) else {
+            throw PostgresError(.unsendable, "The text of \"\(query.statement.name)\" contains U+0000.")
+        }
+        statement = query.statement
+        parameters = try EncodedParameters(query.parameters)
+    }
+}
+
+struct PostgresCall: Sendable {
+    typealias Outcome = Result<[PostgresResult], PostgresError>
+    typealias Caller = UnsafeContinuation<Outcome, Never>
+
+    enum Work: Sendable {
+        /// One segment of the pipeline, which ends with a Sync.
+        case segment([EncodedQuery])
+        /// Several statements in one text, sent outside the pipeline.
+        case script(String)
+    }
+
+    let work: Work
+    let deadline: Deadline
+    /// The task that waits; nil for a ROLLBACK of the pipeline itself.
+    let caller: Caller?
+    private(set) var results: [PostgresResult] = []
+    private(set) var error: PostgresError?
+
+    init(_ work: Work, until deadline: Deadline, caller: Caller?) {
+        self.work = work
+        self.deadline = deadline
+        self.caller = caller
+    }
+
+    mutating func add(_ result: LibpqResult) {
+        results.append(PostgresResult(result))
+    }
+
+    /// Keeps the first error of the call. The errors after it are its consequences.
+    mutating func fail(_ error: PostgresError) {
+        self.error = self.error ?? error
+    }
+
+    /// Removes what has arrived, so that the call can be sent again.
+    mutating func reset() {
+        results = []
+        error = nil
+    }
+
+    /// Returns the query whose answer comes next.
+    var nextQuery: EncodedQuery? {
+        if case .segment(let queries) = work, results.count < queries.count { queries[results.count] } else { nil }
+    }
+
+    var outcome: Outcome { error.map { .failure($0) } ?? .success(results) }
+}

@@ -1,0 +1,137 @@
+// Where PostgreSQL is, and the limits of a session. Parses the URL of the operator.
+
+internal import CPostgres
+package import Secrets
+
+/// A server, or several of which one accepts writes. Neither the descriptions of this type nor its errors contain the
+/// password.
+package struct PostgresConfiguration: Sendable, CustomStringConvertible {
+    /// How long the server lets a statement run, in milliseconds.
+    package var statementTimeoutMilliseconds = 10_000
+    /// How long a statement waits for a lock, in milliseconds.
+    package var lockTimeoutMilliseconds = 5_000
+    /// After how many milliseconds the server ends a session that has an open transaction and sends nothing.
+    package var idleInTransactionTimeoutMilliseconds = 10_000
+    /// The time limit of a call for which the caller gives none, in milliseconds. It is longer than the statement
+    /// timeout, so that the server's error arrives first.
+    package var callTimeoutMilliseconds = 15_000
+    /// The time limit for making a connection, with all hosts, in milliseconds.
+    package var connectTimeoutMilliseconds = 10_000
+
+    /// The parameters for libpq by keyword (libpq's manual, "Parameter Key Words"). They contain the password.
+    private let parameters: Secret<[String: String]>
+    package let description: String
+
+    /// Parameters that apply unless the URL sets them.
+    private static let defaults = [
+        "fallback_application_name": "dwell",
+        // libpq's own default encrypts only if the server offers it, and verifies nothing.
+        "sslmode": "verify-full",
+        // Kerberos is not used. Without this, libpq looks for its credentials with each connection.
+        "gssencmode": "disable",
+        "target_session_attrs": "read-write",
+        // A peer that is gone is noticed after about a minute, also while nothing is sent.
+        "keepalives_idle": "30",
+        "keepalives_interval": "10",
+        "keepalives_count": "3",
+        "tcp_user_timeout": "30000",
+    ]
+
+    /// Parses a connection URI of libpq (libpq's manual, "Connection URIs"): `postgresql://user:password@host:5432,
+    /// host2:5432/database?parameter=value`. All parameters are passed on to libpq.
+    ///
+    /// - Parameter password: replaces the password of the URL.
+    /// - Throws: an error that says what is wrong and quotes no part of the URL.
+    package init(url: String, password: Secret<String>? = nil) throws(PostgresConfigurationError) {
+        try Self.checkForm(url)
+        var parameters = try Self.parse(url)
+        if let password { parameters["password"] = password.reveal() }
+        for value in parameters.values where value.utf8.contains(0) { throw .malformed }
+        try Self.checkHosts(parameters)
+        description = "\(parameters["host"] ?? parameters["hostaddr"] ?? "local socket")/\(parameters["dbname"] ?? "")"
+        for (keyword, value) in Self.defaults where parameters[keyword] == nil { parameters[keyword] = value }
+        // This module decodes UTF-8 only.
+        parameters["client_encoding"] = "UTF8"
+        self.parameters = Secret(parameters)
+    }
+
+    /// The parameters for an attempt to connect that may take this long. The time is divided among the hosts.
+    func connectParameters(milliseconds: Int) -> [String: String] {
+        var parameters = parameters.reveal()
+        let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count
+        // libpq counts in seconds, and takes 1 for 2.
+        let seconds = max(2, milliseconds / 1000 / max(1, hosts))
+        let configured = parameters["connect_timeout"].flatMap { Int($0) } ?? 0
+        parameters["connect_timeout"] = String(configured > 0 ? min(configured, seconds) : seconds)
+        return parameters
+    }
+
+    /// Returns a message of libpq without the password, should it contain it.
+    func redacting(_ message: String) -> String {
+        guard let password = parameters.reveal()["password"], !password.isEmpty else { return message }
+        return message.replacing(password, with: redacted)
+    }
+
+    // MARK: - Parsing
+
+    /// An "@" or "/" in a password must be percent-encoded. If it is not, libpq takes a part of the password for the name
+    /// of the host, the port or the database, and these appear in messages.
+    private static func checkForm(_ url: String) throws(PostgresConfigurationError) {
+        guard let scheme = ["postgresql://", "postgres://"].first(where: { url.hasPrefix($0) }) else { throw .scheme }
+        let rest = url.dropFirst(scheme.count)
+        guard let at = rest.firstIndex(of: "@") else { return }
+        guard !rest[..<at].contains(where: { "/?#".contains($0) }), !rest[rest.index(after: at)...].contains("@") else {
+            throw .credentials
+        }
+    }
+
+    private static func parse(_ url: String) throws(PostgresConfigurationError) -> [String: String] {
+        // libpq's error message is not used, because it quotes the URL.
+        var message: UnsafeMutablePointer<CChar>?
+        let options = PQconninfoParse(url, &message)
+        PQfreemem(message)
+        guard let options else { throw .malformed }
+        defer { PQconninfoFree(options) }
+        var parameters: [String: String] = [:]
+        var option = options
+        while let keyword = option.pointee.keyword {
+            if let value = option.pointee.val { parameters[String(cString: keyword)] = String(cString: value) }
+            option += 1
+        }
+        return parameters
+    }
+
+    private static func checkHosts(_ parameters: [String: String]) throws(PostgresConfigurationError) {
+        for port in (parameters["port"] ?? "").split(separator: ",") {
+            guard let number = Int(port), (1...65535).contains(number) else { throw .port }
+        }
+        let hosts = (parameters["host"] ?? "") + (parameters["hostaddr"] ?? "")
+        guard !hosts.unicodeScalars.contains(where: { $0.value <= 0x20 || $0 == "@" || $0.value == 0x7f }) else {
+            throw .host
+        }
+    }
+}
+
+extension PostgresConfiguration: CustomReflectable {
+    /// `dump` and failed expectations print this instead of the members.
+    package var customMirror: Mirror { Mirror(self, children: ["server": description]) }
+}
+
+/// The error in a PostgreSQL URL. Each description is a message for the operator.
+package enum PostgresConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
+    case scheme, credentials, host, port, malformed
+
+    package var description: String {
+        switch self {
+        case .scheme: "A PostgreSQL URL begins with postgresql:// or postgres://."
+        case .credentials:
+            "The user or the password of the PostgreSQL URL is malformed: \"@\" is written %40, \"/\" %2F, \"?\" %3F, "
+                + "\"#\" %23."
+        case .host: "The host of the PostgreSQL URL is malformed."
+        case .port: "A port of the PostgreSQL URL is not a number from 1 to 65535."
+        case .malformed:
+            "libpq cannot parse the PostgreSQL URL: a parameter is unknown, or a \"%\" is not followed by two "
+                + "hexadecimal digits."
+        }
+    }
+}

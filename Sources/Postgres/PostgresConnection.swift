@@ -1,0 +1,160 @@
+// One connection to PostgreSQL on its event loop. libpq speaks the protocol; the loop says when the socket is ready.
+
+package import Sockets
+internal import Synchronization
+
+/// A connection. It must be closed with `close`; the loop keeps it until then. All functions may be called from any
+/// thread.
+package final class PostgresConnection: Sendable {
+    package let loop: EventLoop
+    private let callTimeoutMilliseconds: Int
+    /// Touched on the loop, except for `isOpen` and `isIdle`.
+    private let state: Mutex<State>
+
+    private struct State {
+        var pipeline: PostgresPipeline
+        var watch: DescriptorWatch?
+        /// The tasks that wait for the end of the connection.
+        var untilClosed: [UnsafeContinuation<Void, Never>] = []
+    }
+
+    /// Connects to the first usable server and sets up the session.
+    ///
+    /// - Throws: `.cannotConnect`, `.timedOut`, or `.cancelled` if the task is cancelled while libpq connects.
+    package static func open(
+        _ configuration: PostgresConfiguration, on loop: EventLoop, until deadline: Deadline? = nil
+    ) async throws(PostgresError) -> PostgresConnection {
+        let deadline = deadline ?? .inMilliseconds(configuration.connectTimeoutMilliseconds)
+        let libpq = try await PostgresConnecting.connect(configuration, until: deadline)
+        let connection = PostgresConnection(libpq, configuration, on: loop)
+        do throws(PostgresError) {
+            try await PostgresSession.setUp(connection, configuration, until: deadline)
+        } catch {
+            connection.close()
+            // Nothing was committed.
+            throw error.kind == .timedOut
+                ? PostgresError(.timedOut, error.message) : PostgresError(.cannotConnect, error.message)
+        }
+        return connection
+    }
+
+    private init(_ libpq: LibpqConnection, _ configuration: PostgresConfiguration, on loop: EventLoop) {
+        self.loop = loop
+        callTimeoutMilliseconds = configuration.callTimeoutMilliseconds
+        let pipeline = PostgresPipeline(
+            libpq, rollbackTimeoutMilliseconds: callTimeoutMilliseconds, redact: configuration.redacting)
+        state = Mutex(State(pipeline: pipeline))
+        let descriptor = libpq.descriptor
+        loop.execute { self.register(descriptor) }
+    }
+
+    // MARK: - Calls
+
+    /// Sends the queries as one segment of the pipeline, and returns their results in order. Without BEGIN and COMMIT the
+    /// segment is one transaction. Several calls may be under way at the same time; they are answered in the order in
+    /// which they were made. A transaction may extend over several calls if no other task uses the connection meanwhile.
+    ///
+    /// If the task is cancelled, the call still waits: only the answer says what was committed.
+    ///
+    /// - Throws: the first error of the segment. If the session is then in a failed transaction, the transaction is rolled
+    ///   back before the next call.
+    package nonisolated(nonsending) func run(
+        _ queries: [PostgresQuery], until deadline: Deadline? = nil
+    ) async throws(PostgresError) -> [PostgresResult] {
+        if queries.isEmpty { return [] }
+        var encoded: [EncodedQuery] = []
+        encoded.reserveCapacity(queries.count)
+        for query in queries { encoded.append(try EncodedQuery(query)) }
+        return try await call(.segment(encoded), until: deadline).get()
+    }
+
+    /// Runs a text of several statements without parameters, such as a migration. Without BEGIN and COMMIT they are one
+    /// transaction. The text is sent when all earlier calls are answered, and later calls wait for its end. COPY is not
+    /// possible.
+    package nonisolated(nonsending) func runScript(
+        _ sql: String, until deadline: Deadline? = nil
+    ) async throws(PostgresError) {
+        guard !sql.utf8.contains(0) else { throw PostgresError(.unsendable, "The script contains U+0000.") }
+        _ = try await call(.script(sql), until: deadline).get()
+    }
+
+    private nonisolated(nonsending) func call(
+        _ work: PostgresCall.Work, until deadline: Deadline?
+    ) async -> PostgresCall.Outcome {
+        let deadline = deadline ?? .inMilliseconds(callTimeoutMilliseconds)
+        return await withUnsafeContinuation { caller in
+            let call = PostgresCall(work, until: deadline, caller: caller)
+            loop.execute {
+                self.change { $0.add(call) }
+            }
+        }
+    }
+
+    // MARK: - State
+
+    package var isOpen: Bool { state.withLock { $0.pipeline.loss == nil } }
+
+    /// Whether the connection is open, no call is under way, and no transaction is open.
+    package var isIdle: Bool { state.withLock { $0.pipeline.isIdle } }
+
+    /// Closes the connection. Calls under way fail with `.connectionLost`. A second call does nothing.
+    package func close() {
+        loop.execute {
+            self.change { $0.lose(PostgresError(.connectionLost, "The connection was closed by this side.")) }
+        }
+    }
+
+    /// Returns when the connection is closed by either side, with the reason.
+    package func waitUntilClosed() async -> PostgresError {
+        await withUnsafeContinuation { continuation in
+            let isClosed = state.withLock { state in
+                if state.pipeline.loss == nil { state.untilClosed.append(continuation) }
+                return state.pipeline.loss != nil
+            }
+            if isClosed { continuation.resume() }
+        }
+        return state.withLock { $0.pipeline.loss } ?? PostgresError(.connectionLost, "The connection was closed.")
+    }
+
+    // MARK: - On the loop
+
+    private func register(_ descriptor: Int32) {
+        do throws(TransportError) {
+            let watch = try DescriptorWatch(descriptor, on: loop) { self.happened($0) }
+            state.withLock { $0.watch = watch }
+            change { _ in }
+        } catch {
+            change { $0.lose(PostgresError(.connectionLost, "The event loop does not watch the socket: \(error)")) }
+        }
+    }
+
+    private func happened(_ event: DescriptorWatch.Event) {
+        switch event {
+        case .ready: change { _ in }
+        case .timedOut: change { $0.failTimedOut() }
+        case .loopShutsDown: change { $0.lose(PostgresError(.connectionLost, "The event loop was shut down.")) }
+        }
+    }
+
+    /// Applies the change, then sends and reads what is possible. Resumes the tasks whose calls have ended.
+    private func change(_ body: (inout PostgresPipeline) -> Void) {
+        let (finished, untilClosed) = state.withLock { state in
+            body(&state.pipeline)
+            let isMoreToRead = state.pipeline.advance()
+            if state.pipeline.loss == nil {
+                if isMoreToRead { state.watch?.continueInNextRound() }
+                state.watch?.setDeadline(state.pipeline.earliestDeadline)
+            } else {
+                // libpq has closed the descriptor.
+                state.watch?.end()
+                state.watch = nil
+            }
+            defer { if state.pipeline.loss != nil { state.untilClosed = [] } }
+            return (
+                state.pipeline.takeFinished(), state.pipeline.loss == nil ? [] : state.untilClosed
+            )
+        }
+        for (caller, outcome) in finished { caller.resume(returning: outcome) }
+        for task in untilClosed { task.resume() }
+    }
+}

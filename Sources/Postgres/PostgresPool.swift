@@ -1,0 +1,199 @@
+// A fixed number of connections that are kept open, and lent to one task at a time.
+
+package import Logging
+package import Sockets
+internal import Synchronization
+
+package final class PostgresPool: Sendable {
+    private typealias Waiter = UnsafeContinuation<Result<PostgresConnection, PostgresError>, Never>
+
+    private struct State {
+        /// The open connections that nobody uses. The one that was returned last is lent first.
+        var idle: [PostgresConnection] = []
+        /// The tasks that wait for a connection, in the order in which they came, by number.
+        var waiting: [(number: UInt64, waiter: Waiter)] = []
+        var lastNumber: UInt64 = 0
+        var openCount = 0
+        var lastFailure: PostgresError?
+    }
+
+    private let configuration: PostgresConfiguration
+    private let size: Int
+    private let loops: EventLoopGroup
+    private let logger: Logger
+    private let state = Mutex(State())
+
+    /// The delay between two attempts to connect. It is doubled with each failed attempt, up to `delayMillisecondsMax`.
+    private static let delayMilliseconds = 50
+    private static let delayMillisecondsMax = 2000
+    /// If a connection lasted at least this long before it was lost, the next attempt is made immediately.
+    private static let stableDuration = Duration.seconds(1)
+
+    package init(_ configuration: PostgresConfiguration, size: Int, loops: EventLoopGroup, logger: Logger) {
+        self.configuration = configuration
+        self.size = size
+        self.loops = loops
+        self.logger = logger
+    }
+
+    /// How many connections are open, lent ones included.
+    package var openCount: Int { state.withLock { $0.openCount } }
+
+    // MARK: - Keeping connections open
+
+    /// Keeps the connections open until the task is cancelled, and then closes them. Must be called once.
+    package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<size { group.addTask { await self.keepOneOpen() } }
+        }
+    }
+
+    private func keepOneOpen() async {
+        let loop = loops.next()
+        var failedAttempts = 0
+        while !Task.isCancelled {
+            let begin = ContinuousClock.now
+            if await connectAndLend(on: loop), ContinuousClock.now - begin >= Self.stableDuration {
+                failedAttempts = 0
+                continue
+            }
+            failedAttempts += 1
+            let delay = min(Self.delayMilliseconds << min(failedAttempts - 1, 10), Self.delayMillisecondsMax)
+            try? await Task.sleep(for: .milliseconds(Int.random(in: delay / 2...delay)))
+        }
+    }
+
+    /// Opens a connection and lends it until it is lost. Returns whether it was opened.
+    private func connectAndLend(on loop: EventLoop) async -> Bool {
+        let connection: PostgresConnection
+        do throws(PostgresError) {
+            connection = try await PostgresConnection.open(configuration, on: loop)
+        } catch {
+            logFailure(error)
+            return false
+        }
+        let hadFailed = state.withLock { state in
+            state.openCount += 1
+            return state.lastFailure.take() != nil
+        }
+        if hadFailed { logger.notice("PostgreSQL is reachable again", metadata: ["server": "\(configuration)"]) }
+        give(connection)
+        let loss = await withTaskCancellationHandler {
+            await connection.waitUntilClosed()
+        } onCancel: {
+            connection.close()
+        }
+        state.withLock { state in
+            state.openCount -= 1
+            state.idle.removeAll { $0 === connection }
+        }
+        if !Task.isCancelled { logFailure(loss) }
+        return true
+    }
+
+    /// Logs the failure once, until a connection has been made or the message changes.
+    private func logFailure(_ error: PostgresError) {
+        if error.kind == .cancelled { return }
+        let isNew = state.withLock { state in
+            defer { state.lastFailure = error }
+            return state.lastFailure?.message != error.message
+        }
+        let metadata: Logger.Metadata = ["server": "\(configuration)", "error": "\(error)"]
+        logger.log(level: isNew ? .warning : .debug, "a connection to PostgreSQL failed", metadata: metadata)
+    }
+
+    // MARK: - Lending
+
+    /// Lends a connection to the closure, which alone uses it until it returns. A transaction that the closure leaves
+    /// open is rolled back.
+    ///
+    /// - Parameter deadline: until when the call waits for a connection.
+    /// - Throws: the closure's error; `.timedOut` or `.cancelled` if no connection became free in time.
+    package nonisolated(nonsending) func withConnection<Answer: Sendable>(
+        until deadline: Deadline, _ body: (PostgresConnection) async throws(PostgresError) -> Answer
+    ) async throws(PostgresError) -> Answer {
+        let connection = try await take(until: deadline)
+        do throws(PostgresError) {
+            let answer = try await body(connection)
+            await takeBack(connection)
+            return answer
+        } catch {
+            await takeBack(connection)
+            throw error
+        }
+    }
+
+    private nonisolated(nonsending) func takeBack(_ connection: PostgresConnection) async {
+        if connection.isOpen && !connection.isIdle {
+            // The answer tells whether the session is usable again.
+            _ = try? await connection.run([PostgresQuery(PostgresStatement("rollback", "ROLLBACK"))])
+            if !connection.isIdle { connection.close() }
+        }
+        give(connection)
+    }
+
+    /// Lends the connection to the first waiting task, or keeps it.
+    private func give(_ connection: PostgresConnection) {
+        guard connection.isOpen else { return }
+        let waiter = state.withLock { state -> Waiter? in
+            if !state.waiting.isEmpty { return state.waiting.removeFirst().waiter }
+            state.idle.append(connection)
+            return nil
+        }
+        waiter?.resume(returning: .success(connection))
+        // If the connection was lost just now, `connectAndLend` may have run before it was added.
+        if waiter == nil, !connection.isOpen { state.withLock { $0.idle.removeAll { $0 === connection } } }
+    }
+
+    private nonisolated(nonsending) func take(until deadline: Deadline) async throws(PostgresError) -> PostgresConnection {
+        if let connection = takeIdle() { return connection }
+        let number = state.withLock { state in
+            state.lastNumber += 1
+            return state.lastNumber
+        }
+        let loop = loops.loops[0]
+        let timer = Task { [self] in
+            guard (try? await loop.sleep(until: deadline)) != nil else { return }
+            let failure = state.withLock { $0.lastFailure }
+            let reason = failure.map { ": \($0.message)" } ?? ""
+            end(number, PostgresError(.timedOut, "No connection to PostgreSQL was free in time\(reason)"))
+        }
+        defer { timer.cancel() }
+        return try await withTaskCancellationHandler {
+            await withUnsafeContinuation { (waiter: Waiter) in
+                let (connection, isCancelled) = state.withLock { state -> (PostgresConnection?, Bool) in
+                    // The cancellation is checked under the lock: a later one finds the waiter.
+                    if Task.isCancelled { return (nil, true) }
+                    if let connection = Self.takeIdle(&state) { return (connection, false) }
+                    state.waiting.append((number, waiter))
+                    return (nil, false)
+                }
+                if let connection { waiter.resume(returning: .success(connection)) }
+                if isCancelled { waiter.resume(returning: .failure(Self.cancelled)) }
+            }
+        } onCancel: {
+            end(number, Self.cancelled)
+        }.get()
+    }
+
+    private static let cancelled = PostgresError(.cancelled, "The wait for a connection was cancelled.")
+
+    private func end(_ number: UInt64, _ error: PostgresError) {
+        let waiter = state.withLock { state -> Waiter? in
+            guard let index = state.waiting.firstIndex(where: { $0.number == number }) else { return nil }
+            return state.waiting.remove(at: index).waiter
+        }
+        waiter?.resume(returning: .failure(error))
+    }
+
+    private func takeIdle() -> PostgresConnection? {
+        state.withLock { Self.takeIdle(&$0) }
+    }
+
+    private static func takeIdle(_ state: inout State) -> PostgresConnection? {
+        while let connection = state.idle.popLast() {
+            if connection.isOpen { return connection }
+        }
+        return nil
+    }
+}

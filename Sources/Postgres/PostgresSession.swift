@@ -1,0 +1,39 @@
+// The settings of each session, and the check of those that belong to the operator.
+
+internal import Sockets
+
+enum PostgresSession {
+    /// The values of `synchronous_commit` with which a COMMIT is answered only when it is on the disk, and on that of the
+    /// synchronous standby if there is one. With the others (remote_write, local, off), an acknowledged event may be lost.
+    private static let durableCommits: Set<String> = ["on", "remote_apply"]
+
+    static func setUp(
+        _ connection: PostgresConnection, _ configuration: PostgresConfiguration, until deadline: Deadline
+    ) async throws(PostgresError) {
+        let settings = [
+            ("statement_timeout", String(configuration.statementTimeoutMilliseconds)),
+            ("lock_timeout", String(configuration.lockTimeoutMilliseconds)),
+            ("idle_in_transaction_session_timeout", String(configuration.idleInTransactionTimeoutMilliseconds)),
+            ("default_transaction_isolation", "read committed"),
+            // Warnings must arrive: LibpqConnection reads one of them.
+            ("client_min_messages", "warning"),
+            // With force_generic_plan, Citus cannot run some statements.
+            ("plan_cache_mode", "auto"),
+        ]
+        let changes = settings.indices.map { "set_config($\(2 * $0 + 1), $\(2 * $0 + 2), false)" }
+        let statement = PostgresStatement(
+            "session", "SELECT current_setting('synchronous_commit'), " + changes.joined(separator: ", "))
+        let query = PostgresQuery(statement, settings.flatMap { [.text($0.0), .text($0.1)] })
+        let results = try await connection.run([query], until: deadline)
+        guard let row = results.first?.rows.first else {
+            throw PostgresError(.unreadable, "The server did not answer the settings of the session.")
+        }
+        let commit = try row.text(0)
+        guard durableCommits.contains(commit) else {
+            throw PostgresError(
+                .cannotConnect,
+                "The setting synchronous_commit of the server, the database or the user is \(commit). Dwell acknowledges "
+                    + "events after COMMIT, so the setting must be on or remote_apply.")
+        }
+    }
+}
