@@ -24,8 +24,11 @@ struct PostgresPipeline {
     private var expectsEnd = false
     private var prepared: [PreparedKey: String] = [:]
     private var lastNumber = 0
-    /// The status after the last answered Sync.
+    /// The status after the last answered Sync. While further calls are under way, libpq does not tell whether the
+    /// transaction failed.
     private(set) var transactionStatus = LibpqConnection.TransactionStatus.none
+    /// Whether the call that was answered last failed, and others were sent before that was known.
+    private var followsFailure = false
     /// Why the connection is unusable; nil while it is usable.
     private(set) var loss: PostgresError?
     /// The callers to be resumed. They are resumed outside the connection's lock.
@@ -158,6 +161,7 @@ extension PostgresPipeline {
 
     private mutating func sendWaiting() {
         while loss == nil, mayContinueSending {
+            if sent.isEmpty { followsFailure = false }
             if needsRollback {
                 transactionStatus = .none
                 sendRollback()
@@ -244,7 +248,8 @@ extension PostgresPipeline {
         if libpq.isCommitUnconfirmed {
             return lose(
                 PostgresError(
-                    .connectionLost, "The server was told not to wait for its standby: the commit is on the primary only."))
+                    .connectionLost,
+                    "The server stopped waiting for its standby: the commit is on the primary only."))
         }
         guard let reply = expected.first, !expectsEnd else { return loseOrder() }
         if result.status == .error && result.endsSession {
@@ -292,7 +297,8 @@ extension PostgresPipeline {
         // In a failed transaction, COMMIT rolls back and reports success.
         if result.command == "ROLLBACK", sent.first?.nextQuery?.statement.isCommit == true {
             let error = PostgresError(
-                .server(sqlState: SQLState.inFailedTransaction), "COMMIT rolled back, because the transaction had failed.")
+                .server(sqlState: SQLState.inFailedTransaction),
+                "COMMIT rolled back, because the transaction had failed.")
             sent.updateFirst { $0.fail(error) }
         }
         sent.updateFirst { $0.add(result) }
@@ -303,7 +309,8 @@ extension PostgresPipeline {
         guard result.status == .error else { return }
         let state = result.sqlState ?? ""
         let error = PostgresError(
-            .server(sqlState: state), "PostgreSQL rejected \"\(name)\": \(text(of: result))", constraint: result.constraint)
+            .server(sqlState: state), "PostgreSQL rejected \"\(name)\": \(text(of: result))",
+            constraint: result.constraint)
         sent.updateFirst { $0.fail(error) }
     }
 
@@ -317,10 +324,12 @@ extension PostgresPipeline {
 
     /// Ends the first call that was sent: all its answers have arrived.
     private mutating func endCall() {
-        let wasFailed = transactionStatus == .failed
         transactionStatus = libpq.transactionStatus
         guard var call = sent.popFirst() else { return loseOrder() }
-        if wasFailed, call.results.isEmpty, call.error?.sqlState == SQLState.inFailedTransaction, call.caller != nil {
+        let isRejected =
+            followsFailure && call.results.isEmpty && call.error?.sqlState == SQLState.inFailedTransaction
+        followsFailure = call.error != nil
+        if isRejected, call.caller != nil {
             call.reset()
             rejected.append(call)
             return

@@ -145,7 +145,9 @@ package final class PostgresPool: Sendable {
         if waiter == nil, !connection.isOpen { state.withLock { $0.idle.removeAll { $0 === connection } } }
     }
 
-    private nonisolated(nonsending) func take(until deadline: Deadline) async throws(PostgresError) -> PostgresConnection {
+    private nonisolated(nonsending) func take(
+        until deadline: Deadline
+    ) async throws(PostgresError) -> PostgresConnection {
         if let connection = takeIdle() { return connection }
         let number = state.withLock { state in
             state.lastNumber += 1
