@@ -142,7 +142,9 @@ package final class JourneyStreams: Sendable {
     /// Reads the event table once, and wakes the streams of drivers with new events. Returns the row number after which
     /// the next read continues.
     package func wakeChanged(after last: Int64?) async throws(StoreFailure) -> Int64 {
-        let changes = try await journeys.committedChanges(after: last)
+        // A stream that opens after this read finds the changes up to then in its own first read.
+        let open = state.withLock { Set($0.ofDriver.keys) }
+        let changes = try await journeys.committedChanges(after: last, among: open)
         var drivers = state.withLock { Set($0.ofDriver.keys) }
         if case .these(let changed) = changes.drivers { drivers.formIntersection(changed) }
         guard !drivers.isEmpty else { return changes.newest }

@@ -23,9 +23,13 @@ package protocol JourneyReader: Sendable {
         of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
     ) async throws(StoreFailure) -> TimelineOutcome
 
-    /// Returns the drivers who have events that were committed after event `id`, by any process. If `id` is nil,
-    /// returns only the row number of the newest event, and `.any` as the drivers.
-    func committedChanges(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
+    /// Returns the drivers who have events that were committed after `mark`, by any process. A store may leave out
+    /// drivers that are not in `drivers`. If `mark` is nil, returns only the newest mark, and `.any` as the drivers.
+    ///
+    /// - Parameter mark: `newest` of the previous result.
+    func committedChanges(
+        after mark: Int64?, among drivers: Set<DriverID>
+    ) async throws(StoreFailure) -> CommittedChanges
 
     /// Returns the drivers among `drivers` whose journey must be refolded (Refold.swift). There are two possible
     /// reasons: the journey was folded by the rules of another release, or a late event affects more events than one
@@ -45,7 +49,8 @@ package struct CommittedChanges: Hashable, Sendable {
         case any
     }
 
-    /// The row number of the last committed event; 0 when there is no event.
+    /// The mark after which the next call continues. Its meaning is the store's own: the row number of the last
+    /// committed event (0 when there is no event), or the number of the read.
     package var newest: Int64
     package var drivers: Drivers
 

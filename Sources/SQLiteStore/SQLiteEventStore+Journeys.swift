@@ -60,7 +60,10 @@ extension SQLiteEventStore: JourneyReader {
         }
     }
 
-    package func committedChanges(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
+    /// One read of the newest row numbers finds the drivers, so `drivers` is not used.
+    package func committedChanges(
+        after id: Int64?, among drivers: Set<DriverID>
+    ) async throws(StoreFailure) -> CommittedChanges {
         try await read { db in try StoredChanges.committedChanges(after: id, db) }
     }
 

@@ -245,7 +245,9 @@ final class ScriptedJourneys: JourneyReader {
         }
     }
 
-    func committedChanges(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
+    func committedChanges(
+        after id: Int64?, among drivers: Set<DriverID>
+    ) async throws(StoreFailure) -> CommittedChanges {
         CommittedChanges(newest: state.withLock { $0.changes.last?.id ?? 0 }, drivers: .any)
     }
 

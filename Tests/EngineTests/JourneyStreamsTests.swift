@@ -26,7 +26,9 @@ private final class ScriptedChanges: JourneyReader {
         return awaitingRefold.withLock { $0.intersection(drivers) }
     }
 
-    func committedChanges(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
+    func committedChanges(
+        after id: Int64?, among drivers: Set<DriverID>
+    ) async throws(StoreFailure) -> CommittedChanges {
         answers.withLock { $0.isEmpty ? CommittedChanges(newest: id ?? 0, drivers: .these([])) : $0.removeFirst() }
     }
 

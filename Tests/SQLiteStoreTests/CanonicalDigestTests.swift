@@ -2,6 +2,7 @@
 // that repeats are recognized. If a newer release computed a different digest, it would answer 422 to the repeat of any
 // stored event.
 
+import Engine
 import JourneyModel
 import Testing
 

@@ -117,14 +117,19 @@ struct ChangeTests {
 
     @Test func `news names the drivers of events after an event, and anybody when there are too many`() async throws {
         let store = try open()
-        #expect(try await store.committedChanges(after: nil) == CommittedChanges(newest: 0, drivers: .any))
+        #expect(
+            try await store.committedChanges(after: nil, among: [driver]) == CommittedChanges(newest: 0, drivers: .any))
         try await append(events[0], store)
         _ = try await store.appended(.sample(events[0], of: DriverID("other")))
         try await append(events[1], store)
-        #expect(try await store.committedChanges(after: 2) == CommittedChanges(newest: 3, drivers: .these([driver])))
-        #expect(try await store.committedChanges(after: 3) == CommittedChanges(newest: 3, drivers: .these([])))
         #expect(
-            try await store.committedChanges(after: 4) == CommittedChanges(newest: 3, drivers: .any),
+            try await store.committedChanges(after: 2, among: [driver])
+                == CommittedChanges(newest: 3, drivers: .these([driver])))
+        #expect(
+            try await store.committedChanges(after: 3, among: [driver])
+                == CommittedChanges(newest: 3, drivers: .these([])))
+        #expect(
+            try await store.committedChanges(after: 4, among: [driver]) == CommittedChanges(newest: 3, drivers: .any),
             "another database's number")
         await store.close()
     }

@@ -1,7 +1,7 @@
 // The format of the column `clock_memory`, which stores a driver's clock memory together with `last_correction_ms`. The
 // column is in the driver's row, because every event reads and writes that row anyway.
 
-import JourneyModel
+package import JourneyModel
 
 /// The format. The first byte is 1 if a correct clock was seen, else 0. Then each lone skew takes 17 bytes: the skew
 /// and the receive time in milliseconds (8 bytes each, lowest byte first), and the count (one byte).
@@ -10,7 +10,7 @@ extension ClockMemory {
 
     /// Decodes the column. Bytes that are not in this format become an empty memory. The time of an event may then
     /// remain uncorrected, but no event is refused for that reason.
-    init(lastCorrectionMilliseconds: Int64?, bytes: [UInt8]) {
+    package init(lastCorrectionMilliseconds: Int64?, bytes: [UInt8]) {
         self.init(lastCorrectionMilliseconds: lastCorrectionMilliseconds)
         let (count, rest) = (bytes.count - 1).quotientAndRemainder(dividingBy: Self.loneSkewBytes)
         guard let head = bytes.first, head <= 1, rest == 0, count <= Self.loneSkewsMax else { return }
@@ -24,7 +24,7 @@ extension ClockMemory {
         }
     }
 
-    var bytes: [UInt8] {
+    package var bytes: [UInt8] {
         var bytes: [UInt8] = [sawRightClock ? 1 : 0]
         for lone in loneSkews {
             Self.append(lone.skewMilliseconds, to: &bytes)

@@ -1,10 +1,10 @@
 // The codes: small integers that stand for states, transitions, reasons and similar values in the database. They are
-// part of the schema, so a code is never reused. The view event_timeline shows the words for the codes.
+// part of the schema, so a code is never reused.
 
-import JourneyModel
+package import JourneyModel
 
 extension JourneyState {
-    var code: Int64 {
+    package var code: Int64 {
         switch self {
         case .idle: 0
         case .nearCharger: 1
@@ -17,7 +17,7 @@ extension JourneyState {
     }
 
     /// Returns nil for a code of a newer schema, or a damaged code.
-    init?(code: Int64) {
+    package init?(code: Int64) {
         switch code {
         case 0: self = .idle
         case 1: self = .nearCharger
@@ -32,7 +32,7 @@ extension JourneyState {
 }
 
 extension Verdict.Transition {
-    var code: Int64 {
+    package var code: Int64 {
         switch self {
         case .none: 0
         case .applied: 1
@@ -40,14 +40,14 @@ extension Verdict.Transition {
         }
     }
 
-    init?(code: Int64) {
+    package init?(code: Int64) {
         guard let transition = Self.allCases.first(where: { $0.code == code }) else { return nil }
         self = transition
     }
 }
 
 extension ClockRule {
-    var code: Int64 {
+    package var code: Int64 {
         switch self {
         case .noSendTime: 0
         case .rightClock: 1
@@ -60,14 +60,14 @@ extension ClockRule {
         }
     }
 
-    init?(code: Int64) {
+    package init?(code: Int64) {
         guard let rule = Self.allCases.first(where: { $0.code == code }) else { return nil }
         self = rule
     }
 }
 
 extension Verdict.Reason {
-    var code: Int64 {
+    package var code: Int64 {
         switch self {
         case .notAnchored: 0
         case .notAtMerchant: 1
@@ -77,14 +77,14 @@ extension Verdict.Reason {
         }
     }
 
-    init?(code: Int64) {
+    package init?(code: Int64) {
         guard let reason = Self.allCases.first(where: { $0.code == code }) else { return nil }
         self = reason
     }
 }
 
 extension Journey.Ending {
-    var code: Int64 {
+    package var code: Int64 {
         switch self {
         case .verified: 0
         case .grace: 1
@@ -95,25 +95,16 @@ extension Journey.Ending {
         }
     }
 
-    init?(code: Int64) {
+    package init?(code: Int64) {
         guard let ending = Self.allCases.first(where: { $0.code == code }) else { return nil }
         self = ending
     }
 }
 
 extension ImpliedSteps {
-    /// SQL expression that turns the column `implied` into a JSON array of the names of the steps. The bits are in the
-    /// order of the steps.
-    static let jsonSQL: String = {
-        let names = (0..<8).compactMap { bit in
-            ImpliedSteps(rawValue: 1 << bit).names.first.map { "iif(implied & \(1 << bit), ',\"\($0)\"', '')" }
-        }
-        return "'[' || substr(\(names.joined(separator: " || ")), 2) || ']'"
-    }()
+    package var code: Int64 { Int64(rawValue) }
 
-    var code: Int64 { Int64(rawValue) }
-
-    init?(code: Int64) {
+    package init?(code: Int64) {
         guard let bits = UInt8(exactly: code) else { return nil }
         self.init(rawValue: bits)
     }

@@ -1,21 +1,20 @@
 // An append request, with everything that can be computed before the writer takes it. All requests wait for the one
 // writer, so the writer should compute as little as possible.
 
-import Crypto
-import Engine
-import JourneyModel
+internal import Crypto
+package import JourneyModel
 
 /// This type is a class, because a struct with about ten texts would be copied about ten times on its way to the
 /// writer.
-final class PreparedAppend: Sendable {
-    let request: AppendRequest
+package final class PreparedAppend: Sendable {
+    package let request: AppendRequest
     /// SHA-256 of the canonical form.
-    let digest: [UInt8]
+    package let digest: [UInt8]
     /// Whether an earlier transaction already stored the event. If so, only the response is missing: it is sent when
     /// the refold that the event began is complete.
-    let isStored: Bool
+    package let isStored: Bool
 
-    init(_ request: consuming AppendRequest) {
+    package init(_ request: consuming AppendRequest) {
         digest = Self.digest(of: request.submission)
         self.request = request
         isStored = false
@@ -27,15 +26,15 @@ final class PreparedAppend: Sendable {
         isStored = true
     }
 
-    func stored() -> PreparedAppend { PreparedAppend(stored: self) }
+    package func stored() -> PreparedAppend { PreparedAppend(stored: self) }
 
     /// Returns the outcome for the client when the request fails.
-    func outcome(of failure: StoreFailure) -> EventOutcome {
+    package func outcome(of failure: StoreFailure) -> EventOutcome {
         if isStored, case .unavailable(let reason) = failure { return .failed(.unknown(reason)) }
         return .failed(failure)
     }
 
-    static func digest(of submission: EventSubmission) -> [UInt8] {
+    package static func digest(of submission: EventSubmission) -> [UInt8] {
         digest(of: submission.canonicalForm)
     }
 
@@ -51,7 +50,7 @@ extension EventSubmission {
     /// - Parameters:
     ///   - appState, schemaVersion, hasDetails: values of the stored event.
     ///   - hasStoredDigest: returns whether a digest equals the stored one.
-    func isRepeat(
+    package func isRepeat(
         withStoredAppState appState: String?, schemaVersion: String, hasDetails: Bool,
         hasStoredDigest: ([UInt8]) -> Bool
     ) -> Bool {

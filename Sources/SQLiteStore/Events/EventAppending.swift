@@ -262,16 +262,3 @@ final class EventAppending {
 extension AdmissionClaim {
     fileprivate init(_ append: PreparedAppend) { self = append.request.claim }
 }
-
-extension OrderedEvent {
-    fileprivate init(_ request: AppendRequest, correctedAt: Moment, settings: Settings) {
-        self.init(
-            name: request.submission.name, sessionID: request.submission.sessionID,
-            chargerID: request.submission.chargerID, occurredAt: correctedAt,
-            sequence: request.submission.sequence, eventID: request.submission.eventID,
-            idempotencyKey: request.submission.idempotencyKey, origin: .client,
-            sender: request.sender, previousState: request.submission.previousState,
-            isWholeSecond: request.submission.isWholeSecond, gracePeriodSeconds: settings.gracePeriodSeconds,
-            hardTimeoutSeconds: settings.hardTimeoutSeconds)
-    }
-}

@@ -196,16 +196,6 @@ final class EventFolding {
     }
 }
 
-extension EventSubmission {
-    fileprivate init(expiry: OrderedEvent) {
-        self.init(
-            name: expiry.name, spelling: expiry.name.canonical, eventID: expiry.eventID,
-            idempotencyKey: expiry.idempotencyKey, sessionID: expiry.sessionID, occurredAt: expiry.occurredAt,
-            occurredAtText: RFC3339.text(of: expiry.occurredAt), source: "server",
-            canonicalForm: Array(expiry.idempotencyKey.utf8))
-    }
-}
-
 extension NewEventRow {
     /// Sets the verdict and the journey after this event. `before` is the journey directly before it.
     mutating func apply(to before: StoredJourney) throws(SQLiteError) {

@@ -344,13 +344,3 @@ extension FoldedEventRow {
         foldSettings = row.optionalInteger(34)
     }
 }
-
-extension EventSubmission {
-    /// The value of the column `sent_at_ms`. The column `timestamp_ms` is used only if the client sent `X-Sent-At`
-    /// together with a `timestamp`.
-    fileprivate var sendTime: Moment? { sentAt ?? timestamp }
-
-    fileprivate var eventIDUnlessKey: String? {
-        haveSameBytes(eventID, idempotencyKey) ? nil : eventID
-    }
-}

@@ -3,6 +3,7 @@
 // separate table of changes would cost each event one more page. A change is the driver's state after a commit. Late
 // events do not alter changes that are already recorded.
 
+import Engine
 import JourneyModel
 
 /// At most `countMax` changes, the oldest first, in the form of the column `recent_changes`:

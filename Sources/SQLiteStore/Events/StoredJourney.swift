@@ -2,6 +2,7 @@
 // works with ids, which are texts. The tables refer to sessions and places by row number. A stored journey holds ids
 // and row numbers, so neither has to be looked up.
 
+import Engine
 import JourneyModel
 
 struct StoredJourney {

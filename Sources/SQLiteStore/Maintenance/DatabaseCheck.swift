@@ -3,6 +3,7 @@
 // event's result with the stored result, and the final journey with the journey in the driver's row. The check only
 // reads, and reads each driver in one snapshot. It may therefore run while a server runs.
 
+import Engine
 import Foundation
 import GRDB
 import JourneyModel

@@ -1,6 +1,7 @@
 // The outbox of notifications: adds entries, finds those that are due, and records what became of them. An entry is
 // deleted with its device.
 
+import Engine
 import GRDB
 import Identity
 import JourneyModel

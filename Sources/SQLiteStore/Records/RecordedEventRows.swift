@@ -1,5 +1,6 @@
 // Reads the rows for EventRecords, with plain SQL through GRDB.
 
+import Engine
 import GRDB
 import JourneyModel
 

@@ -1,0 +1,40 @@
+// The event that a store folds for a request, and the submission that it stores for an expiry. Every store uses the same
+// ones, so that the same requests make the same rows.
+
+package import JourneyModel
+
+extension OrderedEvent {
+    /// Creates the event of a request at its place in the order.
+    package init(_ request: AppendRequest, correctedAt: Moment, settings: Settings) {
+        self.init(
+            name: request.submission.name, sessionID: request.submission.sessionID,
+            chargerID: request.submission.chargerID, occurredAt: correctedAt,
+            sequence: request.submission.sequence, eventID: request.submission.eventID,
+            idempotencyKey: request.submission.idempotencyKey, origin: .client,
+            sender: request.sender, previousState: request.submission.previousState,
+            isWholeSecond: request.submission.isWholeSecond, gracePeriodSeconds: settings.gracePeriodSeconds,
+            hardTimeoutSeconds: settings.hardTimeoutSeconds)
+    }
+}
+
+extension EventSubmission {
+    /// Creates the submission that is stored for the expiry of a deadline.
+    package init(expiry: OrderedEvent) {
+        self.init(
+            name: expiry.name, spelling: expiry.name.canonical, eventID: expiry.eventID,
+            idempotencyKey: expiry.idempotencyKey, sessionID: expiry.sessionID, occurredAt: expiry.occurredAt,
+            occurredAtText: RFC3339.text(of: expiry.occurredAt), source: "server",
+            canonicalForm: Array(expiry.idempotencyKey.utf8))
+    }
+}
+
+extension EventSubmission {
+    /// The value of the column `sent_at_ms`. The column `timestamp_ms` is used only if the client sent `X-Sent-At`
+    /// together with a `timestamp`.
+    package var sendTime: Moment? { sentAt ?? timestamp }
+
+    /// The value of the column `event_id`: nil if it equals the idempotency key, as it does with most clients.
+    package var eventIDUnlessKey: String? {
+        haveSameBytes(eventID, idempotencyKey) ? nil : eventID
+    }
+}
