@@ -11,7 +11,7 @@ import Testing
     func `a segment larger than all buffers in both directions is answered`(isEncrypted: Bool) async throws {
         let server = try await PostgresServer.shared()
         let url = isEncrypted ? server.urlOverTCP(parameters: "sslmode=require") : server.url()
-        try await server.with(url) { connection in
+        try await server.with(url) { (connection) async throws in
             let query = { (number: Int) -> PostgresQuery in
                 let bytes = [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 100_000)
                 return .sql("SELECT $1 || $1", .bytea(bytes))
@@ -29,7 +29,7 @@ import Testing
     /// while the socket is empty.
     @Test func `answers of all sizes arrive over TLS`() async throws {
         let server = try await PostgresServer.shared()
-        try await server.with(server.urlOverTCP(parameters: "sslmode=require")) { connection in
+        try await server.with(server.urlOverTCP(parameters: "sslmode=require")) { (connection) async throws in
             for size in [1, 8_000, 8_192, 16_000, 16_383, 16_384, 16_385, 24_000, 32_768, 40_000, 65_536, 1_000_003] {
                 for extra in 0..<16 {
                     let row = try await connection.one("SELECT repeat('x', $1)", .int4(Int32(size + extra * 7)))[0]
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func `two segments under way are answered in order, and the error of one does not reach the other`() async throws {
+    @Test func `two segments are under way, and the error of one does not reach the other`() async throws {
         try await PostgresServer.shared().with { (connection) async throws in
             async let slow = connection.run([.sql("SELECT pg_sleep(0.2)::text, 1")])
             async let bad = connection.failure([.sql("SELECT 1"), .sql("SELECT 1 / $1", .int4(0)), .sql("SELECT 3")])
@@ -186,7 +186,9 @@ import Testing
     @Test func `a statement that cannot be prepared fails each of its calls and no other`() async throws {
         try await PostgresServer.shared().with { (connection) async throws in
             for _ in 0..<2 {
-                let error = await connection.failure([.sql("SELECT 1"), .sql("SELECT * FROM missing"), .sql("SELECT 2")])
+                let error = await connection.failure([
+                    .sql("SELECT 1"), .sql("SELECT * FROM missing"), .sql("SELECT 2"),
+                ])
                 #expect(error?.sqlState == "42P01")
                 #expect(error?.message.contains("missing") == true)
             }

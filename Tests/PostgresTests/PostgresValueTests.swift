@@ -98,7 +98,8 @@ import Testing
 
     @Test func `a value of an unexpected type is an error`() async throws {
         try await PostgresServer.shared().with { (connection) async throws in
-            let row = try await connection.one("SELECT 1::int4, NULL::int8, 1.5::numeric, ARRAY[[1,2],[3,4]]::int8[]")[0]
+            let row = try await connection.one("SELECT 1::int4, NULL::int8, 1.5::numeric, ARRAY[[1,2],[3,4]]::int8[]")[
+                0]
             for read: (PostgresRow) throws -> Any in [
                 { try $0.int8(0) }, { try $0.text(0) }, { try $0.int8(1) }, { try $0.text(2) }, { try $0.bytea(2) },
                 { try $0.int8s(3) }, { try $0.int8(4) }, { try $0.int8(-1) }, { try $0.int8s(0) },

@@ -118,10 +118,9 @@ package final class PostgresServer: Sendable {
 
     private func control(_ action: String) async throws {
         let mode = action == "start" ? "" : "-m immediate"
-        _ = try await Self.output(
-            of: "/bin/sh",
-            ["-c", "cd '\(folder)'; \(Self.asUser)'\(Self.program("pg_ctl"))' \(action) -w -D data -l log \(mode) </dev/null"]
-        )
+        let command = "\(Self.asUser)'\(Self.program("pg_ctl"))' \(action) -w -D data -l log \(mode)"
+        // The server must not keep the pipe from which the output is read.
+        _ = try await Self.output(of: "/bin/sh", ["-c", "cd '\(folder)'; \(command) </dev/null >/dev/null 2>&1"])
     }
 
     private static func script(folder: String, create: String, settings: [String]) -> String {
@@ -186,16 +185,20 @@ package final class PostgresServer: Sendable {
     private static func output(of program: String, _ arguments: [String]) async throws -> String {
         let process = Process()
         let output = Pipe()
-        process.executableURL = URL(filePath: program)
-        process.arguments = arguments
+        process.executableURL = URL(filePath: "/bin/sh")
+        // The shell reports the exit status. Process would notice the exit only when the server has ended too, which
+        // inherits the socket that Process watches.
+        process.arguments = ["-c", #""$@" 2>&1; echo $?"#, "sh", program] + arguments
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = output
-        process.standardError = output
         try process.run()
-        let text = await readAll(output.fileHandleForReading)
-        while process.isRunning { try await Task.sleep(for: .milliseconds(1)) }
-        guard process.terminationStatus == 0 else { throw DidNotStart(description: "\(program): \(text)") }
-        return text.trimmingCharacters(in: .newlines)
+        var lines = await readAll(output.fileHandleForReading).split(
+            separator: "\n", omittingEmptySubsequences: false)
+        lines.removeLast()
+        let status = lines.popLast()
+        let text = lines.joined(separator: "\n")
+        guard status == "0" else { throw DidNotStart(description: "\(program): \(text)") }
+        return text
     }
 
     private static func readAll(_ file: FileHandle) async -> String {
