@@ -1,0 +1,222 @@
+// The statements on the table of events: reads for the fold, K (which inserts a batch), and the new verdicts of events
+// that a late event changed.
+
+import Engine
+import JourneyModel
+import Postgres
+
+/// An event of a batch, with its driver's id.
+struct EventOfDriver: Sendable {
+    var driver: Int64
+    var folded: FoldedEvent
+
+    private static let keys: [ArrayColumn<EventOfDriver>] = [
+        .int8("driver") { $0.driver }, .int8("seq") { $0.folded.seq },
+    ]
+
+    /// The columns that a late event may change.
+    private static let folded: [ArrayColumn<EventOfDriver>] =
+        Verdict.columns { $0.folded.verdict } + JourneyColumns.columns("after_") { $0.folded.after } + [
+            .int8("second_place") { $0.folded.secondPlace },
+            .text("closed_session_id") { $0.folded.closedSessionID },
+        ]
+
+    private static let sent: [ArrayColumn<EventOfDriver>] = [
+        .text("idempotency_key") { $0.folded.event.idempotencyKey },
+        .text("event_id") { $0.submission?.eventIDUnlessKey },
+        .bytea("digest") { $0.folded.unsaved?.append.digest },
+        .text("name") { $0.folded.event.name.canonical },
+        .text("spelling") { $0.submission?.spelling },
+        .text("schema_version") { $0.submission?.schemaVersion },
+        .text("source") { $0.submission?.source },
+        .text("app_state") { $0.submission?.appState },
+        .int2("lifecycle_rank") { Int16($0.folded.event.name.lifecycleRank) },
+        .int2("origin") { Int16($0.folded.event.origin.rawValue) },
+        .int2("sender") { Int16($0.folded.event.sender.rawValue) },
+        .text("session_id") { $0.folded.event.sessionID },
+        .text("charger") { $0.folded.event.chargerID },
+        .text("merchant") { $0.submission?.merchantID },
+        .text("settings_version") { $0.folded.unsaved?.settingsVersion },
+        .text("occurred_at") { $0.submission?.occurredAtText },
+        .int8("occurred_at_ms") { $0.submission?.occurredAt.millisecondsSinceEpoch },
+        .int8("corrected_at_ms") { $0.folded.event.occurredAt.millisecondsSinceEpoch },
+        .int8("skew_ms") { $0.folded.unsaved?.clock.skewMilliseconds },
+        .int2("clock_rule") { event in
+            event.folded.event.origin == .client ? event.folded.unsaved.map { Int16($0.clock.rule.code) } : nil
+        },
+        .int8("sent_at_ms") { $0.submission?.sendTime?.millisecondsSinceEpoch },
+        .int8("timestamp_ms") { event in
+            event.submission?.sentAt == nil ? nil : event.submission?.timestamp?.millisecondsSinceEpoch
+        },
+        .int8("received_at_ms") { $0.folded.unsaved?.append.request.receivedAt.millisecondsSinceEpoch },
+        .int8("sequence") { $0.folded.event.sequence },
+        .int2("previous_state") { $0.folded.event.previousState.map { Int16($0.code) } },
+        .text("metadata") { $0.submission?.metadata },
+        .text("details") { $0.submission?.details },
+    ]
+
+    private var submission: EventSubmission? { folded.unsaved?.append.request.submission }
+
+    // MARK: Writing
+
+    /// K: inserts the events of the drivers that this transaction has moved.
+    static let add = PostgresStatement(
+        "events_added",
+        """
+        INSERT INTO event (lane, \(ArrayColumn.names(keys + sent + folded)))
+        SELECT driver.lane, \(ArrayColumn.names(keys + sent + folded, of: "given"))
+        FROM \(ArrayColumn.unnest(keys + sent + folded, from: 4, as: "given")) JOIN driver ON driver.id = given.driver
+        WHERE \(LaneParameters.condition("driver")) AND driver.batch = $3::int8
+        """)
+
+    static func addQuery(_ events: [EventOfDriver], batch: Int64) -> PostgresQuery {
+        PostgresQuery(
+            add, LaneParameters.any + [.int8(batch)] + (keys + sent + folded).map { $0.values(events) })
+    }
+
+    /// Updates stored events to the fold's new result, for the drivers that this transaction has moved.
+    static let update = PostgresStatement(
+        "events_refolded",
+        """
+        UPDATE event SET \(folded.map { "\($0.name) = given.\($0.name)" }.joined(separator: ", "))
+        FROM \(ArrayColumn.unnest(keys + folded, from: 4, as: "given")) JOIN driver ON driver.id = given.driver
+        WHERE \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event"))
+            AND driver.batch = $3::int8 AND event.driver = given.driver AND event.seq = given.seq
+        """)
+
+    static func updateQuery(_ events: [EventOfDriver], batch: Int64) -> PostgresQuery {
+        PostgresQuery(update, LaneParameters.any + [.int8(batch)] + (keys + folded).map { $0.values(events) })
+    }
+}
+
+/// The stored event with a given idempotency key.
+struct StoredKey: Sendable {
+    var eventID: String
+    var digest: [UInt8]
+    var verdict: Verdict
+    var appState: String?
+    var schemaVersion: String
+    var hasDetails: Bool
+    var receivedAt: Moment
+    /// The version of the driver when the event was read.
+    var driverVersion: Int64
+
+    /// Reads the columns of `EventReads.keys` from `first` on.
+    init(_ row: PostgresRow, at first: Int) throws(PostgresError) {
+        eventID = try row.text(first)
+        digest = try row.bytea(first + 1)
+        verdict = try Verdict(row, at: first + 2)
+        appState = try row.optionalText(first + 5)
+        schemaVersion = try row.text(first + 6)
+        hasDetails = try row.bool(first + 7)
+        receivedAt = try row.moment(first + 8)
+        driverVersion = try row.int8(first + 9)
+    }
+
+    /// Whether the submission repeats the stored event.
+    func isRepeated(by submission: EventSubmission, digest: [UInt8]) -> Bool {
+        self.digest == digest
+            || submission.isRepeat(
+                withStoredAppState: appState, schemaVersion: schemaVersion, hasDetails: hasDetails
+            ) { $0 == self.digest }
+    }
+}
+
+enum EventReads {
+    /// Parameters: lanes, any lane, ids of drivers, idempotency keys. One row for each pair that is stored.
+    static let keys = PostgresStatement(
+        "keys",
+        """
+        SELECT driver.driver_id, event.idempotency_key, coalesce(event.event_id, event.idempotency_key), event.digest,
+            \(Verdict.columnNames), event.app_state, event.schema_version, event.details IS NOT NULL,
+            event.received_at_ms, driver.version
+        FROM unnest($3::text[], $4::text[]) asked(driver_id, idempotency_key)
+        JOIN driver ON driver.driver_id = asked.driver_id
+        JOIN event ON event.driver = driver.id AND event.idempotency_key = asked.idempotency_key
+        WHERE \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event"))
+        """)
+
+    private static let foldedColumns = """
+        event.driver, event.seq, event.name, event.session_id, event.charger, event.corrected_at_ms, event.sequence,
+        coalesce(event.event_id, event.idempotency_key), event.idempotency_key, event.origin, event.sender,
+        event.previous_state, settings_version.grace_period_seconds, settings_version.hard_timeout_seconds,
+        event.second_place, event.closed_session_id, event.transition, event.reason, event.implied,
+        \(JourneyColumns.after)
+        """
+
+    /// The events of drivers from a time on. Parameters: lanes, any lane, rows of drivers, times. They are sorted in
+    /// memory.
+    static let tails = PostgresStatement(
+        "event_tails",
+        """
+        SELECT \(foldedColumns) FROM unnest($3::int8[], $4::int8[]) asked(driver, from_ms)
+        JOIN event ON event.driver = asked.driver AND event.corrected_at_ms >= asked.from_ms
+        JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
+        WHERE \(LaneParameters.condition("event"))
+        """)
+
+    /// The journey before a time: after the last event before it that is not below the floor. Parameters: lanes, any
+    /// lane, rows of drivers, times, floors.
+    static let starts = PostgresStatement(
+        "journey_starts",
+        """
+        SELECT asked.driver, \(JourneyColumns.after)
+        FROM unnest($3::int8[], $4::int8[], $5::int8[]) asked(driver, before_ms, floor_ms), LATERAL (
+            SELECT * FROM event WHERE event.driver = asked.driver AND \(LaneParameters.condition("event"))
+                AND event.corrected_at_ms < asked.before_ms AND event.corrected_at_ms >= asked.floor_ms
+            ORDER BY \(descending) LIMIT 1) last
+        """)
+
+    /// The journeys at drivers' floors. Parameters: lanes, any lane, rows of drivers.
+    static let bases = PostgresStatement(
+        "journey_bases",
+        """
+        SELECT journey_base.driver, \(JourneyColumns.head) FROM unnest($3::int8[]) asked(driver)
+        JOIN journey_base ON journey_base.driver = asked.driver WHERE \(LaneParameters.condition("journey_base"))
+        """)
+
+    /// The order of the fold, written as the terms of ORDER BY. NULL comes before integers, and texts are compared by
+    /// their bytes.
+    static let ascending = """
+        event.corrected_at_ms, event.origin, event.sequence NULLS FIRST, event.second_place NULLS FIRST,
+        event.lifecycle_rank, coalesce(event.event_id, event.idempotency_key), event.idempotency_key
+        """
+    static let descending = """
+        event.corrected_at_ms DESC, event.origin DESC, event.sequence DESC NULLS LAST,
+        event.second_place DESC NULLS LAST, event.lifecycle_rank DESC,
+        coalesce(event.event_id, event.idempotency_key) DESC, event.idempotency_key DESC
+        """
+}
+
+extension FoldedEvent {
+    /// Reads a row of `EventReads.tails`, without its first column.
+    init(_ row: PostgresRow) throws(PostgresError) {
+        let sessionID = try row.optionalText(3)
+        guard let name = EventName(canonical: try row.text(2), hasSession: sessionID != nil),
+            let origin = UInt8(exactly: try row.int2(9)).flatMap(OrderedEvent.Origin.init(rawValue:)),
+            let sender = UInt8(exactly: try row.int2(10)).flatMap(OrderedEvent.Sender.init(rawValue:))
+        else { throw PostgresError(.unreadable, "an event has an unknown name, origin or sender") }
+        let secondPlace = try row.optionalInt8(14)
+        let event = OrderedEvent(
+            name: name, sessionID: sessionID, chargerID: try row.optionalText(4), occurredAt: try row.moment(5),
+            sequence: try row.optionalInt8(6), eventID: try row.text(7), idempotencyKey: try row.text(8),
+            origin: origin, sender: sender,
+            previousState: try row.optionalInt2(11).flatMap { JourneyState(code: Int64($0)) },
+            isWholeSecond: secondPlace != nil, gracePeriodSeconds: Int(try row.int8(12)),
+            hardTimeoutSeconds: Int(try row.int8(13)))
+        self.init(
+            seq: try row.int8(1), event: event, verdict: try Verdict(row, at: 16), after: try Journey(row, at: 19),
+            secondPlace: secondPlace, closedSessionID: try row.optionalText(15))
+    }
+
+    /// Whether this event comes before the other in the order that the fold has found. As FoldOrder of SQLite's store:
+    /// events that share a second have the order of their places in it.
+    static func isStored(_ one: FoldedEvent, before other: FoldedEvent) -> Bool {
+        if one.event.sharesSecond(with: other.event), let place = one.secondPlace, let otherPlace = other.secondPlace,
+            place != otherPlace
+        {
+            return place < otherPlace
+        }
+        return one.event < other.event
+    }
+}

@@ -1,0 +1,40 @@
+// One event of a driver as the fold keeps it in memory: read from the table, or about to be inserted.
+
+import Engine
+import JourneyModel
+
+struct FoldedEvent: Sendable {
+    /// What only the row of a new event has.
+    struct Unsaved: Sendable {
+        var append: PreparedAppend
+        var clock: ClockCorrection
+        var settingsVersion: String
+    }
+
+    /// Counts the driver's events in the order of arrival.
+    var seq: Int64
+    var event: OrderedEvent
+    var verdict = Verdict.none
+    /// The journey after this event.
+    var after = Journey()
+    /// The event's index among the events that share its second (`sharesSecond`). Nil for an event with a fraction of a
+    /// second.
+    var secondPlace: Int64?
+    /// The session in progress that this event closed without ending it.
+    var closedSessionID: String?
+    /// Nil for a stored event.
+    var unsaved: Unsaved?
+    /// Whether a stored event has another verdict, journey or place than its row.
+    var isChanged = false
+
+    /// Whether at least `OrderWithinSecond.searchedMax` events with the same second arrived before this event. Such an
+    /// event is not reordered, and keeps its place after those events.
+    var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
+
+    /// Sets the verdict and the journey after this event. `before` is the journey right before it.
+    mutating func apply(to before: Journey) {
+        after = before
+        verdict = after.apply(event)
+        closedSessionID = before.closing(by: after) == nil ? nil : before.sessionID
+    }
+}

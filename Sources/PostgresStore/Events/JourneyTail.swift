@@ -1,0 +1,198 @@
+// The last events of a driver in the fold's order, and the journey before them. A new event is put in its place; the
+// events after it are folded again until the journey equals the stored one. This is the algorithm of SQLite's store
+// (EventFolding, FoldWalk), on an array instead of a table. Reads no clock and no database.
+
+import Engine
+import JourneyModel
+
+struct JourneyTail: Sendable {
+    /// The journey before `events`. All events at or after the time from which events were read are in `events`.
+    private(set) var start: Journey
+    /// In the fold's order.
+    private(set) var events: [FoldedEvent]
+
+    init(start: Journey, events: [FoldedEvent] = []) {
+        (self.start, self.events) = (start, events)
+    }
+
+    /// The journey after the last event.
+    var journey: Journey { events.last?.after ?? start }
+
+    /// What an insertion did.
+    struct Insertion {
+        /// The number that the event got: an expiry that passes before an event after the head has the lower number.
+        var seq: Int64
+        var verdict = Verdict.none
+        /// The number of stored events that were folded again.
+        var refoldedCount = 0
+        /// The journeys after the driver's journey changed, each with the number of the event that changed it.
+        var moves: [(seq: Int64, journey: Journey)] = []
+        /// Expiries that passed because of the event. They are in `events` already.
+        var expiryCount: Int64 = 0
+    }
+
+    /// Puts the event in its place.
+    ///
+    /// - Parameters:
+    ///   - new: its `seq` is one above the highest so far.
+    ///   - expiry: makes the expiry of a deadline of the given journey, with the given `seq`.
+    mutating func insert(
+        _ new: consuming FoldedEvent,
+        expiry: (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ seq: Int64) -> FoldedEvent
+    ) -> Insertion {
+        if let secondPlace = placeAfterLast(new.event) {
+            return append(new, secondPlace: secondPlace, expiry: expiry)
+        }
+        return insertLate(new, expiry: expiry)
+    }
+
+    /// Returns the event's index among the events of its second, if the event certainly comes after the last one.
+    /// Returns nil if it comes earlier, or if it must be ordered together with other events of its second.
+    private func placeAfterLast(_ event: OrderedEvent) -> Int64? {
+        guard let last = events.last else { return 0 }
+        if last.event.occurredAt != event.occurredAt { return last.event.occurredAt < event.occurredAt ? 0 : nil }
+        guard last.event.sharesSecond(with: event) else { return last.event < event ? 0 : nil }
+        let next = (last.secondPlace ?? 0) + 1
+        return next < OrderWithinSecond.searchedMax ? nil : next
+    }
+
+    private mutating func append(
+        _ new: consuming FoldedEvent, secondPlace: Int64,
+        expiry: ((name: EventName, at: Moment), Journey, Int64) -> FoldedEvent
+    ) -> Insertion {
+        var insertion = Insertion(seq: new.seq)
+        var running = journey
+        if running.hasDeadline(before: new.event) {
+            var ended = running
+            if let deadline = ended.takeDeadline(before: new.event) {
+                let expired = expiry(deadline, running, new.seq)
+                new.seq += 1
+                insertion.seq = new.seq
+                running = expired.after
+                insertion.expiryCount = 1
+                insertion.moves.append((expired.seq, expired.after))
+                events.append(expired)
+            }
+        }
+        new.secondPlace = new.event.isWholeSecond ? secondPlace : nil
+        new.apply(to: running)
+        insertion.verdict = new.verdict
+        insertion.moves.append((new.seq, new.after))
+        events.append(new)
+        return insertion
+    }
+
+    private mutating func insertLate(
+        _ new: FoldedEvent, expiry: ((name: EventName, at: Moment), Journey, Int64) -> FoldedEvent
+    ) -> Insertion {
+        var new = new
+        // The last event before the new one and before all events that share its second.
+        var predecessor = events.startIndex - 1
+        for index in events.indices.reversed() {
+            let candidate = events[index]
+            if candidate.event.sharesSecond(with: new.event) {
+                let next = (candidate.secondPlace ?? 0) + 1
+                guard next >= OrderWithinSecond.searchedMax else { continue }
+                new.secondPlace = next
+            } else if !(candidate.event < new.event) {
+                continue
+            }
+            predecessor = index
+            break
+        }
+        let first = predecessor + 1
+        var walk = Walk(
+            running: predecessor >= events.startIndex ? events[predecessor].after : start, newSeq: new.seq,
+            expirySeq: new.seq + 1)
+        var taken = first
+        var goesOn = walk.take(new, expiry)
+        while goesOn, taken < events.endIndex {
+            goesOn = walk.take(events[taken], expiry)
+            taken += 1
+        }
+        if goesOn { walk.finish(expiry) }
+        // When the walk stops, the event taken last may not be folded; then it stays as it is.
+        let folded = walk.result.count { $0.seq < new.seq }
+        events.replaceSubrange(first..<(first + folded), with: walk.result)
+        var insertion = Insertion(
+            seq: new.seq, verdict: walk.result.first { $0.seq == new.seq }?.verdict ?? .none, refoldedCount: folded,
+            expiryCount: walk.expirySeq - new.seq - 1)
+        if !walk.hasMetStoredJourney { insertion.moves = [(new.seq, walk.running)] }
+        return insertion
+    }
+}
+
+/// Folds events in order. Reorders events that share a second, because the journey before them may have changed.
+private struct Walk {
+    /// The journey after the last folded event.
+    var running: Journey
+    let newSeq: Int64
+    /// The number of the next expiry.
+    var expirySeq: Int64
+    var result: [FoldedEvent] = []
+    var hasMetStoredJourney = false
+    /// Events of one second that are not folded yet, because more events of the same second may follow.
+    private var second: [FoldedEvent] = []
+
+    init(running: Journey, newSeq: Int64, expirySeq: Int64) {
+        (self.running, self.newSeq, self.expirySeq) = (running, newSeq, expirySeq)
+    }
+
+    typealias MakeExpiry = ((name: EventName, at: Moment), Journey, Int64) -> FoldedEvent
+
+    /// Folds the next event, or keeps it until its second is complete. Returns false when the journey equals the stored
+    /// one; the event is then not folded unless the equality was found with it.
+    mutating func take(_ row: FoldedEvent, _ expiry: MakeExpiry) -> Bool {
+        if let first = second.first, !first.event.sharesSecond(with: row.event) || row.isBehindSearch {
+            guard finish(expiry) else { return false }
+        }
+        if row.event.isWholeSecond, !row.isBehindSearch {
+            second.append(row)
+            return true
+        }
+        return fold([row], expiry)
+    }
+
+    @discardableResult
+    mutating func finish(_ expiry: MakeExpiry) -> Bool {
+        guard !second.isEmpty else { return true }
+        defer { second.removeAll(keepingCapacity: true) }
+        return fold(second, expiry)
+    }
+
+    private mutating func fold(_ rows: [FoldedEvent], _ expiry: MakeExpiry) -> Bool {
+        var before = running
+        while let deadline = before.takeDeadline(before: rows[0].event) {
+            result.append(expiry(deadline, running, expirySeq))
+            expirySeq += 1
+            running = before
+        }
+        // The journey after the last stored event of this second, as it was stored.
+        let journeyStored = rows.last { $0.seq != newSeq }?.after ?? before
+        let arrived = rows.count > 1 ? rows.sorted { $0.seq < $1.seq } : rows
+        let order = OrderWithinSecond.order(of: arrived.map(\.event), from: before)
+        for (rank, index) in order.enumerated() {
+            let stored = arrived[index]
+            var row = stored
+            row.apply(to: running)
+            if row.event.isWholeSecond {
+                row.secondPlace = stored.isBehindSearch ? stored.secondPlace ?? 0 : Int64(rank)
+            }
+            if row.unsaved == nil {
+                let isSame =
+                    row.verdict == stored.verdict && row.after == stored.after
+                    && row.secondPlace == stored.secondPlace
+                    && isSameText(row.closedSessionID, stored.closedSessionID)
+                row.isChanged = stored.isChanged || !isSame
+            }
+            running = row.after
+            result.append(row)
+            hasMetStoredJourney = rank + 1 == order.count && row.after == journeyStored
+        }
+        return !hasMetStoredJourney
+    }
+
+    private func isSameText(_ one: String?, _ other: String?) -> Bool {
+        one.map(TextKey.init) == other.map(TextKey.init)
+    }
+}

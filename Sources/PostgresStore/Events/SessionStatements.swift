@@ -1,0 +1,143 @@
+// The statements on sessions and their owners.
+
+import Engine
+import JourneyModel
+import Postgres
+
+/// A session of a driver, as a batch opens or registers it.
+struct SessionRow: Sendable {
+    var driver: Int64
+    var sessionID: String
+    var openedAt: Moment
+    var registeredAt: Moment?
+    var registeredCharger: String?
+    var registeredMerchant: String?
+
+    private static let columns: [ArrayColumn<SessionRow>] = [
+        .int8("driver") { $0.driver },
+        .text("session_id") { $0.sessionID },
+        .int8("opened_at_ms") { $0.openedAt.millisecondsSinceEpoch },
+        .int8("registered_at_ms") { $0.registeredAt?.millisecondsSinceEpoch },
+        .text("registered_charger") { $0.registeredCharger },
+        .text("registered_merchant") { $0.registeredMerchant },
+    ]
+
+    /// Writes sessions of the drivers that this transaction has moved: new ones, and the registration of old ones.
+    static let write = PostgresStatement(
+        "sessions_written",
+        """
+        INSERT INTO session (lane, \(ArrayColumn.names(columns)))
+        SELECT driver.lane, \(ArrayColumn.names(columns, of: "given"))
+        FROM \(ArrayColumn.unnest(columns, from: 4, as: "given")) JOIN driver ON driver.id = given.driver
+        WHERE \(LaneParameters.condition("driver")) AND driver.batch = $3::int8
+        ON CONFLICT (driver, session_id, lane) DO UPDATE SET registered_at_ms = excluded.registered_at_ms,
+            registered_charger = excluded.registered_charger, registered_merchant = excluded.registered_merchant
+        """)
+
+    static func writeQuery(_ sessions: [SessionRow], batch: Int64) -> PostgresQuery {
+        PostgresQuery(write, LaneParameters.any + [.int8(batch)] + columns.map { $0.values(sessions) })
+    }
+}
+
+/// A new session's claim: which driver it belongs to from now on.
+struct SessionClaim: Sendable {
+    var sessionID: String
+    /// The driver's row.
+    var owner: Int64
+    var at: Moment
+
+    private static let columns: [ArrayColumn<SessionClaim>] = [
+        .int2("lane") { Lane.of($0.sessionID) },
+        .text("session_id") { $0.sessionID },
+        .int8("owner") { $0.owner },
+        .int8("claimed_at_ms") { $0.at.millisecondsSinceEpoch },
+    ]
+
+    /// Claims sessions for the drivers that this transaction has moved. Fails if another transaction has claimed one of
+    /// them: then this transaction read too early, and must be run again from its reads. The claims are written in the
+    /// order of the sessions' ids, so that two transactions never wait for each other.
+    static let add = PostgresStatement(
+        "sessions_claimed",
+        """
+        INSERT INTO session_owner (lane, session_id, owner_lane, owner, claimed_at_ms)
+        SELECT given.lane, given.session_id, driver.lane, driver.id, given.claimed_at_ms
+        FROM \(ArrayColumn.unnest(columns, from: 4, as: "given")) JOIN driver ON driver.id = given.owner
+        WHERE \(LaneParameters.condition("driver")) AND driver.batch = $3::int8 ORDER BY given.session_id COLLATE "C"
+        """)
+
+    static func addQuery(_ claims: [SessionClaim], batch: Int64) -> PostgresQuery {
+        PostgresQuery(add, LaneParameters.any + [.int8(batch)] + columns.map { $0.values(claims) })
+    }
+}
+
+enum SessionReads {
+    /// Parameters: lanes, any lane, session ids.
+    static let owners = PostgresStatement(
+        "session_owners",
+        """
+        SELECT session_owner.session_id, session_owner.owner FROM unnest($3::text[]) asked(session_id)
+        JOIN session_owner ON session_owner.session_id = asked.session_id
+        WHERE \(LaneParameters.condition("session_owner"))
+        """)
+
+    /// Parameters: lanes, any lane, ids of drivers, session ids.
+    static let sessions = PostgresStatement(
+        "sessions",
+        """
+        SELECT driver.driver_id, session.session_id, session.opened_at_ms, session.registered_at_ms,
+            session.registered_charger, session.registered_merchant
+        FROM unnest($3::text[], $4::text[]) asked(driver_id, session_id)
+        JOIN driver ON driver.driver_id = asked.driver_id
+        JOIN session ON session.driver = driver.id AND session.session_id = asked.session_id
+        WHERE \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("session"))
+        """)
+
+    /// The maximum number of registered sessions without an event among a driver's last `recentMax` sessions.
+    private static let unusedMax = 100
+    private static let recentMax = 200
+
+    /// Of a driver's last `recentMax` sessions, deletes the unused ones beyond the newest `unusedMax`. The limit
+    /// protects against a driver who registers sessions without end. Parameters: the driver's row, the batch.
+    static let forgetUnused = PostgresStatement(
+        "sessions_forgotten",
+        """
+        WITH unused AS (
+            SELECT recent.session_id FROM (
+                SELECT session.* FROM session JOIN driver ON driver.id = session.driver
+                WHERE session.driver = $1::int8 AND driver.batch = $2::int8
+                ORDER BY opened_at_ms DESC, session_id DESC LIMIT \(recentMax)) recent
+            WHERE recent.registered_at_ms IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM event
+                    WHERE event.driver = $1::int8 AND event.session_id = recent.session_id)
+                AND NOT EXISTS (SELECT 1 FROM driver
+                    WHERE driver.id = $1::int8 AND recent.session_id IN (driver.session_id, driver.previous_session_id))
+                AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = $1::int8
+                    AND recent.session_id IN (journey_base.session_id, journey_base.previous_session_id))
+            ORDER BY recent.opened_at_ms DESC, recent.session_id DESC OFFSET \(unusedMax)),
+        gone AS (
+            DELETE FROM session USING unused
+            WHERE session.driver = $1::int8 AND session.session_id = unused.session_id RETURNING session.session_id)
+        DELETE FROM session_owner USING gone
+        WHERE session_owner.session_id = gone.session_id AND session_owner.owner = $1::int8
+        """)
+}
+
+enum SettingsStatements {
+    /// Parameters: version, grace period, hard timeout, JSON, time of first use.
+    static let add = PostgresStatement(
+        "settings_added",
+        """
+        INSERT INTO settings_version (version, grace_period_seconds, hard_timeout_seconds, settings, first_used_at_ms)
+        VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING
+        """)
+
+    static func addQuery(_ settings: VersionedSettings, at now: Moment) -> PostgresQuery {
+        PostgresQuery(
+            add,
+            [
+                .text(settings.version), .int8(Int64(settings.settings.gracePeriodSeconds)),
+                .int8(Int64(settings.settings.hardTimeoutSeconds)),
+                .text(String(decoding: settings.settings.wireJSON, as: UTF8.self)), .int8(now.millisecondsSinceEpoch),
+            ])
+    }
+}

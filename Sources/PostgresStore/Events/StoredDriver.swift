@@ -1,0 +1,141 @@
+// A driver's row, and the statements that read, add and move it.
+
+import Engine
+import JourneyModel
+import Postgres
+
+struct StoredDriver: Sendable {
+    var lane: Int16
+    var id: Int64
+    var driver: DriverID
+    /// 0 for a driver that is not in the table yet.
+    var version: Int64 = 0
+    var lastSeq: Int64 = 0
+    var clockMemory = ClockMemory()
+    /// The last event in the contract's order: its number and its corrected time.
+    var headSeq: Int64?
+    var headCorrectedAt: Moment?
+    var journey = Journey()
+    var recent = RecentJourneyChanges()
+    /// The time at which the fold begins, if retention has deleted earlier events.
+    var floor: Moment?
+    /// `Fold.rulesVersion` of the release that folded the driver's events.
+    var rules = Fold.rulesVersion
+
+    /// Creates the row of a new driver.
+    init(new driver: DriverID) {
+        self.driver = driver
+        lane = Lane.of(driver.rawValue)
+        id = Lane.newDriverID(in: lane)
+    }
+
+    /// Reads the columns of `columns`.
+    init(_ row: PostgresRow) throws(PostgresError) {
+        lane = try row.int2(0)
+        id = try row.int8(1)
+        driver = DriverID(try row.text(2))
+        version = try row.int8(3)
+        lastSeq = try row.int8(4)
+        clockMemory = ClockMemory(
+            lastCorrectionMilliseconds: try row.optionalInt8(5), bytes: try row.optionalBytea(6) ?? [])
+        headSeq = try row.optionalInt8(7)
+        headCorrectedAt = try row.optionalMoment(8)
+        recent = RecentJourneyChanges(bytes: try row.optionalBytea(9) ?? [])
+        floor = try row.optionalMoment(10)
+        rules = try row.int8(11)
+        journey = try Journey(row, at: 12)
+    }
+
+    static let columns = """
+        driver.lane, driver.id, driver.driver_id, driver.version, driver.last_seq, driver.last_correction_ms,
+        driver.clock_memory, driver.head_seq, driver.head_corrected_at_ms, driver.recent_changes, driver.floor_at_ms,
+        driver.rules, driver.state, driver.session_id, driver.target_charger, driver.next_target_charger,
+        driver.grace_deadline_ms, driver.hard_deadline_ms, driver.ended_by, driver.previous_session_id
+        """
+
+    var needsRefold: Bool { rules != Fold.rulesVersion }
+}
+
+/// A driver's row after a batch, to be written if no other transaction has moved the driver since it was read.
+struct MovedDriver: Sendable {
+    var row: StoredDriver
+    /// The version that was read.
+    var seen: Int64
+
+    static let columns: [ArrayColumn<MovedDriver>] =
+        [
+            .int8("last_seq") { $0.row.lastSeq },
+            .int8("last_correction_ms") { $0.row.clockMemory.lastCorrectionMilliseconds },
+            .bytea("clock_memory") { $0.row.clockMemory.bytes },
+            .int8("head_seq") { $0.row.headSeq },
+            .int8("head_corrected_at_ms") { $0.row.headCorrectedAt?.millisecondsSinceEpoch },
+            .bytea("recent_changes") { $0.row.recent.bytes },
+            .int8("rules") { $0.row.rules },
+        ] + JourneyColumns.columns("") { $0.row.journey }
+
+    /// The columns that find the row: M joins by them.
+    static let keys: [ArrayColumn<MovedDriver>] = [.int8("driver") { $0.row.id }, .int8("seen") { $0.seen }]
+}
+
+enum DriverStatements {
+    /// Parameters: lanes, any lane, ids of drivers.
+    static let read = PostgresStatement(
+        "drivers",
+        """
+        SELECT \(StoredDriver.columns) FROM unnest($3::text[]) asked(driver_id)
+        JOIN driver ON driver.driver_id = asked.driver_id WHERE \(LaneParameters.condition("driver"))
+        """)
+
+    /// Locks the rows until the end of the transaction. Waits for the transactions that have moved them.
+    static let lock = PostgresStatement(
+        "drivers_locked",
+        """
+        SELECT driver.id FROM driver WHERE driver_id = ANY ($3::text[]) AND \(LaneParameters.condition("driver"))
+        ORDER BY driver.id FOR NO KEY UPDATE
+        """)
+
+    /// Adds one driver with version 0, unless another transaction has added it; then the driver is not moved.
+    static let add = PostgresStatement(
+        "driver_added",
+        """
+        INSERT INTO driver (lane, id, driver_id, version, last_seq, created_at_ms, state, rules)
+        VALUES ($1, $2, $3, 0, 0, $4, 0, $5) ON CONFLICT DO NOTHING
+        """)
+
+    /// M: moves the drivers that still have the version that was read, and returns their ids. `batch` is a random number
+    /// of this transaction; the following statements find the moved drivers by it. The columns go through `locked`,
+    /// because a second join with the arrays would compare each driver with each.
+    static let move: PostgresStatement = {
+        let all = MovedDriver.keys + MovedDriver.columns
+        let set = MovedDriver.columns.map { "\($0.name) = moved.\($0.name)" }.joined(separator: ", ")
+        return PostgresStatement(
+            "drivers_moved",
+            """
+            WITH locked AS MATERIALIZED (
+                SELECT driver.version, given.* FROM driver JOIN \(ArrayColumn.unnest(all, from: 4, as: "given"))
+                ON driver.id = given.driver WHERE \(LaneParameters.condition("driver"))
+                ORDER BY driver.id FOR NO KEY UPDATE OF driver),
+            changed AS (
+                UPDATE driver SET version = moved.seen + 1, batch = $3::int8, \(set) FROM locked moved
+                WHERE \(LaneParameters.condition("driver")) AND driver.id = moved.driver
+                    AND moved.version = moved.seen AND driver.version = moved.seen
+                RETURNING driver.id)
+            SELECT id FROM changed
+            """)
+    }()
+
+    static func moveQuery(_ drivers: [MovedDriver], batch: Int64) -> PostgresQuery {
+        let columns = MovedDriver.keys + MovedDriver.columns
+        return PostgresQuery(
+            move, LaneParameters.any + [.int8(batch)] + columns.map { $0.values(drivers) })
+    }
+
+    static func addQuery(_ driver: StoredDriver, at now: Moment) -> PostgresQuery {
+        PostgresQuery(
+            add,
+            [
+                .int2(driver.lane), .int8(driver.id), .text(driver.driver.rawValue),
+                .int8(now.millisecondsSinceEpoch), .int8(driver.rules),
+            ])
+    }
+}

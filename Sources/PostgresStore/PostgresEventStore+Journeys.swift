@@ -1,0 +1,341 @@
+// `JourneyReader` on PostgreSQL. The id of an event is its number among the events of its driver (`event.seq`): it
+// ascends in the order of the commits, because every commit moves the driver's version, and it never changes.
+
+package import Engine
+package import JourneyModel
+import Postgres
+import Synchronization
+
+/// What the last read for the open streams found.
+struct PolledVersions: Sendable {
+    /// The number of the read.
+    var mark: Int64 = 0
+    var versions: [DriverID: Int64] = [:]
+}
+
+extension PostgresEventStore: JourneyReader {
+    package func journey(of driver: DriverID) async throws(StoreFailure) -> Journey {
+        try await storedDriver(driver)?.journey ?? Journey()
+    }
+
+    private func storedDriver(_ driver: DriverID) async throws(StoreFailure) -> StoredDriver? {
+        let results = try await read([
+            PostgresQuery(DriverStatements.read, LaneParameters.any + [.texts([driver.rawValue])])
+        ])
+        return try decoded { () throws(PostgresError) in
+            try results[0].rows.first.map { (row) throws(PostgresError) in try StoredDriver(row) }
+        }
+    }
+
+    private func decoded<Value>(_ value: () throws(PostgresError) -> Value) throws(StoreFailure) -> Value {
+        do throws(PostgresError) { return try value() } catch { throw StoreFailure(reading: error) }
+    }
+
+    // MARK: Changes
+
+    package func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges {
+        let stored = try await storedDriver(driver)
+        let recent = stored?.recent.changes ?? []
+        let newest = recent.last?.seq ?? 0
+        if let id, let missed = Self.missed(after: id, newest: newest, stored) {
+            let causes = try await causes(missed.map(\.seq), of: stored?.id)
+            return .all(missed.map { JourneyChange(id: $0.seq, journey: $0.journey, cause: causes[$0.seq]) })
+        }
+        let head = RecentJourneyChanges.seen(stored?.journey ?? Journey())
+        let causes = try await causes([newest], of: stored?.id)
+        return .newest(JourneyChange(id: newest, journey: head, cause: causes[newest]))
+    }
+
+    /// Returns the changes after event `id`. Returns nil if some of them are no longer stored.
+    private static func missed(
+        after id: Int64, newest: Int64, _ stored: StoredDriver?
+    ) -> [RecentJourneyChanges.Change]? {
+        guard id >= 0, id <= newest else { return nil }
+        guard let stored else { return [] }
+        guard let oldest = stored.recent.changes.first else {
+            // A refold by new rules deletes the recent changes. The reader may have seen a state from before it.
+            return stored.journey.state == .idle ? [] : nil
+        }
+        guard !stored.recent.isFull || oldest.seq <= id else { return nil }
+        return stored.recent.changes.filter { $0.seq > id }
+    }
+
+    /// Returns the events with the given numbers that are still stored.
+    private func causes(
+        _ seqs: [Int64], of driver: Int64?
+    ) async throws(StoreFailure) -> [Int64: JourneyChange.Cause] {
+        guard let driver, seqs.contains(where: { $0 > 0 }) else { return [:] }
+        let results = try await read([
+            PostgresQuery(JourneyStatements.causes, [.int8(driver), .int8s(seqs.map { Optional($0) })])
+        ])
+        return try decoded { () throws(PostgresError) in
+            var causes: [Int64: JourneyChange.Cause] = [:]
+            for row in results[0].rows {
+                causes[try row.int8(0)] = JourneyChange.Cause(
+                    eventID: try row.text(1), name: try Self.name(row, 2), occurredAt: try row.moment(4),
+                    source: try row.text(5))
+            }
+            return causes
+        }
+    }
+
+    /// Reads two columns: the name, and whether the event has a session.
+    private static func name(_ row: PostgresRow, _ first: Int) throws(PostgresError) -> EventName {
+        guard let name = EventName(canonical: try row.text(first), hasSession: try row.bool(first + 1)) else {
+            throw PostgresError(.unreadable, "an event has an unknown name")
+        }
+        return name
+    }
+
+    /// Compares the versions of the drivers with those of the previous read. There is no number that ascends over the
+    /// commits of all instances, so the drivers of the open streams are read, each by its key. The mark is the number of
+    /// the read; only the mark of the previous read continues it.
+    package func committedChanges(
+        after mark: Int64?, among drivers: Set<DriverID>
+    ) async throws(StoreFailure) -> CommittedChanges {
+        var found: [DriverID: Int64] = [:]
+        if !drivers.isEmpty {
+            let results = try await read([
+                PostgresQuery(
+                    JourneyStatements.versions, LaneParameters.any + [.texts(drivers.map { Optional($0.rawValue) })])
+            ])
+            found = try decoded { () throws(PostgresError) in
+                var found: [DriverID: Int64] = [:]
+                for row in results[0].rows { found[DriverID(try row.text(0))] = try row.int8(1) }
+                return found
+            }
+        }
+        return polledVersions.withLock { polled in
+            let before = mark == polled.mark ? polled.versions : nil
+            polled = PolledVersions(mark: polled.mark + 1, versions: found)
+            guard let before else { return CommittedChanges(newest: polled.mark, drivers: .any) }
+            let moved = found.filter { before[$0.key] != $0.value }
+            return CommittedChanges(newest: polled.mark, drivers: .these(moved.map(\.key)))
+        }
+    }
+
+    package func driversAwaitingRefold(
+        among drivers: Set<DriverID>
+    ) async throws(StoreFailure) -> Set<DriverID> {
+        guard !drivers.isEmpty else { return [] }
+        let results = try await read([
+            PostgresQuery(
+                JourneyStatements.awaitingRefold,
+                LaneParameters.any + [.texts(drivers.map { Optional($0.rawValue) }), .int8(Fold.rulesVersion)])
+        ])
+        return try decoded { () throws(PostgresError) in
+            var found: Set<DriverID> = []
+            for row in results[0].rows { found.insert(DriverID(try row.text(0))) }
+            return found
+        }
+    }
+
+    /// Corrections of settings are not on PostgreSQL yet, so none has changed a journey.
+    package func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
+        CommittedChanges(newest: 0, drivers: id == nil ? .any : .these([]))
+    }
+
+    // MARK: Sessions
+
+    package func sessions(
+        of driver: DriverID, limit: Int, after cursor: String?
+    ) async throws(StoreFailure) -> SessionPage? {
+        var before: SessionSummary?
+        if let cursor {
+            guard let session = try await session(cursor, of: driver) else { return nil }
+            before = session
+        }
+        let parameters: [PostgresValue] = [
+            .text(driver.rawValue), .int8(before?.openedAt.millisecondsSinceEpoch ?? .max),
+            .text(before?.sessionID ?? ""), .bool(before == nil), .int8(Int64(limit) + 1),
+        ]
+        let found = try await read([PostgresQuery(SessionQueries.page, parameters)])
+        let sessions = try decoded { () throws(PostgresError) in
+            var sessions: [SessionSummary] = []
+            for row in found[0].rows { sessions.append(try Self.summary(row)) }
+            return sessions
+        }
+        let journeys = try await journeys(in: sessions.prefix(limit).map(\.sessionID), of: driver)
+        let page = sessions.prefix(limit).map { session in
+            var session = session
+            session.journey = journeys[TextKey(session.sessionID)]
+            return session
+        }
+        return SessionPage(sessions: Array(page), hasMore: sessions.count > limit)
+    }
+
+    package func timeline(
+        of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
+    ) async throws(StoreFailure) -> TimelineOutcome {
+        guard var session = try await session(sessionID, of: driver) else { return .sessionNotFound }
+        session.journey = try await journeys(in: [sessionID], of: driver)[TextKey(sessionID)]
+        let parameters: [PostgresValue] = [.text(driver.rawValue), .text(sessionID)]
+        var from: Int64 = .min
+        if let cursor {
+            let found = try await read([PostgresQuery(SessionQueries.place, parameters + [.int8(cursor)])])
+            guard found[0].rowCount == 1 else { return .cursorNotFound }
+            from = try decoded { () throws(PostgresError) in try found[0][0].int8(0) }
+        }
+        let found = try await read([
+            PostgresQuery(
+                SessionQueries.timeline, parameters + [.int8(cursor ?? 0), .int8(from), .int8(Int64(limit) + 1)])
+        ])
+        let events = try decoded { () throws(PostgresError) in
+            var events: [SessionEvent] = []
+            for row in found[0].rows { events.append(try Self.event(row)) }
+            return events
+        }
+        return .found(
+            SessionTimeline(session: session, events: Array(events.prefix(limit)), hasMore: events.count > limit))
+    }
+
+    private func session(_ sessionID: String, of driver: DriverID) async throws(StoreFailure) -> SessionSummary? {
+        let found = try await read([
+            PostgresQuery(SessionQueries.one, [.text(driver.rawValue), .text(sessionID)])
+        ])
+        return try decoded { () throws(PostgresError) in
+            try found[0].rows.first.map { (row) throws(PostgresError) in try Self.summary(row) }
+        }
+    }
+
+    /// Returns the journeys after the last event that belongs to each session. Three things can change the result:
+    /// events of the session, its deadlines, and an event of another journey that closes the session.
+    private func journeys(
+        in sessions: [String], of driver: DriverID
+    ) async throws(StoreFailure) -> [TextKey: Journey] {
+        guard !sessions.isEmpty else { return [:] }
+        let found = try await read([
+            PostgresQuery(
+                SessionQueries.journeys, [.text(driver.rawValue), .texts(sessions.map { Optional($0) })])
+        ])
+        return try decoded { () throws(PostgresError) in
+            var journeys: [TextKey: Journey] = [:]
+            for row in found[0].rows {
+                let sessionID = try row.text(0)
+                let state = try JourneyColumns.state(try row.int2(1))
+                var journey = Journey(
+                    state: state, graceDeadline: try row.optionalMoment(2), hardDeadline: try row.optionalMoment(3),
+                    endedBy: JourneyColumns.ending(try row.optionalInt2(4)))
+                if state.hasSessionInProgress, let isReset = try row.optionalBool(5) {
+                    journey = Journey(state: .sessionEnded, endedBy: isReset ? .reset : .superseded)
+                }
+                journey.sessionID = sessionID
+                journeys[TextKey(sessionID)] = journey
+            }
+            return journeys
+        }
+    }
+
+    private static func summary(_ row: PostgresRow) throws(PostgresError) -> SessionSummary {
+        SessionSummary(
+            sessionID: try row.text(0), openedAt: try row.moment(1), registeredAt: try row.optionalMoment(2),
+            chargerID: try row.optionalText(3), merchantID: try row.optionalText(4))
+    }
+
+    private static func event(_ row: PostgresRow) throws(PostgresError) -> SessionEvent {
+        SessionEvent(
+            id: try row.int8(0), eventID: try row.text(1), idempotencyKey: try row.text(2),
+            name: try name(row, 3),
+            sent: SentMembers(
+                source: try row.text(5), appState: try row.optionalText(6), chargerID: try row.optionalText(7),
+                merchantID: try row.optionalText(8), sequence: try row.optionalInt8(9),
+                details: try row.optionalText(10), sender: try row.optionalText(11)),
+            occurredAt: try row.moment(12), occurredAtText: try row.text(13), receivedAt: try row.moment(14),
+            settingsVersion: try row.text(15), verdict: try Verdict(row, at: 16),
+            state: try JourneyColumns.state(try row.int2(19)),
+            endedBy: JourneyColumns.ending(try row.optionalInt2(20)))
+    }
+}
+
+private enum JourneyStatements {
+    static let versions = PostgresStatement(
+        "driver_versions",
+        """
+        SELECT driver.driver_id, driver.version FROM unnest($3::text[]) asked(driver_id)
+        JOIN driver ON driver.driver_id = asked.driver_id WHERE \(LaneParameters.condition("driver"))
+        """)
+    static let awaitingRefold = PostgresStatement(
+        "drivers_awaiting_refold",
+        """
+        SELECT driver.driver_id FROM unnest($3::text[]) asked(driver_id)
+        JOIN driver ON driver.driver_id = asked.driver_id
+        WHERE \(LaneParameters.condition("driver")) AND driver.rules <> $4::int8
+        """)
+    static let causes = PostgresStatement(
+        "causes",
+        """
+        SELECT seq, coalesce(event_id, idempotency_key), name, session_id IS NOT NULL, corrected_at_ms, source
+        FROM event WHERE driver = $1::int8 AND seq = ANY ($2::int8[])
+        """)
+}
+
+private enum SessionQueries {
+    private static let columns = """
+        session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
+        session.registered_merchant
+        """
+    private static let tables = "driver JOIN session ON session.driver = driver.id"
+    /// False for a session whose events retention has deleted and whose row is kept only because the driver's fold
+    /// begins in it.
+    private static let isThere = """
+        (session.registered_at_ms IS NOT NULL OR session.session_id = driver.session_id
+        OR EXISTS (SELECT 1 FROM event WHERE event.driver = driver.id AND event.session_id = session.session_id))
+        """
+    static let one = PostgresStatement(
+        "session",
+        """
+        SELECT \(columns) FROM \(tables)
+        WHERE driver.driver_id = $1::text AND session.session_id = $2::text AND \(isThere)
+        """)
+    /// Parameters: the driver's id, the cursor's time and id, whether there is no cursor, the number of rows.
+    static let page = PostgresStatement(
+        "session_page",
+        """
+        SELECT \(columns) FROM \(tables)
+        WHERE driver.driver_id = $1::text AND \(isThere)
+            AND ($4::bool OR (session.opened_at_ms, session.session_id) < ($2::int8, $3::text))
+        ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $5::int8
+        """)
+
+    /// Parameters: the driver's id, session ids. The last event of each session after which the journey was in it, and,
+    /// if an event at or after it closed the session, whether that event was a reset.
+    static let journeys = PostgresStatement(
+        "session_journeys",
+        """
+        SELECT asked.session_id, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,
+            last.after_ended_by,
+            (SELECT closing.after_session_id IS NULL FROM event closing
+                WHERE closing.driver = driver.id AND closing.closed_session_id = asked.session_id
+                    AND closing.corrected_at_ms >= last.corrected_at_ms LIMIT 1)
+        FROM driver, unnest($2::text[]) asked(session_id), LATERAL (
+            SELECT * FROM event WHERE event.driver = driver.id AND event.session_id = asked.session_id
+                AND event.after_session_id = asked.session_id
+            ORDER BY \(EventReads.descending) LIMIT 1) last
+        WHERE driver.driver_id = $1::text
+        """)
+
+    /// The corrected time of the cursor's event. Parameters: the driver's id, the session's, the cursor.
+    static let place = PostgresStatement(
+        "timeline_place",
+        """
+        SELECT event.corrected_at_ms FROM driver JOIN event ON event.driver = driver.id
+        WHERE driver.driver_id = $1::text AND event.session_id = $2::text AND event.seq = $3::int8
+        """)
+
+    /// The events after the cursor's event, in order. Parameters: the driver's id, the session's, the cursor or 0, the
+    /// cursor's corrected time, the number of rows.
+    static let timeline = PostgresStatement(
+        "session_timeline",
+        """
+        WITH ordered AS (
+            SELECT event.*, row_number() OVER (ORDER BY \(EventReads.ascending)) AS place
+            FROM driver JOIN event ON event.driver = driver.id
+            WHERE driver.driver_id = $1::text AND event.session_id = $2::text AND event.corrected_at_ms >= $4::int8)
+        SELECT seq, coalesce(event_id, idempotency_key), idempotency_key, name, true, source, app_state, charger,
+            merchant, sequence, details,
+            CASE sender WHEN \(OrderedEvent.Sender.service.rawValue) THEN 'service' END, corrected_at_ms, occurred_at,
+            received_at_ms, settings_version, transition, reason, implied, after_state, after_ended_by
+        FROM ordered WHERE place > coalesce((SELECT place FROM ordered WHERE seq = $3::int8), 0)
+        ORDER BY place LIMIT $5::int8
+        """)
+}

@@ -1,0 +1,227 @@
+// `EventStore` on PostgreSQL. Many instances may write at once (docs/decisions/postgresql.md). Requests that arrive while
+// a batch is under way form the next one. BatchRun stores a batch; this file decides what is tried again.
+
+package import Engine
+package import JourneyModel
+package import Logging
+package import Postgres
+package import RateLimiting
+package import Sockets
+import Synchronization
+
+package final class PostgresEventStore: EventStore {
+    /// The maximum number of waiting requests. Further requests fail with `.unavailable`.
+    package static let waitingMax = 16_384
+    /// The maximum number of requests per batch.
+    static let batchMax = 256
+    /// The time after which a request fails that could not be stored. Within it, a lost connection is replaced and a
+    /// lost race is run again.
+    package static let requestSeconds = 10
+    /// The pause after a failed attempt to reach the server.
+    private static let retryMilliseconds = 20
+
+    let queue = WorkQueue(worksMax: PostgresEventStore.waitingMax)
+    private let writing: PostgresPool
+    private let reading: PostgresPool
+    private let batches: BatchRun
+    private let writersMax: Int
+    private let requestSeconds: Int
+    /// The versions of drivers that the last read of `committedChanges` found.
+    let polledVersions = Mutex(PolledVersions())
+
+    /// - Parameters:
+    ///   - writersMax: the number of connections that write batches at the same time, 1 to 4.
+    ///   - readersMax: the number of connections for reads.
+    ///   - charging: charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
+    package init(
+        _ configuration: PostgresConfiguration, writersMax: Int = 2, readersMax: Int = 2, loops: EventLoopGroup,
+        requestSeconds: Int = PostgresEventStore.requestSeconds, charging: (any RefoldCharging)? = nil, logger: Logger
+    ) {
+        self.writersMax = min(max(writersMax, 1), 4)
+        self.requestSeconds = requestSeconds
+        writing = PostgresPool(configuration, size: self.writersMax, loops: loops, logger: logger)
+        reading = PostgresPool(configuration, size: max(readersMax, 1), loops: loops, logger: logger)
+        batches = BatchRun(pool: writing, charging: charging, knownSettings: KnownSettings(), logger: logger)
+    }
+
+    /// Keeps the connections and writes batches, until `close` or until the task is cancelled. Before it is called,
+    /// requests wait.
+    package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.writing.run() }
+            group.addTask { await self.reading.run() }
+            await withTaskCancellationHandler {
+                await withTaskGroup(of: Void.self) { writers in
+                    for _ in 0..<writersMax { writers.addTask { await self.write() } }
+                }
+            } onCancel: {
+                queue.refuseFurther()
+            }
+            group.cancelAll()
+        }
+    }
+
+    /// Refuses further requests, and returns when the waiting ones are answered. `run` then returns.
+    package func close() async {
+        await queue.close()
+    }
+
+    /// The number of requests that wait for a batch.
+    package var writesWaiting: Int { queue.count }
+
+    // MARK: Writing
+
+    package func append(_ request: consuming AppendRequest) async -> EventOutcome {
+        await append([request])[0]
+    }
+
+    package func append(_ requests: [AppendRequest]) async -> [EventOutcome] {
+        guard !requests.isEmpty else { return [] }
+        let appends = requests.map { PreparedAppend($0) }
+        let until = Deadline.inSeconds(requestSeconds)
+        return await withCheckedContinuation { continuation in
+            let reply = AppendReply(count: appends.count, continuation)
+            add(
+                appends.enumerated().map { index, append in
+                    (append.request.driver, Work(.append(append, reply, index: index), until: until))
+                })
+        }
+    }
+
+    package func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome {
+        try await withCheckedContinuation { continuation in
+            add([(registration.driver, Work(.register(registration, continuation), until: .inSeconds(requestSeconds)))])
+        }.get()
+    }
+
+    /// Stores the expiry of the driver's deadline, if it has passed. Returns whether this call stored it.
+    func expire(_ driver: DriverID, _ request: ExpiryRequest) async -> Result<Bool, StoreFailure> {
+        await withCheckedContinuation { continuation in
+            add([(driver, Work(.expire(request, continuation), until: .inSeconds(requestSeconds)))])
+        }
+    }
+
+    private func add(_ works: [(driver: DriverID, work: Work)]) {
+        do throws(WorkQueue.Refusal) {
+            try queue.add(works)
+        } catch {
+            let reason = error == .full ? "too many writes are waiting" : "the store is closed"
+            for (_, work) in works { work.answer(.failure(.unavailable(reason))) }
+        }
+    }
+
+    private func write() async {
+        while let groups = await queue.take(worksMax: Self.batchMax) {
+            let results = await batches.run(groups)
+            var isLost = false
+            for (group, result) in zip(groups, results) {
+                var works = group.works
+                switch result {
+                case .done(let outcomes):
+                    for (work, outcome) in zip(works, outcomes) { work.answer(outcome) }
+                    queue.giveBack(group.driver, undone: [])
+                case .conflict:
+                    for index in works.indices { works[index].conflictCount += 1 }
+                    putBack(works, of: group.driver, "other writes of the driver were faster")
+                case .lost(let error, let isInDoubt):
+                    isLost = true
+                    if isInDoubt { for index in works.indices { works[index].isInDoubt = true } }
+                    putBack(works, of: group.driver, "PostgreSQL: \(error)")
+                }
+            }
+            if isLost { try? await Task.sleep(for: .milliseconds(Self.retryMilliseconds)) }
+        }
+    }
+
+    /// Puts work back to be tried again, except for work whose time is over.
+    private func putBack(_ works: [Work], of driver: DriverID, _ reason: String) {
+        let (over, undone) = (works.filter(\.until.hasPassed), works.filter { !$0.until.hasPassed })
+        for work in over { work.answer(.failure(work.failure(reason))) }
+        queue.giveBack(driver, undone: undone)
+    }
+
+    // MARK: Reading
+
+    /// Runs queries on a connection for reads.
+    func read(_ queries: [PostgresQuery]) async throws(StoreFailure) -> [PostgresResult] {
+        let deadline = Deadline.inSeconds(BatchRun.roundTripSeconds)
+        do throws(PostgresError) {
+            return try await reading.withConnection(until: deadline) {
+                (connection) async throws(PostgresError) -> [PostgresResult] in
+                try await connection.run(queries, until: deadline)
+            }
+        } catch {
+            throw StoreFailure(reading: error)
+        }
+    }
+
+    package func lookUp(
+        _ submission: EventSubmission, of driver: DriverID
+    ) async throws(StoreFailure) -> EventOutcome? {
+        try await lookUp([submission], of: driver)[0]
+    }
+
+    /// One statement reads the stored events with the driver's current journey, so that both are of one moment.
+    package func lookUp(
+        _ submissions: [EventSubmission], of driver: DriverID
+    ) async throws(StoreFailure) -> [EventOutcome?] {
+        guard !submissions.isEmpty else { return [] }
+        let keys = submissions.map { Optional($0.idempotencyKey) }
+        let results = try await read([
+            PostgresQuery(Self.lookUps, LaneParameters.any + [.text(driver.rawValue), .texts(keys)])
+        ])
+        do throws(PostgresError) {
+            var found: [TextKey: (stored: StoredKey, journey: Journey)] = [:]
+            for row in results[0].rows {
+                found[TextKey(try row.text(0))] = (try StoredKey(row, at: 1), try Journey(row, at: 11))
+            }
+            return submissions.map { submission in
+                guard let (stored, journey) = found[TextKey(submission.idempotencyKey)] else { return nil }
+                guard stored.isRepeated(by: submission, digest: PreparedAppend.digest(of: submission)) else {
+                    return .keyReused
+                }
+                return .replayed(StoredEvent(eventID: stored.eventID, verdict: stored.verdict, journey: journey))
+            }
+        } catch {
+            throw StoreFailure(reading: error)
+        }
+    }
+
+    /// Parameters: lanes, any lane, the driver's id, idempotency keys.
+    private static let lookUps = PostgresStatement(
+        "look_up",
+        """
+        SELECT event.idempotency_key, coalesce(event.event_id, event.idempotency_key), event.digest,
+            \(Verdict.columnNames), event.app_state, event.schema_version, event.details IS NOT NULL,
+            event.received_at_ms, driver.version, driver.state, driver.session_id, driver.target_charger,
+            driver.next_target_charger, driver.grace_deadline_ms, driver.hard_deadline_ms, driver.ended_by,
+            driver.previous_session_id
+        FROM driver JOIN event ON event.driver = driver.id AND event.idempotency_key = ANY ($4::text[])
+        WHERE driver.driver_id = $3::text AND \(LaneParameters.condition("driver"))
+            AND \(LaneParameters.condition("event"))
+        """)
+}
+
+extension StoreFailure {
+    /// The failure of a read.
+    init(reading error: PostgresError) {
+        self = error.kind == .cancelled ? .cancelled : .unavailable("PostgreSQL: \(error)")
+    }
+}
+
+extension PostgresEventStore {
+    /// Brings the database to the schema of this binary. Returns the numbers of the migrations that ran.
+    package static func migrate(
+        _ configuration: PostgresConfiguration, on loop: EventLoop, atMilliseconds now: Int64, until deadline: Deadline,
+        _ migrations: PostgresMigrationRun = PostgresMigrationRun()
+    ) async throws(PostgresMigrationRefusal) -> [Int64] {
+        let connection: PostgresConnection
+        do throws(PostgresError) {
+            connection = try await PostgresConnection.open(configuration, on: loop, until: deadline)
+        } catch {
+            throw .failed(error)
+        }
+        defer { connection.close() }
+        return try await migrations.run(on: connection, atMilliseconds: now, until: deadline)
+    }
+}

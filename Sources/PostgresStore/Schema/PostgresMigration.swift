@@ -1,0 +1,30 @@
+// The migrations in the binary. Their source is the folder `migrations/postgresql/` at the top of the repository. The
+// link `Migrations` in this target makes them part of the build. A new file needs one line in `all`; a test compares
+// this list with the folder.
+
+internal import Crypto
+
+package struct PostgresMigration: Sendable {
+    /// 1, 2, 3, ... without gaps.
+    package var number: Int64
+    package var name: String
+    package var sql: String
+
+    package init(number: Int64, name: String, sql: String) {
+        (self.number, self.name, self.sql) = (number, name, sql)
+    }
+
+    /// SHA-256 of the text, 64 lowercase hexadecimal digits.
+    package var checksum: String {
+        SHA256.hash(data: Array(sql.utf8)).map { byte in
+            (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        }.joined()
+    }
+
+    /// All migrations, in the order in which they run. SwiftPM provides the bytes of the file 0001_events.sql as the
+    /// constant `_001_events_sql`.
+    package static let all = [
+        PostgresMigration(
+            number: 1, name: "events", sql: String(decoding: PackageResources._001_events_sql, as: UTF8.self))
+    ]
+}

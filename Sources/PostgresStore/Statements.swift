@@ -1,0 +1,52 @@
+// What all statements of this module share: the ends of a transaction, and the two parameters that name the lanes.
+
+package import Postgres
+
+extension PostgresStatement {
+    package static let begin = PostgresStatement("begin", "BEGIN")
+    package static let commit = PostgresStatement("commit", "COMMIT")
+    package static let rollback = PostgresStatement("rollback", "ROLLBACK")
+}
+
+/// Each statement over several drivers begins with these two parameters: the lanes of its rows, and whether rows of any
+/// lane may be in it. On one PostgreSQL any lane may be. On Citus a statement names the lanes of one shard, and runs
+/// there as one task. A plain `lane = ANY($1)` would become an index condition and choose a worse index.
+enum LaneParameters {
+    static let any: [PostgresValue] = [.int2s([]), .bool(true)]
+
+    static func condition(_ table: String) -> String { "($2::bool OR \(table).lane = ANY ($1::int2[]))" }
+}
+
+/// A column of rows that one statement writes: its name, its type, and its values as one array.
+struct ArrayColumn<Row>: Sendable {
+    let name: String
+    let type: String
+    let values: @Sendable ([Row]) -> PostgresValue
+
+    static func int2(_ name: String, _ value: @escaping @Sendable (Row) -> Int16?) -> Self {
+        Self(name: name, type: "int2") { .int2s($0.map(value)) }
+    }
+
+    static func int8(_ name: String, _ value: @escaping @Sendable (Row) -> Int64?) -> Self {
+        Self(name: name, type: "int8") { .int8s($0.map(value)) }
+    }
+
+    static func text(_ name: String, _ value: @escaping @Sendable (Row) -> String?) -> Self {
+        Self(name: name, type: "text") { .texts($0.map(value)) }
+    }
+
+    static func bytea(_ name: String, _ value: @escaping @Sendable (Row) -> [UInt8]?) -> Self {
+        Self(name: name, type: "bytea") { .byteas($0.map(value)) }
+    }
+
+    /// Returns `unnest($4::int8[], $5::text[], ...) alias(name, ...)`, beginning with parameter `first`.
+    static func unnest(_ columns: [Self], from first: Int, as alias: String) -> String {
+        let arrays = columns.enumerated().map { "$\(first + $0)::\($1.type)[]" }
+        return "unnest(\(arrays.joined(separator: ", "))) \(alias)(\(names(columns)))"
+    }
+
+    static func names(_ columns: [Self], of table: String? = nil) -> String {
+        let prefix = table.map { "\($0)." } ?? ""
+        return columns.map { prefix + $0.name }.joined(separator: ", ")
+    }
+}

@@ -1,0 +1,303 @@
+// Folds the work of a batch in memory, from what the batch has read. Decides each outcome as SQLite's EventAppending
+// does: repeat, refusal, or a new event at its place. Reads no clock and no database, so that it can be done again when
+// something is missing or another instance was faster.
+
+import Engine
+import JourneyModel
+import Postgres
+import RateLimiting
+
+/// What a batch makes of one driver's work.
+struct FoldedGroup: Sendable {
+    /// One for each work, in order.
+    var outcomes: [WorkOutcome] = []
+    /// Nil if there is nothing to write.
+    var moved: MovedDriver?
+    var createdAt: Moment?
+    var added: [FoldedEvent] = []
+    var refolded: [FoldedEvent] = []
+    var sessions: [SessionRow] = []
+    var claims: [SessionClaim] = []
+    /// The settings of the added events.
+    var settings: [String: (settings: VersionedSettings, at: Moment)] = [:]
+    /// Whether a session was registered, so that unused ones may have to go.
+    var hasRegistered = false
+    var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
+    /// What must be read before the group can be folded. The rest of this value then means nothing.
+    var need = BatchNeed()
+    /// Whether the reads do not fit together, because another transaction was committed between them. Nothing is then
+    /// written or answered.
+    var isStale = false
+}
+
+struct BatchFold {
+    private let reads: BatchReads
+    /// Charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
+    private let charging: (any RefoldCharging)?
+    /// The sessions that drivers of this batch have opened, with the rows of these drivers.
+    private var claimed: [TextKey: Int64] = [:]
+
+    init(_ reads: BatchReads, charging: (any RefoldCharging)?) {
+        (self.reads, self.charging) = (reads, charging)
+    }
+
+    /// Folds one group. The groups are folded in order, because a session belongs to the first that opens it.
+    mutating func fold(_ group: DriverGroup) -> FoldedGroup {
+        let key = TextKey(group.driver.rawValue)
+        var state = GroupState(driver: group.driver, row: reads.drivers[key], tail: reads.tails[key])
+        for work in group.works {
+            if case .append(let append, _, _) = work.kind, let stored = storedKey(of: append),
+                stored.driverVersion != reads.drivers[key]?.version
+            {
+                state.result.isStale = true
+            }
+        }
+        if state.result.isStale { return state.result }
+        if state.fold?.row.needsRefold == true {
+            let failure = StoreFailure.unavailable("the journey was folded by the rules of another release")
+            state.result.outcomes = group.works.map { _ in .failure(failure) }
+            return state.result
+        }
+        for work in group.works where !state.result.isStale {
+            switch work.kind {
+            case .append(let append, _, _): self.append(append, isInDoubt: work.isInDoubt, &state)
+            case .register(let registration, _): register(registration, &state)
+            case .expire(let request, _): expire(request, &state)
+            }
+        }
+        if state.result.need.isNothing, !state.result.isStale {
+            for claim in state.result.claims { claimed[TextKey(claim.sessionID)] = claim.owner }
+        }
+        return state.finished()
+    }
+
+    /// One driver while its group is folded.
+    private struct GroupState {
+        let driver: DriverID
+        /// Nil while the driver does not exist.
+        var fold: DriverFold?
+        var result = FoldedGroup()
+
+        init(driver: DriverID, row: StoredDriver?, tail: BatchReads.Tail?) {
+            self.driver = driver
+            fold = row.map { DriverFold($0, tail: tail) }
+        }
+
+        mutating func existing(at now: Moment) -> DriverFold {
+            if let fold { return fold }
+            result.createdAt = now
+            return DriverFold(StoredDriver(new: driver), tail: nil)
+        }
+
+        consuming func finished() -> FoldedGroup {
+            guard let fold, fold.isChanged, result.need.isNothing, !result.isStale else { return result }
+            result.moved = fold.moved
+            result.added = fold.belowFloor + fold.tail.events.filter { $0.unsaved != nil }
+            result.refolded = fold.tail.events.filter(\.isChanged)
+            result.sessions = fold.sessions.values.map { session in
+                var session = session
+                session.driver = fold.row.id
+                return session
+            }
+            return result
+        }
+    }
+
+    // MARK: Events
+
+    private func storedKey(of append: PreparedAppend) -> StoredKey? {
+        reads.keys[DriverText(append.request.driver.rawValue, append.request.submission.idempotencyKey)]
+    }
+
+    private mutating func append(_ append: PreparedAppend, isInDoubt: Bool, _ state: inout GroupState) {
+        if let outcome = repeated(append, isInDoubt: isInDoubt, state) {
+            state.result.outcomes.append(.event(outcome))
+            return
+        }
+        let request = append.request
+        // A service names the driver. It must neither create a driver by a wrong id nor write to a deleted one.
+        if request.service != nil, state.fold == nil || request.driver.isPseudonym {
+            state.result.outcomes.append(.event(.driverNotFound))
+            return
+        }
+        let use = sessionUse(of: request.submission.sessionID, &state)
+        switch use {
+        case .ofAnother: state.result.outcomes.append(.event(.sessionNotFound))
+        case .unknown where request.requiresRegisteredSession:
+            state.result.outcomes.append(.event(.sessionNotFound))
+        case .none, .known, .unknown: state.result.outcomes.append(.event(store(append, use, &state)))
+        }
+    }
+
+    /// Returns the outcome of a repeat. An event whose commit was in doubt and that is found with its own receive time
+    /// was stored by that commit.
+    private func repeated(_ append: PreparedAppend, isInDoubt: Bool, _ state: GroupState) -> EventOutcome? {
+        guard let fold = state.fold else { return nil }
+        let submission = append.request.submission
+        if let stored = storedKey(of: append) {
+            guard stored.isRepeated(by: submission, digest: append.digest) else { return .keyReused }
+            let event = StoredEvent(eventID: stored.eventID, verdict: stored.verdict, journey: fold.journey)
+            return isInDoubt && stored.receivedAt == append.request.receivedAt ? .stored(event) : .replayed(event)
+        }
+        guard let added = fold.added(underKey: submission.idempotencyKey), let unsaved = added.unsaved else {
+            return nil
+        }
+        let sent = unsaved.append.request.submission
+        let isRepeat =
+            unsaved.append.digest == append.digest
+            || submission.isRepeat(
+                withStoredAppState: sent.appState, schemaVersion: sent.schemaVersion, hasDetails: sent.details != nil
+            ) { $0 == unsaved.append.digest }
+        guard isRepeat else { return .keyReused }
+        return .replayed(StoredEvent(eventID: added.event.eventID, verdict: added.verdict, journey: fold.journey))
+    }
+
+    private mutating func store(
+        _ append: PreparedAppend, _ use: SessionUse, _ state: inout GroupState
+    ) -> EventOutcome {
+        let request = append.request
+        var fold = state.existing(at: request.receivedAt)
+        let clock = ClockCorrection(request, memory: fold.row.clockMemory)
+        if fold.lacksEvents(for: clock.corrected) {
+            state.result.need.tailFrom = min(state.result.need.tailFrom ?? clock.corrected, clock.corrected)
+        }
+        guard state.result.need.isNothing else {
+            // The group will be folded again. What the clock says of the following events is still worth knowing.
+            fold.remember(clock.memory)
+            state.fold = fold
+            return .failed(.unavailable("not folded"))
+        }
+        var sharingTime = 0
+        if let charging, let headAt = fold.headAt, clock.corrected <= headAt {
+            sharingTime = fold.count(at: clock.corrected, max: RefoldCharges.sharingTimeMax)
+            guard charging.permitsRefold(request.claim, sharingTime: sharingTime) else { return .rateLimited }
+        }
+        let settings = settings(of: request, use, fold)
+        state.result.settings[settings.version] = (settings, request.receivedAt)
+        if case .unknown(let sessionID) = use { open(sessionID, at: request.receivedAt, &fold, &state.result) }
+        fold.remember(clock.memory)
+        let (verdict, refoldedCount) = fold.add(
+            OrderedEvent(request, correctedAt: clock.corrected, settings: settings.settings),
+            FoldedEvent.Unsaved(append: append, clock: clock, settingsVersion: settings.version))
+        state.fold = fold
+        let charged = refoldedCount + sharingTime
+        if charged > 0 { state.result.charges.append((request.claim, charged)) }
+        return .stored(
+            StoredEvent(
+                eventID: request.submission.eventID, verdict: verdict, journey: fold.journey,
+                chargesRefold: charged >= RefoldCharges.rowsPerCharge))
+    }
+
+    /// Returns the settings that determine the event's time limits: those of the charger with which the session was
+    /// registered, else of the event's own, else of the target charger, unless the event is of another session.
+    private func settings(of request: AppendRequest, _ use: SessionUse, _ fold: DriverFold) -> VersionedSettings {
+        if request.chargerSettings.isEmpty { return request.settings }
+        let choice = SettingsChoice(byCharger: request.chargerSettings, otherwise: request.settings)
+        if case .known(let session?) = use, let registered = session.registeredCharger {
+            return choice.settings(charger: registered)
+        }
+        if let charger = request.submission.chargerID { return choice.settings(charger: charger) }
+        let journey = fold.journey
+        guard let own = request.submission.sessionID, let current = journey.sessionID else {
+            return choice.settings(charger: journey.targetChargerID)
+        }
+        return choice.settings(charger: haveSameBytes(own, current) ? journey.targetChargerID : nil)
+    }
+
+    // MARK: Sessions
+
+    private enum SessionUse {
+        case none
+        /// The driver's own; nil if its row was not read.
+        case known(SessionRow?)
+        case unknown(String)
+        case ofAnother
+    }
+
+    private func sessionUse(of sessionID: String?, _ state: inout GroupState) -> SessionUse {
+        guard let sessionID else { return .none }
+        let key = TextKey(sessionID)
+        if let own = state.fold?.sessions[key] { return .known(own) }
+        if let owner = reads.owners[key] {
+            guard owner == state.fold?.row.id else { return .ofAnother }
+            return .known(reads.sessions[DriverText(state.driver.rawValue, sessionID)] ?? nil)
+        }
+        // Another driver of this batch opens the session, and it is not known yet whether that will be stored.
+        if claimed[key] != nil { state.result.isStale = true }
+        return .unknown(sessionID)
+    }
+
+    private func open(
+        _ sessionID: String, at now: Moment, _ fold: inout DriverFold, _ result: inout FoldedGroup
+    ) {
+        fold.write(SessionRow(driver: fold.row.id, sessionID: sessionID, openedAt: now))
+        result.claims.append(
+            SessionClaim(sessionID: sessionID, owner: fold.row.id, at: now))
+    }
+
+    private mutating func register(_ registration: SessionRegistration, _ state: inout GroupState) {
+        let now = registration.receivedAt
+        let complete = { (session: SessionRow) in
+            var session = session
+            session.registeredAt = now
+            session.registeredCharger = registration.chargerID
+            session.registeredMerchant = registration.merchantID
+            return session
+        }
+        switch sessionUse(of: registration.sessionID, &state) {
+        case .none, .ofAnother: state.result.outcomes.append(.registration(.sessionNotFound))
+        case .known(let session):
+            if let session, session.registeredAt == nil { state.fold?.write(complete(session)) }
+            state.result.outcomes.append(.registration(.existed))
+        case .unknown(let sessionID):
+            var fold = state.existing(at: now)
+            open(sessionID, at: now, &fold, &state.result)
+            if let opened = fold.sessions[TextKey(sessionID)] { fold.write(complete(opened)) }
+            state.fold = fold
+            state.result.hasRegistered = true
+            state.result.outcomes.append(.registration(.created))
+        }
+    }
+
+    // MARK: Deadlines
+
+    private mutating func expire(_ request: ExpiryRequest, _ state: inout GroupState) {
+        guard var fold = state.fold else {
+            state.result.outcomes.append(.expiry(false))
+            return
+        }
+        let running = fold.journey
+        var ended = running
+        guard let deadline = ended.takeDeadline(before: request.now) else {
+            state.result.outcomes.append(.expiry(false))
+            return
+        }
+        if fold.lacksEvents(for: deadline.at) { state.result.need.tailFrom = deadline.at }
+        guard let settings = settings(ofExpiryOf: running, request, &state), state.result.need.isNothing else {
+            return
+        }
+        state.result.settings[settings.version] = (settings, request.now)
+        fold.add(
+            .expiry(
+                deadline, of: running, driver: state.driver, at: request.now, settings: settings,
+                settingsVersion: settings.version))
+        state.fold = fold
+        state.result.outcomes.append(.expiry(true))
+    }
+
+    /// Returns the settings whose version is stored with an expiry of the driver's session in progress. Returns nil if
+    /// the session's row must be read first.
+    private func settings(
+        ofExpiryOf journey: Journey, _ request: ExpiryRequest, _ state: inout GroupState
+    ) -> VersionedSettings? {
+        guard let rules = request.rules else { return request.settings }
+        let choice = rules.choice(for: SettingsSubject(driver: state.driver, appVersion: nil, at: request.now))
+        if choice.byCharger.isEmpty { return choice.otherwise }
+        guard let sessionID = journey.sessionID else { return choice.settings(charger: journey.targetChargerID) }
+        guard let session = reads.sessions[DriverText(state.driver.rawValue, sessionID)] else {
+            state.result.need.sessionID = sessionID
+            return nil
+        }
+        return choice.settings(charger: session?.registeredCharger ?? journey.targetChargerID)
+    }
+}

@@ -1,0 +1,140 @@
+// Runs one batch on a connection: reads, folds in memory, writes, and says for each driver whether its work is done.
+
+import Engine
+import JourneyModel
+import Logging
+import Postgres
+import RateLimiting
+import Sockets
+import Synchronization
+
+struct BatchRun: Sendable {
+    /// What became of a driver's work.
+    enum Result: Sendable {
+        case done([WorkOutcome])
+        /// Another transaction moved the driver, or made this one fail. The work is to be tried again.
+        case conflict
+        /// The server could not be reached or the connection was lost. The work is to be tried again while its time
+        /// lasts.
+        case lost(PostgresError, isInDoubt: Bool)
+    }
+
+    let pool: PostgresPool
+    let charging: (any RefoldCharging)?
+    let knownSettings: KnownSettings
+    let logger: Logger
+
+    /// The time for one round trip. A batch takes milliseconds; a server that needs longer is as good as gone.
+    static let roundTripSeconds = 5
+
+    /// Whether a batch has begun to write.
+    private final class Progress: Sendable {
+        private let hasSentWrites = Atomic(false)
+
+        var isWriting: Bool { hasSentWrites.load(ordering: .relaxed) }
+
+        func noteWriting() { hasSentWrites.store(true, ordering: .relaxed) }
+    }
+
+    /// Runs the groups. A group that needs a lock must be alone. Returns one result per group.
+    func run(_ groups: [DriverGroup]) async -> [Result] {
+        let progress = Progress()
+        let until = groups.flatMap(\.works).map(\.until).min() ?? .now
+        do throws(PostgresError) {
+            return try await pool.withConnection(until: until) {
+                (connection) async throws(PostgresError) -> [Result] in
+                try await readAndWrite(groups, on: connection, progress)
+            }
+        } catch {
+            return await results(of: groups, after: error, isWriting: progress.isWriting)
+        }
+    }
+
+    /// A transaction that this leaves open, because a locked driver has nothing to write or because of an error, is
+    /// rolled back by the pool.
+    private func readAndWrite(
+        _ groups: [DriverGroup], on connection: PostgresConnection, _ progress: Progress
+    ) async throws(PostgresError) -> [Result] {
+        let isLocked = groups.contains(where: \.needsLock)
+        let deadline = Deadline.inSeconds(Self.roundTripSeconds)
+        var reads = try await BatchReads.read(groups, isLocked: isLocked, on: connection, until: deadline)
+        var folded: [FoldedGroup]
+        while true {
+            var fold = BatchFold(reads, charging: charging)
+            folded = groups.map { fold.fold($0) }
+            let needs = zip(groups, folded).filter { !$1.need.isNothing }.map { ($0.driver, $1.need) }
+            if needs.isEmpty { break }
+            try await reads.readMore(needs, on: connection, until: deadline)
+        }
+        let batch = Int64.random(in: 1...Int64.max)
+        let writes = BatchWrites(folded, batch: batch, begins: !isLocked, known: knownSettings)
+        var moved: Set<Int64> = []
+        if let writes {
+            progress.noteWriting()
+            let results = try await connection.run(writes.queries, until: .inSeconds(Self.roundTripSeconds))
+            knownSettings.note(writes.settings)
+            for row in results[writes.moveIndex].rows { moved.insert(try row.int8(0)) }
+        }
+        return folded.map { group in
+            if group.isStale { return .conflict }
+            if let driver = group.moved, !moved.contains(driver.row.id) { return .conflict }
+            for charge in group.charges { charging?.charge(charge.claim, rowCount: charge.rowCount) }
+            return .done(group.outcomes)
+        }
+    }
+
+    // MARK: Failures
+
+    private func results(
+        of groups: [DriverGroup], after error: PostgresError, isWriting: Bool
+    ) async -> [Result] {
+        switch Failure(error) {
+        case .race: return groups.map { _ in .conflict }
+        case .lost: return groups.map { _ in .lost(error, isInDoubt: isWriting) }
+        case .values where groups.count > 1:
+            // One of the groups has a value that PostgreSQL refuses. Alone, the others are stored.
+            var results: [Result] = []
+            for group in groups { results += await run([group]) }
+            return results
+        case .values, .server:
+            logger.error("a batch failed", metadata: ["error": "\(error)"])
+            return groups.map { group in
+                .done(group.works.map { .failure($0.failure("PostgreSQL: \(error)")) })
+            }
+        }
+    }
+
+    /// What a batch's error means for its works.
+    private enum Failure {
+        /// The transaction lost against another one and was rolled back.
+        case race
+        /// The connection is gone. Whether the transaction was committed is unknown if its COMMIT was sent.
+        case lost
+        /// PostgreSQL refused a value. Nothing was stored.
+        case values
+        /// The server refuses to write. Nothing was stored.
+        case server
+
+        init(_ error: PostgresError) {
+            switch error.kind {
+            case .connectionLost, .timedOut, .cannotConnect: self = .lost
+            case .cancelled: self = .server
+            case .unsendable: self = .values
+            case .unreadable: self = error.leavesCommitInDoubt ? .lost : .server
+            case .server(let state):
+                // 23505: another instance has added the key, the session or the driver. 55P03, 57014: a lock was not
+                // free in time. 57P: the server ends the connection. 25006: a server that is a standby now; the pool
+                // finds the primary.
+                if error.isRetryable || ["23505", "55P03", "57014"].contains(state) {
+                    self = .race
+                } else if state.hasPrefix("57P") || state.hasPrefix("08") || state == "25006" {
+                    self = .lost
+                } else if state.hasPrefix("22") || state.hasPrefix("23") || state.hasPrefix("54") {
+                    self = .values
+                } else {
+                    self = .server
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// One driver during a batch: the row as it was read, and what the batch's events make of it, in memory.
+
+import Engine
+import JourneyModel
+
+struct DriverFold {
+    private(set) var row: StoredDriver
+    /// The version that was read; 0 for a new driver.
+    let seen: Int64
+    private(set) var tail: JourneyTail
+    /// Events below the floor, which have no effect.
+    private(set) var belowFloor: [FoldedEvent] = []
+    /// The time of the driver's last stored event, and the time from which all events are in `tail`.
+    private let storedHeadAt: Moment?
+    private let readFrom: Moment?
+    /// The sessions that the batch opened or registered.
+    private(set) var sessions: [TextKey: SessionRow] = [:]
+    private(set) var isChanged = false
+
+    init(_ row: StoredDriver, tail read: BatchReads.Tail?) {
+        self.row = row
+        seen = row.version
+        storedHeadAt = row.headCorrectedAt
+        readFrom = read?.from
+        tail = read?.tail ?? JourneyTail(start: row.journey)
+    }
+
+    /// The journey after the last event.
+    var journey: Journey { tail.journey }
+
+    /// The time of the last event in the order.
+    var headAt: Moment? { tail.events.last?.event.occurredAt ?? storedHeadAt }
+
+    func isBelowFloor(_ time: Moment) -> Bool { row.floor.map { time < $0 } ?? false }
+
+    /// Whether an event at `time` may have to be put before stored events that are not in `tail`.
+    func lacksEvents(for time: Moment) -> Bool {
+        guard let storedHeadAt, time <= storedHeadAt, !isBelowFloor(time) else { return false }
+        return readFrom.map { time < $0 } ?? true
+    }
+
+    mutating func remember(_ memory: ClockMemory) { row.clockMemory = memory }
+
+    /// Adds an event at its place. Returns its verdict, and how many stored events were folded again.
+    mutating func add(
+        _ placed: OrderedEvent, _ unsaved: FoldedEvent.Unsaved
+    ) -> (verdict: Verdict, refoldedCount: Int) {
+        isChanged = true
+        let new = FoldedEvent(seq: row.lastSeq + 1, event: placed, unsaved: unsaved)
+        if isBelowFloor(placed.occurredAt) {
+            row.lastSeq += 1
+            belowFloor.append(new)
+            return (.none, 0)
+        }
+        var before = journey
+        let (request, driver) = (unsaved.append.request, row.driver)
+        let insertion = tail.insert(new) { deadline, running, seq in
+            var expiry = FoldedEvent.expiry(
+                deadline, of: running, driver: driver, at: request.receivedAt, settings: request.settings,
+                settingsVersion: unsaved.settingsVersion)
+            expiry.seq = seq
+            expiry.apply(to: running)
+            return expiry
+        }
+        row.lastSeq += 1 + insertion.expiryCount
+        for move in insertion.moves {
+            row.recent.note(move.journey, after: before, seq: move.seq)
+            before = move.journey
+        }
+        return (insertion.verdict, insertion.refoldedCount)
+    }
+
+    /// Adds the expiry of a deadline that has passed.
+    mutating func add(_ expiry: FoldedEvent) {
+        if let unsaved = expiry.unsaved { _ = add(expiry.event, unsaved) }
+    }
+
+    mutating func write(_ session: SessionRow) {
+        isChanged = true
+        sessions[TextKey(session.sessionID)] = session
+    }
+
+    /// Returns the event that this batch has added under the key.
+    func added(underKey key: String) -> FoldedEvent? {
+        let isMeant = { (event: FoldedEvent) in
+            event.unsaved != nil && haveSameBytes(event.event.idempotencyKey, key)
+        }
+        return tail.events.last(where: isMeant) ?? belowFloor.last(where: isMeant)
+    }
+
+    /// Returns the number of events with the corrected time `time`, counting at most `max`.
+    func count(at time: Moment, max: Int) -> Int {
+        var count = 0
+        for event in tail.events.reversed() where event.event.occurredAt <= time {
+            guard event.event.occurredAt == time, count < max else { break }
+            count += 1
+        }
+        return count
+    }
+
+    /// The row to write.
+    var moved: MovedDriver {
+        var moved = row
+        moved.journey = tail.journey
+        if let last = tail.events.last {
+            moved.headSeq = last.seq
+            moved.headCorrectedAt = last.event.occurredAt
+        }
+        return MovedDriver(row: moved, seen: seen)
+    }
+}
+
+extension FoldedEvent {
+    /// Returns the event that the server stores when a deadline of the journey `running` passes. Its `seq`, its verdict
+    /// and the journey after it are still missing.
+    static func expiry(
+        _ deadline: (name: EventName, at: Moment), of running: Journey, driver: DriverID, at now: Moment,
+        settings: VersionedSettings, settingsVersion: String
+    ) -> FoldedEvent {
+        let placed = OrderedEvent.expiry(deadline.name, at: deadline.at, sessionID: running.sessionID)
+        let request = AppendRequest(
+            driver: driver, submission: EventSubmission(expiry: placed), receivedAt: now, settings: settings)
+        // A deadline is a time of the server's clock and needs no correction.
+        let clock = ClockCorrection(
+            occurredAt: deadline.at, sentAt: nil, receivedAt: max(now, deadline.at), memory: ClockMemory())
+        return FoldedEvent(
+            seq: 0, event: placed,
+            unsaved: Unsaved(append: PreparedAppend(request), clock: clock, settingsVersion: settingsVersion))
+    }
+}

@@ -1,0 +1,75 @@
+// What waits for a batch: an event, a registration, or the check of a driver's deadline. Each is answered exactly once.
+
+import Engine
+import JourneyModel
+import Sockets
+import Synchronization
+
+struct Work: Sendable {
+    enum Kind: Sendable {
+        case append(PreparedAppend, AppendReply, index: Int)
+        case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
+        /// Answered with whether an expiry was stored.
+        case expire(ExpiryRequest, CheckedContinuation<Result<Bool, StoreFailure>, Never>)
+    }
+
+    let kind: Kind
+    /// When the work fails if it is not done until then.
+    let until: Deadline
+    /// How many batches have left this work undone because another transaction moved the driver.
+    var conflictCount = 0
+    /// Whether a batch with this work was sent to the server and not answered, so that it may be stored.
+    var isInDoubt = false
+
+    init(_ kind: Kind, until: Deadline) {
+        (self.kind, self.until) = (kind, until)
+    }
+
+    func answer(_ outcome: WorkOutcome) {
+        switch (kind, outcome) {
+        case (.append(_, let reply, let index), .event(let outcome)): reply.set(outcome, at: index)
+        case (.append(let append, let reply, let index), .failure(let failure)):
+            reply.set(append.outcome(of: failure), at: index)
+        case (.register(_, let waiting), .registration(let outcome)): waiting.resume(returning: .success(outcome))
+        case (.register(_, let waiting), .failure(let failure)): waiting.resume(returning: .failure(failure))
+        case (.expire(_, let waiting), .expiry(let isStored)): waiting.resume(returning: .success(isStored))
+        case (.expire(_, let waiting), .failure(let failure)): waiting.resume(returning: .failure(failure))
+        case (.append, _), (.register, _), (.expire, _): answer(.failure(.unavailable("an answer to other work")))
+        }
+    }
+
+    /// The failure of work that is given up.
+    func failure(_ reason: String) -> StoreFailure { isInDoubt ? .unknown(reason) : .unavailable(reason) }
+}
+
+enum WorkOutcome: Sendable {
+    case event(EventOutcome)
+    case registration(RegistrationOutcome)
+    case expiry(Bool)
+    case failure(StoreFailure)
+}
+
+/// Collects the outcomes of one call of `append`, and resumes the caller with the last of them.
+final class AppendReply: Sendable {
+    private struct State {
+        var outcomes: [EventOutcome?]
+        var leftCount: Int
+    }
+
+    private let state: Mutex<State>
+    private let waiting: CheckedContinuation<[EventOutcome], Never>
+
+    init(count: Int, _ waiting: CheckedContinuation<[EventOutcome], Never>) {
+        state = Mutex(State(outcomes: Array(repeating: nil, count: count), leftCount: count))
+        self.waiting = waiting
+    }
+
+    func set(_ outcome: EventOutcome, at index: Int) {
+        let whole = state.withLock { state -> [EventOutcome]? in
+            if state.outcomes[index] == nil { state.leftCount -= 1 }
+            state.outcomes[index] = outcome
+            return state.leftCount == 0 ? state.outcomes.compactMap(\.self) : nil
+        }
+        if let whole { waiting.resume(returning: whole) }
+    }
+}

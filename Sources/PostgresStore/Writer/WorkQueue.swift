@@ -1,0 +1,174 @@
+// The waiting work, one line per driver. A batch takes the lines of many drivers. While a batch has a driver's work, no
+// other batch of this instance gets any, so a driver's events are stored in the order of the calls.
+
+import JourneyModel
+import Synchronization
+
+/// The work of one driver in one batch, in order.
+struct DriverGroup: Sendable {
+    /// After so many conflicts a driver is read under a lock, so that it is stored at last.
+    static let conflictsBeforeLock = 3
+
+    let driver: DriverID
+    var works: [Work]
+
+    /// Whether the driver's row must be locked before it is read. Such a group is a batch of its own.
+    var needsLock: Bool {
+        works.contains { $0.conflictCount >= Self.conflictsBeforeLock || $0.isInDoubt }
+    }
+}
+
+final class WorkQueue: Sendable {
+    enum Refusal: Error {
+        case full
+        case closed
+    }
+
+    private struct Line {
+        let driver: DriverID
+        var works: [Work] = []
+        /// Whether a batch has work of this driver.
+        var isTaken = false
+    }
+
+    private struct State {
+        var lines: [TextKey: Line] = [:]
+        /// The drivers with work that no batch has, the longest waiting first.
+        var ready: [TextKey] = []
+        var workCount = 0
+        var idle: [CheckedContinuation<Void, Never>] = []
+        var isClosed = false
+        var whenDrained: [CheckedContinuation<Void, Never>] = []
+
+        var isDrained: Bool { isClosed && lines.isEmpty }
+
+        mutating func takeGroups(worksMax: Int) -> [DriverGroup] {
+            var groups: [DriverGroup] = []
+            var count = 0
+            var taken = 0
+            while taken < ready.count, count < worksMax {
+                let key = ready[taken]
+                guard var line = lines[key] else {
+                    taken += 1
+                    continue
+                }
+                let works = Self.first(of: line.works)
+                let group = DriverGroup(driver: line.driver, works: Array(works))
+                if group.needsLock, !groups.isEmpty { break }
+                line.works.removeFirst(works.count)
+                line.isTaken = true
+                lines[key] = line
+                groups.append(group)
+                count += works.count
+                taken += 1
+                if group.needsLock { break }
+            }
+            ready.removeFirst(taken)
+            workCount -= count
+            return groups
+        }
+
+        /// Returns the works that may share a batch. The check of a deadline is alone, because whether a deadline has
+        /// passed depends on all events before it.
+        private static func first(of works: [Work]) -> ArraySlice<Work> {
+            if case .expire = works.first?.kind { return works.prefix(1) }
+            return works.prefix(WorkQueue.driverWorksMax).prefix { if case .expire = $0.kind { false } else { true } }
+        }
+    }
+
+    /// The maximum number of works of one driver in a batch.
+    private static let driverWorksMax = 256
+
+    private let worksMax: Int
+    private let state = Mutex(State())
+
+    init(worksMax: Int) {
+        self.worksMax = worksMax
+    }
+
+    var count: Int { state.withLock(\.workCount) }
+
+    /// Adds all of the works, or none.
+    func add(_ works: [(driver: DriverID, work: Work)]) throws(Refusal) {
+        let result = state.withLock { state -> Result<CheckedContinuation<Void, Never>?, Refusal> in
+            if state.isClosed { return .failure(.closed) }
+            if state.workCount + works.count > worksMax, state.workCount > 0 { return .failure(.full) }
+            for (driver, work) in works {
+                let key = TextKey(driver.rawValue)
+                var line = state.lines[key] ?? Line(driver: driver)
+                if line.works.isEmpty, !line.isTaken { state.ready.append(key) }
+                line.works.append(work)
+                state.lines[key] = line
+            }
+            state.workCount += works.count
+            return .success(state.ready.isEmpty ? nil : state.idle.popLast())
+        }
+        try result.get()?.resume()
+    }
+
+    /// Waits for work. Returns nil when the queue is closed and all work is done.
+    func take(worksMax: Int) async -> [DriverGroup]? {
+        while true {
+            let (groups, isDrained) = state.withLock { state in
+                (state.takeGroups(worksMax: worksMax), state.isDrained)
+            }
+            if !groups.isEmpty { return groups }
+            if isDrained { return nil }
+            await withCheckedContinuation { continuation in
+                let isAwake = state.withLock { state in
+                    if !state.ready.isEmpty || state.isDrained { return true }
+                    state.idle.append(continuation)
+                    return false
+                }
+                if isAwake { continuation.resume() }
+            }
+        }
+    }
+
+    /// Gives a driver back after its batch. `undone` comes before the work that has arrived meanwhile.
+    func giveBack(_ driver: DriverID, undone: [Work]) {
+        let woken = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+            let key = TextKey(driver.rawValue)
+            guard var line = state.lines[key] else { return [] }
+            line.works = undone + line.works
+            line.isTaken = false
+            state.workCount += undone.count
+            if line.works.isEmpty {
+                state.lines[key] = nil
+            } else {
+                state.lines[key] = line
+                state.ready.append(key)
+            }
+            if state.isDrained {
+                defer { (state.idle, state.whenDrained) = ([], []) }
+                return state.idle + state.whenDrained
+            }
+            return state.ready.isEmpty ? [] : state.idle.popLast().map { [$0] } ?? []
+        }
+        for continuation in woken { continuation.resume() }
+    }
+
+    /// Refuses further work. Returns when all work is done.
+    func close() async {
+        refuseFurther()
+        await withCheckedContinuation { continuation in
+            let isDrained = state.withLock { state in
+                if state.isDrained { return true }
+                state.whenDrained.append(continuation)
+                return false
+            }
+            if isDrained { continuation.resume() }
+        }
+    }
+
+    /// Refuses further work. `take` returns nil when the work in the queue is done.
+    func refuseFurther() {
+        let woken = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+            state.isClosed = true
+            guard state.isDrained else { return [] }
+            defer { state.idle = [] }
+            return state.idle
+        }
+        for continuation in woken { continuation.resume() }
+    }
+}

@@ -1,0 +1,128 @@
+// Databases of their own on the shared PostgreSQL, and stores on them: each store stands for one instance.
+
+import Engine
+import JourneyModel
+import Logging
+import Postgres
+import Sockets
+import TestSupport
+
+@testable import PostgresStore
+
+enum StoreFixture {
+    static let loops: EventLoopGroup = {
+        do { return try EventLoopGroup(count: 2) } catch { preconditionFailure("no event loop: \(error)") }
+    }()
+
+    /// A fresh, migrated database.
+    struct Database: Sendable {
+        let server: PostgresServer
+        let name: String
+
+        var configuration: PostgresConfiguration {
+            get throws { try PostgresConfiguration(url: server.url(name)) }
+        }
+
+        /// Returns what psql prints: one line per row, columns separated by `|`.
+        func rows(_ sql: String) async throws -> [String] {
+            let output = try await server.run(sql, in: name)
+            return output.split(separator: "\n").map(String.init)
+        }
+
+        func migrate(_ run: PostgresMigrationRun = PostgresMigrationRun()) async throws -> [Int64] {
+            try await PostgresEventStore.migrate(
+                try configuration, on: loops.next(), atMilliseconds: 1, until: .inSeconds(30), run)
+        }
+    }
+
+    static func emptyDatabase() async throws -> Database {
+        let server = try await PostgresServer.shared()
+        return Database(server: server, name: try await server.createDatabase())
+    }
+
+    static func database() async throws -> Database {
+        let database = try await emptyDatabase()
+        _ = try await database.migrate()
+        return database
+    }
+
+    /// Runs `count` stores on one database during the body.
+    static func withStores<Value: Sendable>(
+        _ count: Int = 1, on database: Database, requestSeconds: Int = 30,
+        _ body: @Sendable ([PostgresEventStore]) async throws -> Value
+    ) async throws -> Value {
+        let configuration = try database.configuration
+        let stores = (0..<count).map { _ in
+            PostgresEventStore(
+                configuration, writersMax: 2, readersMax: 2, loops: loops, requestSeconds: requestSeconds,
+                logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        }
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            for store in stores { group.addTask { await store.run() } }
+            let result: Result<Value, any Error>
+            do { result = .success(try await body(stores)) } catch { result = .failure(error) }
+            for store in stores { await store.close() }
+            try await group.waitForAll()
+            return try result.get()
+        }
+    }
+}
+
+/// What is expected in the table of events, from the fold of all events in order.
+struct ExpectedEvent: Hashable, Sendable {
+    var key: String
+    var transition: Int64
+    var state: Int64
+
+    /// - Parameter arrived: the clients' events, in the order of arrival.
+    static func all(_ arrived: [OrderedEvent], until end: Moment) -> [ExpectedEvent] {
+        var expected: [ExpectedEvent] = []
+        var journey = Journey()
+        let expire = { (deadline: (name: EventName, at: Moment), journey: Journey) in
+            let event = OrderedEvent.expiry(deadline.name, at: deadline.at, sessionID: journey.sessionID)
+            return ExpectedEvent(
+                key: event.idempotencyKey, transition: Verdict.Transition.applied.code, state: journey.state.code)
+        }
+        for event in Fold.inOrder(arrived) {
+            while let deadline = journey.takeDeadline(before: event) { expected.append(expire(deadline, journey)) }
+            let verdict = journey.apply(event)
+            expected.append(
+                ExpectedEvent(
+                    key: event.idempotencyKey, transition: verdict.transition.code, state: journey.state.code))
+        }
+        while let deadline = journey.takeDeadline(before: end) { expected.append(expire(deadline, journey)) }
+        return expected
+    }
+
+    /// Reads the driver's events in the stored order. Leaves out expiries without effect: those of deadlines that a late
+    /// event has moved.
+    static func stored(_ driver: DriverID, in database: StoreFixture.Database) async throws -> [ExpectedEvent] {
+        let rows = try await database.rows(
+            """
+            SELECT idempotency_key, transition, after_state FROM event JOIN driver ON driver.id = event.driver
+            WHERE driver_id = '\(driver)' AND NOT (origin = 1 AND transition = 0) ORDER BY \(EventReads.ascending)
+            """)
+        return rows.map { row in
+            let columns = row.split(separator: "|")
+            return ExpectedEvent(
+                key: String(columns[0]), transition: Int64(columns[1]) ?? -1, state: Int64(columns[2]) ?? -1)
+        }
+    }
+}
+
+extension AppendRequest {
+    /// The request of a random event. It is received later than every event, so that none is ahead of the clock.
+    static func random(_ event: OrderedEvent, of driver: DriverID) -> AppendRequest {
+        let submission = EventSubmission.sample(
+            event.name, key: event.idempotencyKey, eventID: event.eventID, session: event.sessionID,
+            charger: event.chargerID, at: event.occurredAt, sequence: event.sequence,
+            previousState: event.previousState, isWholeSecond: event.isWholeSecond)
+        let settings = Settings(
+            gracePeriodSeconds: event.gracePeriodSeconds, hardTimeoutSeconds: event.hardTimeoutSeconds)
+        return AppendRequest(
+            driver: driver, submission: submission, receivedAt: .sample.advanced(bySeconds: 1_000_000),
+            settings: VersionedSettings(
+                settings: settings, version: "\(event.gracePeriodSeconds)-\(event.hardTimeoutSeconds)"),
+            sender: event.sender)
+    }
+}
