@@ -159,7 +159,7 @@ struct InstancesTests {
 
     @Test func `nothing acknowledged is lost and nothing is stored twice while connections are cut`() async throws {
         let database = try await StoreFixture.database()
-        let sent = Self.journeys(32, prefix: "cut-", countMax: 40)
+        let sent = Self.journeys(16, prefix: "cut-", countMax: 20)
         let tally = Tally()
         try await StoreFixture.withStores(2, on: database) { (stores) async throws in
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -171,7 +171,7 @@ struct InstancesTests {
                             WHERE datname = '\(database.name)'
                             """)
                         tally.cut.withLock { $0 += Int(rows) ?? 0 }
-                        try await Task.sleep(for: .milliseconds(15))
+                        try await Task.sleep(for: .milliseconds(50))
                     }
                 }
                 for (index, journey) in sent.enumerated() {

@@ -94,7 +94,8 @@ struct JourneyReadingTests {
                 sessionID: "registered", openedAt: start, registeredAt: start, chargerID: "c", merchantID: "m")
             #expect(rest == SessionPage(sessions: [expected], hasMore: false))
             let next = EventSubmission.sample(
-                .enteredChargerIntentZone, key: "next", charger: "another", at: later.advanced(bySeconds: 100))
+                .enteredChargerIntentZone, key: "next", charger: "another", at: later.advanced(bySeconds: 100),
+                previousState: .idle)
             _ = await store.append(.sample(next, of: driver, receivedAt: later.advanced(bySeconds: 500)))
             let closed = try await store.sessions(of: driver, limit: 1, after: nil)?.sessions.first
             #expect(closed?.journey?.state == .sessionEnded && closed?.journey?.endedBy == .reset)

@@ -18,6 +18,10 @@ struct JourneyTail: Sendable {
     /// The journey after the last event.
     var journey: Journey { events.last?.after ?? start }
 
+    func event(underKey key: String) -> FoldedEvent? {
+        events.last { haveSameBytes($0.event.idempotencyKey, key) }
+    }
+
     /// What an insertion did.
     struct Insertion {
         /// The number that the event got: an expiry that passes before an event after the head has the lower number.

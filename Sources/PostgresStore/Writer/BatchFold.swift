@@ -136,7 +136,9 @@ struct BatchFold {
         let submission = append.request.submission
         if let stored = storedKey(of: append) {
             guard stored.isRepeated(by: submission, digest: append.digest) else { return .keyReused }
-            let event = StoredEvent(eventID: stored.eventID, verdict: stored.verdict, journey: fold.journey)
+            // A late event of this batch may have changed the verdict.
+            let verdict = fold.tail.event(underKey: submission.idempotencyKey)?.verdict ?? stored.verdict
+            let event = StoredEvent(eventID: stored.eventID, verdict: verdict, journey: fold.journey)
             return isInDoubt && stored.receivedAt == append.request.receivedAt ? .stored(event) : .replayed(event)
         }
         guard let added = fold.added(underKey: submission.idempotencyKey), let unsaved = added.unsaved else {

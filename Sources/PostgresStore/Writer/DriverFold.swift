@@ -82,10 +82,8 @@ struct DriverFold {
 
     /// Returns the event that this batch has added under the key.
     func added(underKey key: String) -> FoldedEvent? {
-        let isMeant = { (event: FoldedEvent) in
-            event.unsaved != nil && haveSameBytes(event.event.idempotencyKey, key)
-        }
-        return tail.events.last(where: isMeant) ?? belowFloor.last(where: isMeant)
+        if let event = tail.event(underKey: key) { return event.unsaved == nil ? nil : event }
+        return belowFloor.last { haveSameBytes($0.event.idempotencyKey, key) }
     }
 
     /// Returns the number of events with the corrected time `time`, counting at most `max`.
