@@ -59,8 +59,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     func connectParameters(milliseconds: Int) -> [String: String] {
         var parameters = parameters.reveal()
         let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count
-        // libpq counts in seconds, and takes 1 for 2.
-        let seconds = max(2, milliseconds / 1000 / max(1, hosts))
+        // libpq counts in seconds, and takes 1 for 2. An hour is as good as no limit.
+        let seconds = min(3600, max(2, milliseconds / 1000 / max(1, hosts)))
         let configured = parameters["connect_timeout"].flatMap { Int($0) } ?? 0
         parameters["connect_timeout"] = String(configured > 0 ? min(configured, seconds) : seconds)
         return parameters

@@ -141,18 +141,17 @@ package final class PostgresConnection: Sendable {
         let (finished, untilClosed) = state.withLock { state in
             body(&state.pipeline)
             let isMoreToRead = state.pipeline.advance()
+            var untilClosed: [UnsafeContinuation<Void, Never>] = []
             if state.pipeline.loss == nil {
                 if isMoreToRead { state.watch?.continueInNextRound() }
-                state.watch?.setDeadline(state.pipeline.earliestDeadline)
+                state.watch?.setDeadline(state.pipeline.nextCheck)
             } else {
                 // libpq has closed the descriptor.
                 state.watch?.end()
                 state.watch = nil
+                swap(&untilClosed, &state.untilClosed)
             }
-            defer { if state.pipeline.loss != nil { state.untilClosed = [] } }
-            return (
-                state.pipeline.takeFinished(), state.pipeline.loss == nil ? [] : state.untilClosed
-            )
+            return (state.pipeline.takeFinished(), untilClosed)
         }
         for (caller, outcome) in finished { caller.resume(returning: outcome) }
         for task in untilClosed { task.resume() }
