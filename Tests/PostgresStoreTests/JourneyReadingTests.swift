@@ -80,7 +80,7 @@ struct JourneyReadingTests {
             for submission in events {
                 _ = await store.append(.sample(submission, of: driver, receivedAt: start.advanced(bySeconds: 5000)))
             }
-            // A second journey is abandoned in its session: the next one begins.
+            // A second journey is in its session when a third one begins.
             let second = SampleJourney.whole(prefix: "f", session: "second", from: later)
             for submission in second.prefix(4) {
                 _ = await store.append(.sample(submission, of: driver, receivedAt: later.advanced(bySeconds: 500)))
@@ -93,12 +93,14 @@ struct JourneyReadingTests {
             let expected = SessionSummary(
                 sessionID: "registered", openedAt: start, registeredAt: start, chargerID: "c", merchantID: "m")
             #expect(rest == SessionPage(sessions: [expected], hasMore: false))
-            let next = EventSubmission.sample(
-                .enteredChargerIntentZone, key: "next", charger: "another", at: later.advanced(bySeconds: 100),
-                previousState: .idle)
-            _ = await store.append(.sample(next, of: driver, receivedAt: later.advanced(bySeconds: 500)))
-            let closed = try await store.sessions(of: driver, limit: 1, after: nil)?.sessions.first
-            #expect(closed?.journey?.state == .sessionEnded && closed?.journey?.endedBy == .reset)
+            let third = EventSubmission.sample(
+                .exclusiveActivatedByWeb, key: "third", session: "third", at: later.advanced(bySeconds: 100),
+                previousState: .anchored)
+            _ = await store.append(.sample(third, of: driver, receivedAt: later.advanced(bySeconds: 500)))
+            let both = try await store.sessions(of: driver, limit: 2, after: nil)?.sessions
+            #expect(both?.map(\.sessionID) == ["third", "second"])
+            #expect(both?.map { $0.journey?.state } == [.sessionActive, .sessionEnded])
+            #expect(both?.last?.journey?.endedBy == .superseded)
         }
     }
 

@@ -94,19 +94,22 @@ struct ExpectedEvent: Hashable, Sendable {
         return expected
     }
 
-    /// Reads the driver's events in the stored order. Leaves out expiries without effect: those of deadlines that a late
-    /// event has moved.
-    static func stored(_ driver: DriverID, in database: StoreFixture.Database) async throws -> [ExpectedEvent] {
+    /// Reads all drivers' events in the stored order, with one statement. Leaves out expiries without effect: those of
+    /// deadlines that a late event has moved.
+    static func stored(in database: StoreFixture.Database) async throws -> [DriverID: [ExpectedEvent]] {
         let rows = try await database.rows(
             """
-            SELECT idempotency_key, transition, after_state FROM event JOIN driver ON driver.id = event.driver
-            WHERE driver_id = '\(driver)' AND NOT (origin = 1 AND transition = 0) ORDER BY \(EventReads.ascending)
+            SELECT driver_id, idempotency_key, transition, after_state FROM event JOIN driver ON driver.id = event.driver
+            WHERE NOT (origin = 1 AND transition = 0) ORDER BY driver_id, \(EventReads.ascending)
             """)
-        return rows.map { row in
-            let columns = row.split(separator: "|")
-            return ExpectedEvent(
-                key: String(columns[0]), transition: Int64(columns[1]) ?? -1, state: Int64(columns[2]) ?? -1)
+        var stored: [DriverID: [ExpectedEvent]] = [:]
+        for row in rows {
+            let columns = row.split(separator: "|").map(String.init)
+            stored[DriverID(columns[0]), default: []].append(
+                ExpectedEvent(
+                    key: columns[1], transition: Int64(columns[2]) ?? -1, state: Int64(columns[3]) ?? -1))
         }
+        return stored
     }
 }
 

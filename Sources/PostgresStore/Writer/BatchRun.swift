@@ -88,7 +88,7 @@ struct BatchRun: Sendable {
     private func results(
         of groups: [DriverGroup], after error: PostgresError, isWriting: Bool
     ) async -> [Result] {
-        switch Failure(error) {
+        switch Failure(error, isWriting: isWriting) {
         case .race: return groups.map { _ in .conflict }
         case .lost: return groups.map { _ in .lost(error, isInDoubt: isWriting) }
         case .values where groups.count > 1:
@@ -110,17 +110,17 @@ struct BatchRun: Sendable {
         case race
         /// The connection is gone. Whether the transaction was committed is unknown if its COMMIT was sent.
         case lost
-        /// PostgreSQL refused a value. Nothing was stored.
+        /// PostgreSQL refused a value, or a row that was read has an unknown one. Nothing was stored.
         case values
         /// The server refuses to write. Nothing was stored.
         case server
 
-        init(_ error: PostgresError) {
+        init(_ error: PostgresError, isWriting: Bool) {
             switch error.kind {
             case .connectionLost, .timedOut, .cannotConnect: self = .lost
             case .cancelled: self = .server
             case .unsendable: self = .values
-            case .unreadable: self = error.leavesCommitInDoubt ? .lost : .server
+            case .unreadable: self = isWriting ? .lost : .values
             case .server(let state):
                 // 23505: another instance has added the key, the session or the driver. 55P03, 57014: a lock was not
                 // free in time. 57P: the server ends the connection. 25006: a server that is a standby now; the pool
