@@ -5,6 +5,7 @@ struct FirstInFirstOut<Element> {
     private var head = 0
 
     var isEmpty: Bool { head == elements.count }
+    var count: Int { elements.count - head }
     var first: Element? { head < elements.count ? elements[head] : nil }
     var all: [Element] { elements[head...].compactMap { $0 } }
 

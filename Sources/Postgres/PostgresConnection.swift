@@ -97,6 +97,9 @@ package final class PostgresConnection: Sendable {
     /// Whether the connection is open, no call is under way, and no transaction is open.
     package var isIdle: Bool { state.withLock { $0.pipeline.isIdle } }
 
+    /// How many calls are sent and not answered.
+    var sentCount: Int { state.withLock { $0.pipeline.sentCount } }
+
     /// Closes the connection. Calls under way fail with `.connectionLost`. A second call does nothing.
     package func close() {
         loop.execute {

@@ -53,7 +53,7 @@ struct PostgresPipeline {
     /// How often input is read in one round of the loop, at about 8 KiB or more each.
     private static let readsMax = 64
     /// How many further reads empty OpenSSL's buffer when the socket is empty: it holds at most one record (16 KiB), and
-    /// libpq reads at least 8 KiB of it at a time.
+    /// libpq reads at least 8 KiB of it at a time. PostgreSQL 15 sends records of 8 KiB, but 17 sends larger ones.
     private static let readsOfOneRecord = 2
 
     init(_ libpq: LibpqConnection, rollbackTimeoutMilliseconds: Int, redact: @escaping @Sendable (String) -> String) {
@@ -66,6 +66,9 @@ struct PostgresPipeline {
     var isIdle: Bool {
         loss == nil && waiting.isEmpty && sent.isEmpty && rejected.isEmpty && transactionStatus == .none
     }
+
+    /// How many calls are sent and not answered.
+    var sentCount: Int { sent.count }
 
     mutating func takeFinished() -> [(PostgresCall.Caller, PostgresCall.Outcome)] {
         defer { finished = [] }

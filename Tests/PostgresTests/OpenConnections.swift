@@ -51,6 +51,28 @@ extension PostgresConnection {
     }
 }
 
+/// A lock that keeps a call of another connection waiting.
+struct Gate {
+    private let connection: PostgresConnection
+    private let key: PostgresValue
+
+    /// Runs the body while the gate is closed, or until the body opens it.
+    static func with(_ server: PostgresServer, _ body: (Gate) async throws -> Void) async throws {
+        try await server.with { (connection) async throws in
+            let gate = Gate(connection: connection, key: .int8(.random(in: .min ... .max)))
+            _ = try await connection.run([.sql("SELECT pg_advisory_lock($1)::text", gate.key)])
+            try await body(gate)
+        }
+    }
+
+    /// The statement that waits for the gate.
+    var wait: PostgresQuery { .sql("SELECT pg_advisory_xact_lock($1)::text", key) }
+
+    func open() async throws {
+        _ = try await connection.run([.sql("SELECT pg_advisory_unlock($1)", key)])
+    }
+}
+
 /// Returns true as soon as the condition holds, or false if it does not hold within ten seconds.
 func eventually(_ condition: () async throws -> Bool) async rethrows -> Bool {
     let deadline = Deadline.inSeconds(10)

@@ -97,7 +97,8 @@ import Testing
             try await server.with(proxy.url(database)) { (connection) async throws in
                 proxy.fault = .silence
                 async let other = connection.failure([.sql("SELECT 1")], until: .inSeconds(60))
-                let error = await connection.failure(Self.transaction, until: .inMilliseconds(200))
+                #expect(await eventually { connection.sentCount == 1 })
+                let error = await connection.failure(Self.transaction, until: .inSeconds(3))
                 #expect(error?.kind == .timedOut)
                 #expect(error?.leavesCommitInDoubt == true)
                 #expect(await other?.kind == .connectionLost)
@@ -122,7 +123,7 @@ import Testing
                 try await server.with(proxy.url("postgres")) { (connection) async throws in
                     _ = try await connection.run([.sql("SELECT 1")])
                     proxy.fault = .reply(bytes)
-                    let error = await connection.failure([.sql("SELECT 1")], until: .inMilliseconds(500))
+                    let error = await connection.failure([.sql("SELECT 1")], until: .inSeconds(3))
                     #expect(error != nil)
                     #expect(error?.leavesCommitInDoubt == true)
                     #expect(!connection.isOpen)
@@ -196,15 +197,16 @@ import Testing
         let server = try await PostgresServer.shared()
         let database = try await databaseWithTable(server)
         let configure = { (configuration: inout PostgresConfiguration) in
-            configuration.statementTimeoutMilliseconds = 100
+            configuration.statementTimeoutMilliseconds = 1000
             configuration.lockTimeoutMilliseconds = 50
-            configuration.idleInTransactionTimeoutMilliseconds = 200
+            configuration.idleInTransactionTimeoutMilliseconds = 500
         }
         try await server.with(server.url(database), configure) { (connection) async throws in
             #expect(await connection.failure([.sql("SELECT pg_sleep(30)::text")])?.sqlState == "57014")
             try await server.with(server.url(database)) { other in
                 _ = try await other.run([.sql("BEGIN"), .sql("LOCK TABLE t")])
                 #expect(await connection.failure([.sql("SELECT * FROM t")])?.sqlState == "55P03")
+                _ = try await other.run([.sql("ROLLBACK")])
             }
             _ = try await connection.run([.sql("BEGIN"), .sql("INSERT INTO t VALUES (1)")])
             _ = await connection.waitUntilClosed()
@@ -224,7 +226,7 @@ import Testing
     @Test func `a closed connection fails its calls`() async throws {
         try await PostgresServer.shared().with { (connection) async throws in
             async let failure = connection.failure([.sql("SELECT pg_sleep(30)::text")])
-            try await Task.sleep(for: .milliseconds(50))
+            #expect(await eventually { connection.sentCount == 1 })
             connection.close()
             connection.close()
             #expect(await failure?.kind == .connectionLost)
@@ -237,7 +239,7 @@ import Testing
         let configuration = try PostgresConfiguration(url: await PostgresServer.shared().url())
         let connection = try await PostgresConnection.open(configuration, on: group.next())
         async let failure = connection.failure([.sql("SELECT pg_sleep(30)::text")])
-        try await Task.sleep(for: .milliseconds(50))
+        #expect(await eventually { connection.sentCount == 1 })
         await group.shutdown()
         #expect(await failure?.kind == .connectionLost)
         #expect(await connection.failure([.sql("SELECT 1")])?.kind == .connectionLost)
