@@ -332,8 +332,7 @@ let package = Package(
         .testTarget(
             name: "PostgresStoreTests",
             dependencies: [
-                "PostgresStore", "Postgres", "Engine", "Identity", "JourneyModel", "Secrets", "Sockets", "TestSupport",
-                .product(name: "Crypto", package: "swift-crypto"),
+                "PostgresStore", "Postgres", "Engine", "JourneyModel", "RateLimiting", "Sockets", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings

@@ -135,7 +135,7 @@ import Testing
     /// out fixtures, files that Python creates, and copies of migrations/.
     private static func files() throws -> [String: String] {
         let isListed = { (path: String) in
-            !path.contains(#/(^|\/)\.|SQLiteStore/Migrations|/Fixtures|__pycache__/#)
+            !path.contains(#/(^|\/)\.|Store/Migrations|/Fixtures|__pycache__/#)
         }
         var names: [String: [String]] = [:]
         for folder in ["Sources", "Tests", "config", "docker", "scripts"] {

@@ -4,6 +4,7 @@ import Engine
 import JourneyModel
 import Logging
 import Postgres
+import RateLimiting
 import Sockets
 import TestSupport
 
@@ -48,14 +49,14 @@ enum StoreFixture {
 
     /// Runs `count` stores on one database during the body.
     static func withStores<Value: Sendable>(
-        _ count: Int = 1, on database: Database, requestSeconds: Int = 30,
+        _ count: Int = 1, on database: Database, requestSeconds: Int = 30, charging: (any RefoldCharging)? = nil,
         _ body: @Sendable ([PostgresEventStore]) async throws -> Value
     ) async throws -> Value {
         let configuration = try database.configuration
         let stores = (0..<count).map { _ in
             PostgresEventStore(
                 configuration, writersMax: 2, readersMax: 2, loops: loops, requestSeconds: requestSeconds,
-                logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+                charging: charging, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         }
         return try await withThrowingTaskGroup(of: Void.self) { group in
             for store in stores { group.addTask { await store.run() } }

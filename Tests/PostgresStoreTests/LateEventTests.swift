@@ -1,0 +1,65 @@
+// Late events: how many events are folded again and written, and what that costs the driver.
+
+import Engine
+import JourneyModel
+import RateLimiting
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+
+struct LateEventTests {
+    private final class Charging: RefoldCharging {
+        let permits = Mutex(true)
+        let charged = Mutex([Int]())
+
+        func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool { permits.withLock { $0 } }
+
+        func charge(_ claim: AdmissionClaim, rowCount: Int) { charged.withLock { $0.append(rowCount) } }
+    }
+
+    private let driver = DriverID("late")
+
+    private func request(_ name: EventName, _ key: String, at seconds: Int) -> AppendRequest {
+        .sample(.sample(name, key: key, at: .sample.advanced(bySeconds: seconds)), of: driver)
+    }
+
+    @Test func `a late event is charged by the number of events folded again`() async throws {
+        let database = try await StoreFixture.database()
+        let charging = Charging()
+        try await StoreFixture.withStores(on: database, charging: charging) { (stores) async throws in
+            let later = (1...120).map { request(.diagnostic("ping"), "later-\($0)", at: $0) }
+            for outcome in await stores[0].append(later) {
+                guard case .stored(let event) = outcome else {
+                    Issue.record("\(outcome)")
+                    return
+                }
+                #expect(!event.chargesRefold)
+            }
+            #expect(charging.charged.withLock { $0 } == [], "in order")
+            guard case .stored(let late) = await stores[0].append(request(.enteredChargerIntentZone, "late", at: 0))
+            else {
+                Issue.record("the late event")
+                return
+            }
+            #expect(late.verdict == .applied && late.chargesRefold && late.journey.state == .nearCharger)
+            #expect(charging.charged.withLock { $0 } == [120])
+            // The journey after this one is the stored one, so that only its neighbour is folded again.
+            guard case .stored(let quiet) = await stores[0].append(request(.diagnostic("pong"), "quiet", at: 60)) else {
+                Issue.record("the quiet event")
+                return
+            }
+            #expect(!quiet.chargesRefold)
+
+            charging.permits.withLock { $0 = false }
+            #expect(await stores[0].append(request(.chargerTargeted, "refused", at: 1)) == .rateLimited)
+            guard case .stored = await stores[0].append(request(.anchorDwellComplete, "last", at: 500)) else {
+                Issue.record("an event in order")
+                return
+            }
+        }
+        let rows = try await database.rows("SELECT count(*), count(*) FILTER (WHERE after_state = 1) FROM event")
+        #expect(rows == ["123|122"], "all but the last are near the charger")
+    }
+}
