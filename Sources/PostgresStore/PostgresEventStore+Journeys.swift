@@ -308,8 +308,12 @@ private enum SessionQueries {
                 WHERE closing.driver = driver.id AND closing.closed_session_id = asked.session_id
                     AND closing.corrected_at_ms >= last.corrected_at_ms LIMIT 1)
         FROM driver, unnest($2::text[]) asked(session_id), LATERAL (
-            SELECT * FROM event WHERE event.driver = driver.id AND event.session_id = asked.session_id
+            SELECT event.corrected_at_ms FROM event
+            WHERE event.driver = driver.id AND event.session_id = asked.session_id
                 AND event.after_session_id = asked.session_id
+            ORDER BY event.corrected_at_ms DESC LIMIT 1) latest, LATERAL (
+            SELECT * FROM event WHERE event.driver = driver.id AND event.session_id = asked.session_id
+                AND event.after_session_id = asked.session_id AND event.corrected_at_ms = latest.corrected_at_ms
             ORDER BY \(EventReads.descending) LIMIT 1) last
         WHERE driver.driver_id = $1::text
         """)

@@ -142,16 +142,21 @@ package final class PostgresEventStore: EventStore {
 
     // MARK: Reading
 
-    /// Runs queries on a connection for reads.
+    /// Runs queries on a connection for reads. If the connection is lost, which an idle connection may have been for a
+    /// while, the queries are run on another one.
     func read(_ queries: [PostgresQuery]) async throws(StoreFailure) -> [PostgresResult] {
         let deadline = Deadline.inSeconds(BatchRun.roundTripSeconds)
-        do throws(PostgresError) {
-            return try await reading.withConnection(until: deadline) {
-                (connection) async throws(PostgresError) -> [PostgresResult] in
-                try await connection.run(queries, until: deadline)
+        while true {
+            do throws(PostgresError) {
+                return try await reading.withConnection(until: deadline) {
+                    (connection) async throws(PostgresError) -> [PostgresResult] in
+                    try await connection.run(queries, until: deadline)
+                }
+            } catch {
+                guard BatchRun.isLost(error), !deadline.hasPassed, !Task.isCancelled else {
+                    throw StoreFailure(reading: error)
+                }
             }
-        } catch {
-            throw StoreFailure(reading: error)
         }
     }
 

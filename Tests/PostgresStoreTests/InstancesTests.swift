@@ -160,19 +160,19 @@ struct InstancesTests {
 
     @Test func `nothing acknowledged is lost and nothing is stored twice while connections are cut`() async throws {
         let database = try await StoreFixture.database()
-        let sent = Self.journeys(16, prefix: "cut-", countMax: 20)
+        let sent = Self.journeys(24, prefix: "cut-")
         let tally = Tally()
         try await StoreFixture.withStores(2, on: database) { (stores) async throws in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 let killer = Task {
-                    while !Task.isCancelled {
+                    for _ in 0..<30 where !Task.isCancelled {
                         let rows = try await database.server.run(
                             """
                             SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
                             WHERE datname = '\(database.name)'
                             """)
                         tally.cut.withLock { $0 += Int(rows) ?? 0 }
-                        try await Task.sleep(for: .milliseconds(50))
+                        try await Task.sleep(for: .milliseconds(10))
                     }
                 }
                 for (index, journey) in sent.enumerated() {
@@ -205,9 +205,7 @@ struct InstancesTests {
             try await Self.expireAll(stores[0])
         }
         let (cut, counts) = (tally.cut.withLock { $0 }, tally.answers.withLock { $0 })
-        let events = sent.reduce(0) { $0 + $1.events.count }
-        print("cut connections: \(cut), events: \(events), answers: \(counts)")
-        #expect(cut > 10)
+        #expect(cut > 3)
         #expect(counts.keys.allSatisfy { ["stored", "replayed", "unavailable", "unknown"].contains($0) })
         try await Self.check(sent, database)
     }

@@ -155,15 +155,20 @@ enum EventReads {
         WHERE \(LaneParameters.condition("event"))
         """)
 
-    /// The journey before a time: after the last event before it that is not below the floor. Parameters: lanes, any
-    /// lane, rows of drivers, times, floors.
+    /// The journey before a time: after the last event before it that is not below the floor. The first LATERAL finds
+    /// the event's millisecond by the index alone; sorted in one step, the driver's whole history would be read.
+    /// Parameters: lanes, any lane, rows of drivers, times, floors.
     static let starts = PostgresStatement(
         "journey_starts",
         """
         SELECT asked.driver, \(JourneyColumns.after)
         FROM unnest($3::int8[], $4::int8[], $5::int8[]) asked(driver, before_ms, floor_ms), LATERAL (
-            SELECT * FROM event WHERE event.driver = asked.driver AND \(LaneParameters.condition("event"))
+            SELECT event.corrected_at_ms FROM event
+            WHERE event.driver = asked.driver AND \(LaneParameters.condition("event"))
                 AND event.corrected_at_ms < asked.before_ms AND event.corrected_at_ms >= asked.floor_ms
+            ORDER BY event.corrected_at_ms DESC LIMIT 1) latest, LATERAL (
+            SELECT * FROM event WHERE event.driver = asked.driver AND \(LaneParameters.condition("event"))
+                AND event.corrected_at_ms = latest.corrected_at_ms
             ORDER BY \(descending) LIMIT 1) last
         """)
 

@@ -104,6 +104,15 @@ struct BatchRun: Sendable {
         }
     }
 
+    /// Whether the connection is gone, so that another one may do better.
+    static func isLost(_ error: PostgresError) -> Bool {
+        switch error.kind {
+        case .connectionLost: true
+        case .server(let state): state.hasPrefix("57P") || state.hasPrefix("08")
+        case .timedOut, .cannotConnect, .unreadable, .unsendable, .cancelled: false
+        }
+    }
+
     /// What a batch's error means for its works.
     private enum Failure {
         /// The transaction lost against another one and was rolled back.
@@ -123,11 +132,10 @@ struct BatchRun: Sendable {
             case .unreadable: self = isWriting ? .lost : .values
             case .server(let state):
                 // 23505: another instance has added the key, the session or the driver. 55P03, 57014: a lock was not
-                // free in time. 57P: the server ends the connection. 25006: a server that is a standby now; the pool
-                // finds the primary.
+                // free in time. 25006: the server is a standby now; the pool finds the primary.
                 if error.isRetryable || ["23505", "55P03", "57014"].contains(state) {
                     self = .race
-                } else if state.hasPrefix("57P") || state.hasPrefix("08") || state == "25006" {
+                } else if BatchRun.isLost(error) || state == "25006" {
                     self = .lost
                 } else if state.hasPrefix("22") || state.hasPrefix("23") || state.hasPrefix("54") {
                     self = .values
