@@ -16,6 +16,8 @@ package final class Readiness: Sendable {
     /// its own memory.
     package enum Redis: String, Sendable {
         case serves = "ok"
+        /// Of a cluster, at least one node is connected and at least one is not.
+        case partlyLost = "partly_lost"
         case lost
         case notConfigured = "not_configured"
     }

@@ -25,6 +25,11 @@ struct OperationWiring: Sendable {
     private let address: SocketAddress?
     private let hasToken: Bool
 
+    private static func readiness(of redis: RedisStatus) -> Readiness.Redis {
+        if !redis.isConnected { return .lost }
+        return redis.nodesConnected < redis.nodes ? .partlyLost : .serves
+    }
+
     init(
         _ configuration: Configuration, metrics: PrometheusMetrics, store: SQLiteEventStore, drivers: DriverCounts,
         settings: CurrentSettings, settingsStatus: SettingsStatus, shared: RedisRateLimiter?, guesses: OperatorGuesses,
@@ -33,7 +38,7 @@ struct OperationWiring: Sendable {
         self.metrics = metrics
         let readiness = Readiness(
             takesWrite: { (try? await store.checkWritable()) != nil },
-            redis: { shared.map { $0.status.isConnected ? .serves : .lost } ?? .notConfigured },
+            redis: { shared.map { Self.readiness(of: $0.status) } ?? .notConfigured },
             clock: { Int64(Deadline.now.nanoseconds / 1_000_000) })
         self.readiness = readiness
         address = configuration.operation.metricsAddress.map { .ip(host: $0.host, port: $0.port) }

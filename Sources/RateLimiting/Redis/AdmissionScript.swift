@@ -4,7 +4,8 @@
 
 enum AdmissionScript {
     /// KEYS: the driver's window, and the idempotency keys of the driver's stored events. Both are sorted sets whose
-    /// members are idempotency keys and whose scores are times in milliseconds.
+    /// members are idempotency keys and whose scores are times in milliseconds. The second key is missing in calls that
+    /// are repeated while the driver's slot moves to another node of a cluster.
     ///
     /// ARGV: the limit, the window's length in milliseconds, the idempotency key, the number of the call.
     ///
@@ -46,7 +47,7 @@ enum AdmissionScript {
           count, oldest = 0, nil
         end
         local verdict
-        if redis.call('ZSCORE', KEYS[2], key) then
+        if KEYS[2] and redis.call('ZSCORE', KEYS[2], key) then
           verdict = 1
         elseif not since and count < limit then
           verdict = 1 - redis.call('ZADD', KEYS[1], 'NX', now, key)
@@ -75,13 +76,17 @@ enum AdmissionScript {
 
     /// Adds the script's arguments for a claim to the current command.
     ///
-    /// - Parameter number: the call's number. It must be below 2^53, so that Lua represents it exactly.
+    /// - Parameters:
+    ///   - number: the call's number. It must be below 2^53, so that Lua represents it exactly.
+    ///   - namesStoredKeys: whether the call has the key of the stored events. Without it, the call has one argument
+    ///     less, and events that only that key knows are charged.
     static func addArguments(
-        for claim: AdmissionClaim, number: Int64, limits: RateLimits, to commands: inout RedisCommands
+        for claim: AdmissionClaim, number: Int64, limits: RateLimits, namesStoredKeys: Bool = true,
+        to commands: inout RedisCommands
     ) {
-        commands.add("2")
+        commands.add(namesStoredKeys ? "2" : "1")
         commands.add(RedisKeys.window(of: claim))
-        commands.add(RedisKeys.stored(claim))
+        if namesStoredKeys { commands.add(RedisKeys.stored(claim)) }
         commands.add(String(limits.limit(of: claim.limitClass)))
         commands.add(String(limits.windowMilliseconds))
         commands.add(claim.idempotencyKey)

@@ -1,7 +1,23 @@
-// Opens a connection to an endpoint and tests it: authenticates, selects the database, loads the script, and checks
-// that Redis makes one decision within the timeout. After that, `serve` moves bytes between the socket and a pipeline.
+// Opens a connection to a server and tests it: authenticates, selects the database, checks that the server is of the
+// expected kind, loads the script, and checks that Redis makes one decision within the timeout. After that, `serve`
+// moves bytes between the socket and a pipeline.
 
 internal import Sockets
+
+/// A server to connect to, and what it is expected to be.
+struct RedisTarget: Sendable {
+    enum Kind: Hashable, Sendable {
+        /// The server that the URL names. Fails if it is a node of a cluster, or should be one.
+        case named(isOneOfSeveral: Bool)
+        /// The server that the sentinels named as the primary. Fails if it is a replica.
+        case primary
+        /// A primary of a cluster. `probeTag` is a hash tag with one of its slots; nil if it has no slot.
+        case clusterNode(probeTag: String?)
+    }
+
+    var address: SocketAddress
+    var kind: Kind
+}
 
 /// One connection to Redis, from connect to close. It is used only on its loop.
 struct RedisConnection: Sendable {
@@ -10,7 +26,7 @@ struct RedisConnection: Sendable {
     let scriptDigest: String
 
     /// The timeout for all steps before the probe. No request waits during these steps.
-    private static let greetingTimeoutMilliseconds = 1000
+    static let greetingTimeoutMilliseconds = 1000
     /// The timeout of a call.
     let timeoutMilliseconds: Int
 
@@ -18,22 +34,21 @@ struct RedisConnection: Sendable {
     /// fails if Redis is read-only, full, or slower than the timeout of a call. A connection that failed the test is
     /// not used for requests.
     static func open(
-        _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
+        _ target: RedisTarget, _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {
         let greetingDeadline = Deadline.inMilliseconds(greetingTimeoutMilliseconds)
-        let connection: Connection
-        do {
-            connection = try await Connection.connect(to: endpoint.address, on: loop, until: greetingDeadline)
-        } catch {
-            throw error == .timedOut ? .timedOut : .connection
-        }
+        let connection = try await connect(to: target.address, on: loop, until: greetingDeadline)
         do throws(RedisFailure) {
-            let greeting = try await converse(connection, greeting(endpoint), until: greetingDeadline)
-            guard case .string(let digest)? = greeting.last, digest.utf8.count == 40 else { throw .unexpectedReply }
-            let probe = try await converse(
-                connection, probe(), until: .inMilliseconds(timeoutMilliseconds))
-            guard case .array(let elements)? = probe.first, elements.first == .integer(0) else {
-                throw .unexpectedReply
+            let digest = try await greet(connection, target.kind, endpoint, until: greetingDeadline)
+            let deadline = Deadline.inMilliseconds(timeoutMilliseconds)
+            switch target.kind {
+            case .named, .primary:
+                try await test(connection, RedisKeys.probe, until: deadline)
+            case .clusterNode(let tag?):
+                try await test(connection, RedisKeys.probe(tag: tag), until: deadline)
+            case .clusterNode(nil):
+                // The node has no slot in which it could write.
+                _ = try await converse(connection, RedisCommands("PING"), until: deadline)
             }
             return RedisConnection(
                 connection: connection, scriptDigest: digest, timeoutMilliseconds: timeoutMilliseconds)
@@ -43,31 +58,91 @@ struct RedisConnection: Sendable {
         }
     }
 
-    private static func greeting(_ endpoint: RedisEndpoint) -> RedisCommands {
-        var commands = RedisCommands()
-        if let password = endpoint.password {
-            commands.append(endpoint.username.map { ["AUTH", $0, password] } ?? ["AUTH", password])
+    static func connect(
+        to address: SocketAddress, on loop: EventLoop, until deadline: Deadline
+    ) async throws(RedisFailure) -> Connection {
+        do {
+            return try await Connection.connect(to: address, on: loop, until: deadline)
+        } catch {
+            throw error == .timedOut ? .timedOut : .connection
         }
+    }
+
+    /// Returns AUTH with the password of the endpoint, or no command if it has none.
+    static func authentication(_ endpoint: RedisEndpoint) -> RedisCommands {
+        guard let password = endpoint.password else { return RedisCommands() }
+        var commands = RedisCommands()
+        commands.append(endpoint.username.map { ["AUTH", $0, password] } ?? ["AUTH", password])
+        return commands
+    }
+
+    /// Authenticates, selects the database, checks the kind of the server and loads the script. Returns the script's
+    /// digest.
+    private static func greet(
+        _ connection: Connection, _ kind: RedisTarget.Kind, _ endpoint: RedisEndpoint, until deadline: Deadline
+    ) async throws(RedisFailure) -> String {
+        var commands = authentication(endpoint)
+        // Redis permits HELLO to every user. Redis before 6 does not know HELLO, so an error is no failure.
+        let hello = commands.count
+        commands.append(["HELLO", "2"])
         if endpoint.database != 0 { commands.append(["SELECT", String(endpoint.database)]) }
         commands.append(["SCRIPT", "LOAD", AdmissionScript.source])
-        return commands
+        var replies = try await exchange(connection, commands, until: deadline)
+        if let text = replies[..<hello].lazy.compactMap(\.errorText).first { throw RedisFailure(errorText: text) }
+        let identity = RedisIdentity(replies.remove(at: hello))
+        if identity.mode == "cluster" && endpoint.database != 0 { throw .databaseOfCluster }
+        try check(identity, kind)
+        if let text = replies.lazy.compactMap(\.errorText).first { throw RedisFailure(errorText: text) }
+        guard case .string(let digest)? = replies.last, digest.utf8.count == 40 else { throw .unexpectedReply }
+        return digest
+    }
+
+    private static func check(_ identity: RedisIdentity, _ kind: RedisTarget.Kind) throws(RedisFailure) {
+        switch kind {
+        case .named(let isOneOfSeveral):
+            if identity.mode == "cluster" { throw .isCluster }
+            if identity.mode == "sentinel" { throw .isSentinel }
+            if isOneOfSeveral { throw .noCluster }
+        case .primary, .clusterNode:
+            if identity.isReplica { throw .notPrimary }
+        }
+    }
+
+    private static func test(
+        _ connection: Connection, _ prefix: String, until deadline: Deadline
+    ) async throws(RedisFailure) {
+        let replies = try await converse(connection, probe(prefix), until: deadline)
+        guard case .array(let elements)? = replies.first, elements.first == .integer(0) else {
+            throw .unexpectedReply
+        }
     }
 
     /// Returns a command that tests whether Redis accepts writes. The command adds one charge to a window that only
     /// probes use. The window expires after one millisecond. Each probe has a new, random idempotency key.
-    private static func probe() -> RedisCommands {
+    private static func probe(_ prefix: String) -> RedisCommands {
         let key = String(UInt64.random(in: .min ... .max), radix: 36)
         return RedisCommands(
-            "EVAL", AdmissionScript.source, "2", RedisKeys.probe, RedisKeys.probe + ":" + key, "1000000", "1", key, "0")
+            "EVAL", AdmissionScript.source, "2", prefix, prefix + ":" + key, "1000000", "1", key, "0")
     }
 
     /// Writes the commands and reads exactly one reply per command. Throws when a reply is an error.
     static func converse(
-        _ connection: Connection, _ commands: RedisCommands, until deadline: Deadline
+        _ connection: Connection, _ commands: RedisCommands, _ size: RedisReplyReader.ReplySize = .small,
+        until deadline: Deadline
+    ) async throws(RedisFailure) -> [RedisReply] {
+        let replies = try await exchange(connection, commands, size, until: deadline)
+        if let text = replies.lazy.compactMap(\.errorText).first { throw RedisFailure(errorText: text) }
+        return replies
+    }
+
+    /// Writes the commands and reads exactly one reply per command.
+    private static func exchange(
+        _ connection: Connection, _ commands: RedisCommands, _ size: RedisReplyReader.ReplySize = .small,
+        until deadline: Deadline
     ) async throws(RedisFailure) -> [RedisReply] {
         var replies: [RedisReply] = []
         do {
-            let reader = try RedisReplyReader()
+            let reader = try RedisReplyReader(size)
             try await connection.write(commands.bytes, until: deadline)
             while replies.count < commands.count {
                 let more = try await connection.read(until: deadline) { bytes in
@@ -81,7 +156,6 @@ struct RedisConnection: Sendable {
         } catch {
             throw .unexpectedReply
         }
-        if let text = replies.lazy.compactMap(\.errorText).first { throw RedisFailure(errorText: text) }
         guard replies.count == commands.count else { throw .unexpectedReply }
         return replies
     }
@@ -139,6 +213,25 @@ struct RedisConnection: Sendable {
                 guard error == .timedOut else { return .connection }
             } catch {
                 return .unexpectedReply
+            }
+        }
+    }
+}
+
+/// What a server says about itself in the reply to HELLO.
+struct RedisIdentity: Hashable, Sendable {
+    /// "standalone", "cluster" or "sentinel"; nil if the server does not say it.
+    private(set) var mode: String?
+    private(set) var isReplica = false
+
+    /// - Parameter reply: names and values in turn. Any other reply gives an identity that says nothing.
+    init(_ reply: RedisReply) {
+        guard case .array(let elements) = reply else { return }
+        for index in stride(from: 0, to: elements.count - 1, by: 2) {
+            switch (elements[index], elements[index + 1]) {
+            case (.string("mode"), .string(let mode)): self.mode = mode
+            case (.string("role"), .string(let role)): isReplica = role != "master"
+            default: break
             }
         }
     }

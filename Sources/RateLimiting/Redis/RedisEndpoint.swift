@@ -1,19 +1,37 @@
-// Parses `REDIS_URL` into an address and credentials. Opens no connection and resolves no name.
+// Parses `REDIS_URL` into addresses and credentials. Opens no connection and resolves no name.
 
 package import Sockets
 
-/// A Redis URL: `redis://[[user:]password@]host[:port][/db]` or `redis+unix://[[user:]password@]/path[?db=n]`.
-/// `unix://` means `redis+unix://`. User and password are percent-encoded (RFC 3986 section 2.1). Neither the
-/// descriptions of this type nor its errors contain the password.
+/// A Redis URL:
+///
+/// - `redis://[[user:]password@]host[:port][/db]`: one Redis, or one node of a cluster.
+/// - `redis://[[user:]password@]host[:port],host[:port],...`: nodes of a cluster.
+/// - `redis+sentinel://[[user:]password@]host[:port],.../name[/db][?sentinel_password=...]`: the primary with this name,
+///   whose address the sentinels know. User and password are those of the primary.
+/// - `redis+unix://[[user:]password@]/path[?db=n]`; `unix://` means the same.
+///
+/// User and passwords are percent-encoded (RFC 3986 section 2.1). Neither the descriptions of this type nor its errors
+/// contain a password.
 package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, CustomDebugStringConvertible {
-    package let address: SocketAddress
+    /// The name of a primary, and how its sentinels are asked for it.
+    package struct Sentinel: Hashable, Sendable {
+        package let primaryName: String
+        package let password: String?
+    }
+
+    /// At least one address: of Redis, of nodes of a cluster, or of sentinels.
+    package let servers: [SocketAddress]
+    /// Not nil if `servers` are sentinels.
+    package let sentinel: Sentinel?
     package let username: String?
     package let password: String?
     /// The number of the database; 0 when the URL names no database.
     package let database: Int
 
-    /// The default port of Redis.
     private static let defaultPort = 6379
+    private static let defaultSentinelPort = 26379
+    /// The maximum number of hosts in a URL. More are a mistake.
+    private static let serversMax = 64
 
     /// - Throws: an error that says what is wrong and quotes no part of the URL.
     package init(parsing url: String) throws(RedisEndpointError) {
@@ -28,25 +46,61 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         if let at { rest = rest[rest.index(after: at)...] }
 
         let databaseText: Substring?
+        var sentinel: Sentinel?
         switch url[..<separator.lowerBound].lowercased() {
         case "redis":
-            databaseText = rest.splitOff(after: "/") ?? query.flatMap(Self.databaseParameter)
-            address = try Self.ip(rest)
+            databaseText = rest.splitOff(after: "/") ?? query.flatMap { Self.parameter("db", in: $0) }
+            servers = try Self.hosts(rest, defaultPort: Self.defaultPort)
+        case "redis+sentinel":
+            guard var name = rest.splitOff(after: "/") else { throw .noPrimaryName }
+            databaseText = name.splitOff(after: "/") ?? query.flatMap { Self.parameter("db", in: $0) }
+            servers = try Self.hosts(rest, defaultPort: Self.defaultSentinelPort)
+            sentinel = try Self.sentinel(name, query)
         case "redis+unix", "unix":
             guard rest.hasPrefix("/"), rest.count > 1, let path = Self.percentDecoded(rest) else { throw .noPath }
-            databaseText = query.flatMap(Self.databaseParameter)
-            address = .unix(path: path)
-        case "rediss":
+            databaseText = query.flatMap { Self.parameter("db", in: $0) }
+            servers = [.unix(path: path)]
+        case "rediss", "rediss+sentinel":
             throw .tls
         default:
             throw .unknownScheme
         }
+        self.sentinel = sentinel
         database = try Self.database(databaseText)
+        if servers.count > 1 && sentinel == nil && database != 0 { throw .databaseOfCluster }
     }
 
-    package var description: String { database == 0 ? "\(address)" : "\(address), database \(database)" }
+    package var description: String {
+        let hosts = servers.map(\.description).joined(separator: ", ")
+        let place = sentinel.map { "\($0.primaryName) of the sentinels \(hosts)" } ?? hosts
+        return database == 0 ? place : "\(place), database \(database)"
+    }
 
     package var debugDescription: String { description }
+
+    /// Whether the text can be the host of a URL or of a reply of Redis: a name, an IPv4 or an IPv6 address.
+    static func isHost(_ text: some StringProtocol) -> Bool {
+        (1...255).contains(text.utf8.count) && text.utf8.allSatisfy(isHostByte)
+    }
+
+    private static func sentinel(_ name: Substring, _ query: Substring?) throws(RedisEndpointError) -> Sentinel {
+        guard let primaryName = percentDecoded(name), isHost(primaryName) else { throw .noPrimaryName }
+        guard let text = query.flatMap({ parameter("sentinel_password", in: $0) }), !text.isEmpty else {
+            return Sentinel(primaryName: primaryName, password: nil)
+        }
+        guard let password = percentDecoded(text) else { throw .malformedCredentials }
+        return Sentinel(primaryName: primaryName, password: password)
+    }
+
+    private static func hosts(
+        _ authority: Substring, defaultPort: Int
+    ) throws(RedisEndpointError) -> [SocketAddress] {
+        let hosts = authority.split(separator: ",", omittingEmptySubsequences: false)
+        guard hosts.count <= serversMax else { throw .malformedHost }
+        var addresses: [SocketAddress] = []
+        for host in hosts { addresses.append(try ip(host, defaultPort: defaultPort)) }
+        return addresses
+    }
 
     /// Parses user and password. As in redis-cli, a single word before the "@" is the password.
     private static func credentials(
@@ -65,7 +119,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         return (username.isEmpty ? nil : username, password)
     }
 
-    private static func ip(_ authority: Substring) throws(RedisEndpointError) -> SocketAddress {
+    private static func ip(_ authority: Substring, defaultPort: Int) throws(RedisEndpointError) -> SocketAddress {
         var host = authority
         var portText: Substring?
         if host.hasPrefix("[") {
@@ -77,18 +131,18 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         } else {
             portText = host.splitOff(after: ":")
         }
-        guard !host.isEmpty, host.utf8.allSatisfy(isHostByte) else { throw .malformedHost }
+        guard isHost(host) else { throw .malformedHost }
         guard let portText, !portText.isEmpty else { return .ip(host: String(host), port: defaultPort) }
         guard let port = decimal(portText), (1...65535).contains(port) else { throw .malformedPort }
         return .ip(host: String(host), port: port)
     }
 
     private static func isHostByte(_ byte: UInt8) -> Bool {
-        byte > 0x20 && byte < 0x7f && !"@/?#[]\\".utf8.contains(byte)
+        byte > 0x20 && byte < 0x7f && !"@/?#[]\\,".utf8.contains(byte)
     }
 
-    private static func databaseParameter(_ query: Substring) -> Substring? {
-        query.split(separator: "&").first { $0.hasPrefix("db=") }?.dropFirst(3)
+    private static func parameter(_ name: String, in query: Substring) -> Substring? {
+        query.split(separator: "&").first { $0.hasPrefix(name + "=") }?.dropFirst(name.utf8.count + 1)
     }
 
     private static func database(_ text: Substring?) throws(RedisEndpointError) -> Int {
@@ -98,7 +152,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         return number
     }
 
-    private static func decimal(_ text: Substring) -> Int? {
+    static func decimal(_ text: Substring) -> Int? {
         text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(text) : nil
     }
 
@@ -132,12 +186,12 @@ extension RedisEndpoint: CustomReflectable {
 /// The error in a `REDIS_URL`. Each description is a message for the operator.
 package enum RedisEndpointError: Error, Hashable, Sendable, CustomStringConvertible {
     case noScheme, unknownScheme, tls, fragment, malformedCredentials, malformedHost, malformedPort, noPath,
-        malformedDatabase
+        malformedDatabase, databaseOfCluster, noPrimaryName
 
     package var description: String {
         switch self {
         case .noScheme, .unknownScheme:
-            "A Redis URL begins with redis://, redis+unix:// or unix://."
+            "A Redis URL begins with redis://, redis+sentinel://, redis+unix:// or unix://."
         case .tls:
             "rediss:// (TLS) is not supported; use redis:// through a tunnel on this machine."
         case .fragment:
@@ -152,6 +206,10 @@ package enum RedisEndpointError: Error, Hashable, Sendable, CustomStringConverti
             "The Redis URL of a Unix socket needs an absolute path: redis+unix:///run/redis/redis.sock."
         case .malformedDatabase:
             "The database of the Redis URL is not a number from 0 to 9999."
+        case .databaseOfCluster:
+            "A Redis Cluster has only database 0; a Redis URL with several hosts names no other."
+        case .noPrimaryName:
+            "A Redis URL with sentinels needs the name of the primary: redis+sentinel://host:26379/name."
         }
     }
 }

@@ -10,6 +10,18 @@ enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {
     case unexpectedReply
     /// Redis sent an error reply. Only its first word is kept, because the rest may quote the command.
     case errorReply(String)
+    /// The server is a node of a cluster, so another node may have the keys.
+    case isCluster
+    /// The URL names a database, but the server is a node of a cluster.
+    case databaseOfCluster
+    /// The URL has several hosts, but the server is not a node of a cluster.
+    case noCluster
+    /// The server is a sentinel, but the URL does not say so.
+    case isSentinel
+    /// The server is a replica.
+    case notPrimary
+    /// The sentinels know no primary with the name in the URL.
+    case unknownPrimary
 
     init(errorText: String) {
         let word = errorText.prefix { $0.isASCII && ($0.isUppercase || $0 == "_") }
@@ -22,6 +34,20 @@ enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case .timedOut: "no reply in time"
         case .unexpectedReply: "unexpected reply"
         case .errorReply(let word): word
+        case .isCluster: "the server is a node of a cluster"
+        case .databaseOfCluster: "REDIS_URL names a database, but a cluster has only database 0"
+        case .noCluster: "REDIS_URL has several hosts, but the server is not a node of a cluster"
+        case .isSentinel: "the server is a sentinel; REDIS_URL must begin with redis+sentinel://"
+        case .notPrimary: "the server is a replica"
+        case .unknownPrimary: "the sentinels know no primary with the name in REDIS_URL"
+        }
+    }
+
+    /// Whether the server works, but another one has the keys.
+    var isRedirect: Bool {
+        switch self {
+        case .errorReply("MOVED"), .errorReply("ASK"), .errorReply("TRYAGAIN"): true
+        default: false
         }
     }
 }

@@ -1,27 +1,29 @@
-// The health of Redis as seen by all connections of a process. It says whether Redis may be called, and counts the
-// responses and failures of Redis.
+// The health of one Redis server as seen by all connections of a process to it. It says whether the server may be
+// called, and counts its failures.
 
 internal import Logging
 internal import Synchronization
 
-/// The circuit breaker behind a lock, with counts. Logs one line when Redis becomes unavailable and one line when it is
-/// available again. When the breaker opens, every active pipeline is ended, and from then on no request waits for
-/// Redis. The breaker closes when the probe of a new connection succeeds.
+/// The circuit breaker behind a lock. Logs one line when the server becomes unavailable and one line when it is
+/// available again. When the breaker opens, every active pipeline is ended, and from then on no request waits for the
+/// server. The breaker closes when the probe of a new connection succeeds.
 final class RedisHealth: Sendable {
     private let breaker = Mutex(CircuitBreaker())
     private let pipelines = Mutex<[ObjectIdentifier: RedisPipeline]>([:])
     private let logger: Logger
     private let now: @Sendable () -> Int64
+    private let counts: RedisCounts
+    /// Called after a failure or a redirect of a node of a cluster, because its slots may be at another node now.
+    private let slotsMayHaveMoved: (@Sendable () -> Void)?
 
-    let decisionsByRedis = Atomic<Int>(0)
-    let decisionsInProcess = Atomic<Int>(0)
-    let decisionsCorrected = Atomic<Int>(0)
-    let timeouts = Atomic<Int>(0)
-    let errorReplies = Atomic<Int>(0)
-
-    init(logger: Logger, now: @escaping @Sendable () -> Int64) {
+    init(
+        logger: Logger, counts: RedisCounts, now: @escaping @Sendable () -> Int64,
+        slotsMayHaveMoved: (@Sendable () -> Void)? = nil
+    ) {
         self.logger = logger
+        self.counts = counts
         self.now = now
+        self.slotsMayHaveMoved = slotsMayHaveMoved
     }
 
     var state: CircuitBreaker.State { breaker.withLock(\.state) }
@@ -34,12 +36,15 @@ final class RedisHealth: Sendable {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
 
-    /// Records the failure of a call, of a probe, or of a connection with waiting calls.
+    /// Records the failure of a call, of a probe, or of a connection with waiting calls. A redirect to another node of
+    /// the cluster is no failure.
     func recordFailure(_ failure: RedisFailure) {
+        slotsMayHaveMoved?()
+        if slotsMayHaveMoved != nil && failure.isRedirect { return }
         switch failure {
-        case .timedOut: timeouts.add(1, ordering: .relaxed)
-        case .errorReply: errorReplies.add(1, ordering: .relaxed)
-        case .connection, .unexpectedReply: break
+        case .timedOut: counts.timeouts.add(1, ordering: .relaxed)
+        case .errorReply: counts.errorReplies.add(1, ordering: .relaxed)
+        default: break
         }
         let time = now()
         let chance = Double.random(in: 0..<1)

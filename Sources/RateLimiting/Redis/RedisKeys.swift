@@ -22,6 +22,25 @@ enum RedisKeys {
         } + [stored(driver)]
     }
 
+    /// Returns the slot of all keys of the driver.
+    static func slot(of driver: DriverID) -> Int { RedisSlots.slot(ofTag: tag(driver).utf8) }
+
+    /// Returns the prefix of the keys that probes of a node of a cluster write. The node must have the slot of the tag.
+    static func probe(tag: String) -> String { "dwell:{\(tag)}" }
+
+    /// Returns a hash tag for probes, with a slot for which `contains` returns true. The search starts at random, so
+    /// that probes do not depend on one slot, which may be moving. Returns nil if there is no such slot.
+    static func probeTag(whereSlot contains: (Int) -> Bool) -> String? {
+        let start = Int.random(in: 0..<RedisSlots.count)
+        // A hash tag has a random slot. Even if the node has one slot only, some tag has it, except with probability
+        // e^-16.
+        for number in start..<start + 16 * RedisSlots.count {
+            let tag = "%probe\(number)"
+            if contains(RedisSlots.slot(ofTag: tag.utf8)) { return tag }
+        }
+        return nil
+    }
+
     /// The prefix of the keys that probes write. Its hash tag puts the keys of a probe into one slot. No driver has the
     /// tag `%probe`, because a percent sign in a driver's id is encoded.
     static let probe = "dwell:{%probe}"

@@ -1,4 +1,4 @@
-// The connection of one event loop to Redis. A link reconnects when the connection is lost, and provides a working
+// The connection of one event loop to one node. A link reconnects when the connection is lost, and provides a working
 // connection to callers.
 
 internal import Sockets
@@ -12,6 +12,7 @@ final class RedisLink: Sendable {
     }
 
     let loop: EventLoop
+    private let source: RedisSource
     private let endpoint: RedisEndpoint
     private let timeoutMilliseconds: Int
     private let health: RedisHealth
@@ -24,8 +25,12 @@ final class RedisLink: Sendable {
     /// If a connection lasted at least this long before it was lost, the next attempt to connect is made immediately.
     private static let stableDuration = Duration.seconds(1)
 
-    init(on loop: EventLoop, _ endpoint: RedisEndpoint, timeoutMilliseconds: Int, _ health: RedisHealth) {
+    init(
+        on loop: EventLoop, _ source: RedisSource, _ endpoint: RedisEndpoint, timeoutMilliseconds: Int,
+        _ health: RedisHealth
+    ) {
         self.loop = loop
+        self.source = source
         self.endpoint = endpoint
         self.timeoutMilliseconds = timeoutMilliseconds
         self.health = health
@@ -34,34 +39,46 @@ final class RedisLink: Sendable {
     /// The working connection; nil while no connection has passed its probe.
     var serving: Serving? { current.withLock { $0 } }
 
-    /// Connects, moves commands and replies, and reconnects, until the task is cancelled.
-    func run() async {
+    /// Connects, moves commands and replies, and reconnects, until the task is cancelled. Returns true if the server
+    /// turned out to be a node of a cluster.
+    func run() async -> Bool {
         var badAttempts: Int64 = 0
         while !Task.isCancelled {
             if case .wait(let milliseconds) = health.claimReconnect() {
                 await Self.sleep(milliseconds)
                 continue
             }
-            badAttempts = await connectAndServe() ? 0 : badAttempts + 1
+            switch await connectAndServe() {
+            case .isCluster: return true
+            case .wasStable: badAttempts = 0
+            case .failed: badAttempts += 1
+            }
             if badAttempts > 0 {
                 let delay = min(Self.delayMilliseconds << min(badAttempts - 1, 10), Self.delayMillisecondsMax)
                 await Self.sleep(Int64.random(in: delay / 2...delay))
             }
         }
+        return false
     }
 
-    /// Connects once and moves commands and replies until the connection is lost. Returns whether the connection lasted
-    /// for at least `stableDuration`.
-    private func connectAndServe() async -> Bool {
+    private enum Outcome {
+        /// The connection lasted for at least `stableDuration`.
+        case wasStable
+        case failed
+        case isCluster
+    }
+
+    /// Connects once and moves commands and replies until the connection is lost.
+    private func connectAndServe() async -> Outcome {
         do throws(RedisFailure) {
-            let connection = try await RedisConnection.open(
-                endpoint, on: loop, timeoutMilliseconds: timeoutMilliseconds)
+            let connection = try await source.open(endpoint, on: loop, timeoutMilliseconds: timeoutMilliseconds)
             let begin = ContinuousClock.now
             await serve(connection)
-            return ContinuousClock.now - begin >= Self.stableDuration
+            return ContinuousClock.now - begin >= Self.stableDuration ? .wasStable : .failed
         } catch {
+            if error == .isCluster { return .isCluster }
             health.recordFailure(error)
-            return false
+            return .failed
         }
     }
 

@@ -6,6 +6,10 @@
 // has begun, it may still fail: the connection is lost, or the reply is late, an error or unexpected. This process then
 // decides at that moment. If Redis has lost its data (it was restarted empty, flushed, or failed over), this process
 // corrects the decisions of Redis. No errors are thrown.
+//
+// A single Redis, and the primary behind sentinels, is one node that decides for all drivers. Of a cluster, the node
+// that has the slot of a driver's keys decides for the driver. If that node fails, this process decides for its drivers
+// only.
 
 package import JourneyModel
 package import Logging
@@ -16,11 +20,13 @@ package final class RedisRateLimiter: Admission {
     package let limits: RateLimits
     private let timeoutMilliseconds: Int
     private let fallback: LocalRateLimiter
-    private let health: RedisHealth
-    /// One link per loop, at the loop's index.
-    private let links: [RedisLink]
-    private let turn = Atomic<Int>(0)
-    private let callsMade = Atomic<Int64>(0)
+    private let counts = RedisCounts()
+    /// The node that decides for all drivers, unless `usesCluster`.
+    private let sole: RedisNode
+    private let cluster: RedisCluster
+    /// Whether a server said that it is a node of a cluster. Never becomes false again.
+    private let usesCluster = Atomic<Bool>(false)
+    private let calls: RedisCalls
 
     /// The time for which Redis keeps the idempotency keys of a driver's repeated events, counted from the driver's
     /// last repeat. A phone's queue retries within minutes. A longer time would have a disadvantage: if a driver is
@@ -44,22 +50,34 @@ package final class RedisRateLimiter: Admission {
         logger: Logger
     ) {
         limits = fallback.limits
-        self.timeoutMilliseconds = max(timeoutMilliseconds, 1)
+        let timeoutMilliseconds = max(timeoutMilliseconds, 1)
+        self.timeoutMilliseconds = timeoutMilliseconds
         self.fallback = fallback
-        let health = RedisHealth(logger: logger, now: LocalRateLimiter.monotonicMilliseconds)
-        self.health = health
-        links = loops.loops.map {
-            RedisLink(on: $0, endpoint, timeoutMilliseconds: max(timeoutMilliseconds, 1), health)
+        let health = RedisHealth(logger: logger, counts: counts, now: LocalRateLimiter.monotonicMilliseconds)
+        sole = RedisNode(
+            RedisSource(endpoint), endpoint, loops: loops, timeoutMilliseconds: timeoutMilliseconds, health)
+        cluster = RedisCluster(
+            endpoint, loops: loops, timeoutMilliseconds: timeoutMilliseconds, logger: logger, counts,
+            discovery: health)
+        calls = RedisCalls(fallback.limits, cluster, timeoutMilliseconds: timeoutMilliseconds)
+    }
+
+    /// Keeps one connection per loop and node until the task is cancelled. Must be called once, and must end before the
+    /// loops shut down.
+    package func run() async {
+        await withTaskGroup { group in
+            group.addTask {
+                guard await self.sole.run() else { return }
+                self.usesCluster.store(true, ordering: .releasing)
+                await self.cluster.run()
+            }
+            group.addTask { await self.forgetAfterReconnect() }
         }
     }
 
-    /// Keeps one connection per loop until the task is cancelled. Must be called once, and must end before the loops
-    /// shut down.
-    package func run() async {
-        await withTaskGroup { group in
-            for link in links { group.addTask(executorPreference: link.loop) { await link.run() } }
-            group.addTask { await self.forgetAfterReconnect() }
-        }
+    /// Returns the node that decides for the driver; nil if no node is known.
+    private func node(of driver: DriverID) -> RedisNode? {
+        usesCluster.load(ordering: .acquiring) ? cluster.node(ofSlot: RedisKeys.slot(of: driver)) : sole
     }
 
     package nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision {
@@ -73,7 +91,7 @@ package final class RedisRateLimiter: Admission {
         return claims.map { claim in
             if limits.isOff(claim.limitClass) { return limits.unlimited }
             guard let answer = answers.popFirst() ?? nil else {
-                health.decisionsInProcess.add(1, ordering: .relaxed)
+                counts.decisionsInProcess.add(1, ordering: .relaxed)
                 return fallback.decide(claim)
             }
             return settled(claim, answer.decision, askedAt: askedAt)
@@ -95,19 +113,19 @@ package final class RedisRateLimiter: Admission {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
         guard isRepeat else { return }
-        post(AdmissionScript.recordStored(claim, forSeconds: Self.storedSeconds))
+        post(AdmissionScript.recordStored(claim, forSeconds: Self.storedSeconds), of: claim.driver)
     }
 
     package func forceCharge(_ claim: AdmissionClaim) {
         if limits.isOff(claim.limitClass) { return }
         fallback.forceCharge(claim)
-        post(AdmissionScript.forceCharge(claim, limits))
+        post(AdmissionScript.forceCharge(claim, limits), of: claim.driver)
     }
 
     package func charge(_ claim: AdmissionClaim, times: Int) {
         if limits.isOff(claim.limitClass) { return }
         fallback.charge(claim, times: times)
-        post(AdmissionScript.charge(claim, times: times, limits))
+        post(AdmissionScript.charge(claim, times: times, limits), of: claim.driver)
     }
 
     /// Returns whether the window in this process has more charges than its limit. This window mirrors every charge in
@@ -119,7 +137,7 @@ package final class RedisRateLimiter: Admission {
     package func refund(_ claim: AdmissionClaim) {
         if limits.isOff(claim.limitClass) { return }
         fallback.refund(claim)
-        post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey))
+        post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey), of: claim.driver)
     }
 
     /// Deletes every key in Redis that contains the driver's id. Waits for Redis at most `timeoutMilliseconds`. If
@@ -132,185 +150,88 @@ package final class RedisRateLimiter: Admission {
     private func forgetAfterReconnect() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: .seconds(1))
+            // After a failure, the other drivers of the same node wait for the next round.
+            var failed: Set<ObjectIdentifier?> = []
             for driver in forgotten.withLock({ $0 }) {
-                guard await forgetNow(driver) else { break }
+                let node = node(of: driver).map { ObjectIdentifier($0) }
+                if !failed.contains(node), await !forgetNow(driver) { failed.insert(node) }
             }
         }
     }
 
-    /// Deletes the driver's keys now. Returns false if Redis did not reply.
+    /// Deletes the driver's keys now. Returns false if Redis did not delete them.
     @discardableResult
     private func forgetNow(_ driver: DriverID) async -> Bool {
-        guard health.permitsRequests, let serving = serving() else { return false }
+        guard let serving = node(of: driver)?.serving() else { return false }
         var commands = RedisCommands()
         commands.append(["DEL"] + RedisKeys.all(of: driver))
         let replies = await serving.pipeline.call(commands, until: .inMilliseconds(timeoutMilliseconds))
-        guard case .integer(_)? = replies?.first else { return false }
+        guard case .integer(_)? = replies?.first else {
+            // The keys may be at another node now.
+            if replies?.first?.isRedirect == true { cluster.requestRefresh() }
+            return false
+        }
         forgotten.withLock { _ = $0.remove(driver) }
         return true
     }
 
-    /// Returns the keys in Redis that contain the driver's id. Used by a command that checks whether a deletion was
-    /// complete.
-    package static func keys(
-        of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
-    ) async throws -> [String] {
-        let connection = try await RedisConnection.open(endpoint, on: loop, timeoutMilliseconds: 1000)
-        defer { connection.connection.close() }
-        let keys = RedisKeys.all(of: driver)
-        var commands = RedisCommands()
-        for key in keys { commands.append(["EXISTS", key]) }
-        let replies = try await RedisConnection.converse(connection.connection, commands, until: .inSeconds(5))
-        return zip(keys, replies).filter { $0.1 != .integer(0) }.map(\.0)
-    }
-
-    /// Deletes every key in Redis that contains the driver's id. Used by a command that runs without the server.
-    package static func removeKeys(
-        of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
-    ) async throws {
-        let connection = try await RedisConnection.open(endpoint, on: loop, timeoutMilliseconds: 1000)
-        defer { connection.connection.close() }
-        var commands = RedisCommands()
-        commands.append(["DEL"] + RedisKeys.all(of: driver))
-        let replies = try await RedisConnection.converse(connection.connection, commands, until: .inSeconds(5))
-        guard case .integer(_)? = replies.first else { throw RedisFailure.unexpectedReply }
-    }
-
     /// The status for `/readyz` and `/metrics`. Counts begin at the start of the process.
     package var status: RedisStatus {
-        RedisStatus(
-            connections: health.connections, breaker: health.state,
-            decisionsByRedis: health.decisionsByRedis.load(ordering: .relaxed),
-            decisionsInProcess: health.decisionsInProcess.load(ordering: .relaxed),
-            decisionsCorrected: health.decisionsCorrected.load(ordering: .relaxed),
-            timeouts: health.timeouts.load(ordering: .relaxed),
-            errorReplies: health.errorReplies.load(ordering: .relaxed))
+        RedisStatus(usesCluster.load(ordering: .acquiring) ? cluster.nodes : [sole], counts)
     }
 
     // MARK: - Asking
 
-    /// Returns the answers of Redis to the claims, in the order of the claims. An element is nil if Redis replied with
-    /// an error. If the connection was lost after some answers, the array contains only these first answers. If Redis
-    /// gave no valid answers, the array is empty.
+    /// Returns the answers of Redis to the claims, in the order of the claims. An element is nil if there is no valid
+    /// answer. The array may end before the answers that are missing.
     private nonisolated(nonsending) func ask(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
-        guard !claims.isEmpty, health.permitsRequests, let serving = serving() else { return [] }
-        let deadline = Deadline.inMilliseconds(timeoutMilliseconds)
-        let first = callsMade.wrappingAdd(Int64(claims.count), ordering: .relaxed).oldValue
-        let calls = Calls(claims: claims, first: first)
-        let commands = commands(calls, claims.indices, digest: serving.scriptDigest)
-        guard var replies = await serving.pipeline.call(commands, until: deadline) else { return [] }
-        if replies.contains(where: \.isScriptMissing) {
-            await repeatWithScript(calls, serving, &replies, until: deadline)
+        guard let first = claims.first else { return [] }
+        guard usesCluster.load(ordering: .acquiring) else { return await calls.ask(claims, sole) }
+        if claims.allSatisfy({ $0.driver == first.driver }) {
+            guard let node = node(of: first.driver) else { return [] }
+            return await calls.ask(claims, node)
         }
-        // If the client disconnected during the call, the replies do not show whether Redis works.
-        if Task.isCancelled { return [] }
-
-        let answers = replies.indices.map { index in
-            AdmissionScript.answer(replies[index], to: calls.number(index), claims[index].limitClass, limits)
-        }
-        if let text = replies.lazy.compactMap(\.errorText).first {
-            health.recordFailure(RedisFailure(errorText: text))
-        } else if answers.contains(nil) {
-            // The script never returns such a reply, so the replies may belong to other calls. Ending the pipeline
-            // closes the connection.
-            serving.pipeline.end()
-            health.recordFailure(.unexpectedReply)
-            return []
-        } else if answers.count == claims.count {
-            health.recordSuccess()
-        }
-        return answers
+        return await askSeveral(claims)
     }
 
-    /// Claims that are decided together. Their calls of the script have consecutive numbers, beginning with `first`.
-    private struct Calls {
-        var claims: [AdmissionClaim]
-        var first: Int64
-
-        func number(_ index: Int) -> Int64 { first + Int64(index) }
-    }
-
-    /// Repeats the calls that failed because Redis did not have the script, and sends the script with them. Redis loses
-    /// the script when its scripts are flushed. Behind a proxy, a restart of Redis can go unnoticed and has the same
-    /// effect.
-    private nonisolated(nonsending) func repeatWithScript(
-        _ calls: Calls, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
-    ) async {
-        let missing = replies.indices.filter { replies[$0].isScriptMissing }
-        // The first command contains the script's source. Redis keeps the script, so the other commands need only its
-        // digest.
-        var again = commands(calls, missing.prefix(1), digest: nil)
-        again.append(commands(calls, missing.dropFirst(), digest: serving.scriptDigest))
-        guard let repeated = await serving.pipeline.call(again, until: deadline) else { return }
-        for (index, reply) in zip(missing, repeated) { replies[index] = reply }
-    }
-
-    /// - Parameter digest: the digest of the script that Redis has; nil to send the script's source.
-    private func commands(_ calls: Calls, _ indexes: some Sequence<Int>, digest: String?) -> RedisCommands {
-        var commands = RedisCommands()
-        for index in indexes {
-            commands.begin(2 + AdmissionScript.argumentCount)
-            commands.add(digest == nil ? "EVAL" : "EVALSHA")
-            commands.add(digest ?? AdmissionScript.source)
-            AdmissionScript.addArguments(
-                for: calls.claims[index], number: calls.number(index), limits: limits, to: &commands)
+    /// Asks each node for its claims. All nodes are asked at the same time.
+    private nonisolated(nonsending) func askSeveral(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
+        var groups: [ObjectIdentifier: (node: RedisNode, indexes: [Int])] = [:]
+        for (index, claim) in claims.enumerated() {
+            guard let node = node(of: claim.driver) else { continue }
+            groups[ObjectIdentifier(node), default: (node, [])].indexes.append(index)
         }
-        return commands
+        return await withTaskGroup(of: [(Int, AdmissionScript.Answer?)].self) { tasks in
+            for (node, indexes) in groups.values {
+                tasks.addTask {
+                    Array(zip(indexes, await self.calls.ask(indexes.map { claims[$0] }, node)))
+                }
+            }
+            var answers = [AdmissionScript.Answer?](repeating: nil, count: claims.count)
+            for await group in tasks {
+                for (index, answer) in group { answers[index] = answer }
+            }
+            return answers
+        }
     }
 
     /// Returns the decision of Redis after reconciling it with the window in this process.
     private func settled(
         _ claim: AdmissionClaim, _ decision: AdmissionDecision, askedAt: Int64
     ) -> AdmissionDecision {
-        health.decisionsByRedis.add(1, ordering: .relaxed)
+        counts.decisionsByRedis.add(1, ordering: .relaxed)
         let counted = fallback.reconcile(claim, with: decision, askedAt: askedAt)
-        if counted.decision.verdict != decision.verdict { health.decisionsCorrected.add(1, ordering: .relaxed) }
+        if counted.decision.verdict != decision.verdict { counts.decisionsCorrected.add(1, ordering: .relaxed) }
         if decision.verdict == .admitted && !counted.keepsCharge {
-            post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey))
+            post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey), of: claim.driver)
         }
         return counted.decision
     }
 
     /// Sends commands without waiting. Drops the commands if there is no connection or too many commands are waiting.
-    /// Dropping them does no harm, because they are only an optimisation, and Redis is not the source of truth.
-    private func post(_ commands: RedisCommands) {
-        guard health.permitsRequests, let serving = serving() else { return }
-        serving.pipeline.post(commands, until: .inMilliseconds(timeoutMilliseconds))
+    /// Dropping them does no harm, because they are only an optimisation, and Redis is not the source of truth. While
+    /// the driver's slot moves to another node of a cluster, they may be lost for the same reason.
+    private func post(_ commands: RedisCommands, of driver: DriverID) {
+        node(of: driver)?.serving()?.pipeline.post(commands, until: .inMilliseconds(timeoutMilliseconds))
     }
-
-    /// Returns the connection of the current loop if it works, otherwise any working connection.
-    private func serving() -> RedisLink.Serving? {
-        if let loop = EventLoop.current, links.indices.contains(loop.index), links[loop.index].loop === loop,
-            let serving = links[loop.index].serving
-        {
-            return serving
-        }
-        let start = UInt(bitPattern: turn.wrappingAdd(1, ordering: .relaxed).oldValue)
-        for offset in links.indices {
-            let index = Int((start &+ UInt(offset)) % UInt(links.count))
-            if let serving = links[index].serving { return serving }
-        }
-        return nil
-    }
-}
-
-extension RedisReply {
-    fileprivate var isScriptMissing: Bool { errorText?.hasPrefix("NOSCRIPT") == true }
-}
-
-/// The state of the process's Redis connections.
-package struct RedisStatus: Hashable, Sendable {
-    /// Connections that passed their probe; at most one per loop.
-    package var connections: Int
-    package var breaker: CircuitBreaker.State
-    package var decisionsByRedis: Int
-    /// Decisions that the limiter in this process made, because Redis was not called or did not reply properly.
-    package var decisionsInProcess: Int
-    /// The decisions by Redis that this process corrected.
-    package var decisionsCorrected: Int
-    /// Connections that were closed, or could not be opened, because Redis did not reply in time.
-    package var timeouts: Int
-    package var errorReplies: Int
-
-    package var isConnected: Bool { connections > 0 }
 }

@@ -22,14 +22,25 @@ struct RedisProtocolError: Error, Hashable {}
 
 final class RedisReplyReader {
     private let reader: UnsafeMutablePointer<redisReader>
+    private let replyBytesMax: Int
 
-    /// The maximum length of a reply. The longest expected reply is five integers, or one line of error.
-    static let replyBytesMax = 64 * 1024
-    static let elementsMax = 64
+    /// The size of the replies to expect.
+    enum ReplySize {
+        /// At most 64 KiB, and 64 elements per array. The longest replies are HELLO's, and one line of error.
+        case small
+        /// At most 4 MiB: the reply to CLUSTER SLOTS, in which every slot may be a range of its own.
+        case slots
 
-    init() throws(RedisProtocolError) {
+        fileprivate var bytesMax: Int { self == .small ? 64 * 1024 : 4 * 1024 * 1024 }
+        fileprivate var elementsMax: Int { self == .small ? 64 : RedisSlots.count }
+    }
+
+    init(_ size: ReplySize = .small) throws(RedisProtocolError) {
         guard let reader = redisReaderCreateWithFunctions(ReplyFunctions.pointer) else { throw RedisProtocolError() }
+        // hiredis passes this pointer to the callbacks and does not use it. It holds a number and is no address.
+        reader.pointee.privdata = UnsafeMutableRawPointer(bitPattern: size.elementsMax)
         self.reader = reader
+        replyBytesMax = size.bytesMax
     }
 
     deinit {
@@ -49,7 +60,7 @@ final class RedisReplyReader {
             guard let reply else { break }
             replies.append(Unmanaged<Node>.fromOpaque(reply).takeRetainedValue().whole)
         }
-        guard reader.pointee.len - reader.pointee.pos <= Self.replyBytesMax else { throw RedisProtocolError() }
+        guard reader.pointee.len - reader.pointee.pos <= replyBytesMax else { throw RedisProtocolError() }
         return replies
     }
 }
@@ -65,7 +76,7 @@ private final class Node {
 
     private init(_ reply: RedisReply, elementCount: Int) {
         self.reply = reply
-        elements.reserveCapacity(elementCount)
+        elements.reserveCapacity(min(elementCount, 64))
     }
 
     /// The complete reply. The recursion is bounded, because hiredis reads at most 7 levels of nested arrays.
@@ -111,7 +122,7 @@ private enum ReplyFunctions {
                 // If the result is null, hiredis assumes a lack of memory and ends the stream. In this way, an array
                 // with too many elements, such as a billion, is never allocated.
                 createArray: { task, count in
-                    (0...RedisReplyReader.elementsMax).contains(Int(count))
+                    (0...Int(bitPattern: task?.pointee.privdata)).contains(Int(count))
                         ? Node.make(.array([]), elementCount: Int(count), task) : nil
                 },
                 createInteger: { task, integer in Node.make(.integer(Int64(integer)), task) },

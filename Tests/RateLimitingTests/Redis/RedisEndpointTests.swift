@@ -26,7 +26,39 @@ struct RedisEndpointTests {
         url: String, address: SocketAddress, username: String?, password: String?, database: Int
     ) throws {
         let endpoint = try RedisEndpoint(parsing: url)
-        #expect(endpoint.address == address)
+        #expect(endpoint.servers == [address])
+        #expect(endpoint.sentinel == nil)
+        #expect(endpoint.username == username)
+        #expect(endpoint.password == password)
+        #expect(endpoint.database == database)
+    }
+
+    @Test func severalHostsAreNodesOfACluster() throws {
+        let endpoint = try RedisEndpoint(parsing: "redis://u:a,b@10.0.0.1:7000,cache,[::1]:7002,[::2]/0")
+        #expect(
+            endpoint.servers == [
+                .ip(host: "10.0.0.1", port: 7000), .ip(host: "cache", port: 6379), .ip(host: "::1", port: 7002),
+                .ip(host: "::2", port: 6379),
+            ])
+        #expect(endpoint.username == "u" && endpoint.password == "a,b")
+        #expect("\(endpoint)" == "10.0.0.1:7000, cache:6379, [::1]:7002, [::2]:6379")
+    }
+
+    @Test(
+        arguments: [
+            ("redis+sentinel://a:26379,b:7000/main", nil, nil, nil, 0),
+            ("redis+sentinel://u:p%2Fq@a,b:7000/main/2", "u", "p/q", nil, 2),
+            ("REDIS+SENTINEL://:pw@a,b:7000/main?db=3", nil, "pw", nil, 3),
+            ("redis+sentinel://a,b:7000/main?sentinel_password=x%26y&db=1", nil, nil, "x&y", 1),
+            ("redis+sentinel://a,b:7000/main/?sentinel_password=", nil, nil, nil, 0),
+        ] as [(String, String?, String?, String?, Int)])
+    func sentinelsAreAskedForTheNamedPrimary(
+        url: String, username: String?, password: String?, sentinelPassword: String?, database: Int
+    ) throws {
+        let endpoint = try RedisEndpoint(parsing: url)
+        #expect(endpoint.servers == [.ip(host: "a", port: 26379), .ip(host: "b", port: 7000)])
+        #expect(endpoint.sentinel?.primaryName == "main")
+        #expect(endpoint.sentinel?.password == sentinelPassword)
         #expect(endpoint.username == username)
         #expect(endpoint.password == password)
         #expect(endpoint.database == database)
@@ -44,6 +76,15 @@ struct RedisEndpointTests {
             ("redis://cache/10000", .malformedDatabase), ("redis://u:%zz@cache", .malformedCredentials),
             ("redis://u:%ff@cache", .malformedCredentials), ("redis://u:%4", .malformedPort),
             ("redis://u:@cache", .malformedCredentials), ("redis://u:s3cret#x@cache", .fragment),
+            ("redis://a,", .malformedHost), ("redis://,a", .malformedHost), ("redis://a,:7000", .malformedHost),
+            ("redis://a:7000,b:x", .malformedPort), ("redis://a,b/1", .databaseOfCluster),
+            ("redis://a,b?db=1", .databaseOfCluster), ("redis://u:s3cret@a,c@b/1", .databaseOfCluster),
+            ("redis://" + [String](repeating: "a", count: 65).joined(separator: ","), .malformedHost),
+            ("redis+sentinel://a", .noPrimaryName), ("redis+sentinel://a/", .noPrimaryName),
+            ("redis+sentinel://a/b%20c", .noPrimaryName), ("redis+sentinel:///name", .malformedHost),
+            ("redis+sentinel://a/name/x", .malformedDatabase),
+            ("redis+sentinel://a/name?sentinel_password=s3cret%z", .malformedCredentials),
+            ("rediss+sentinel://:s3cret@a/name", .tls),
             ("unix://", .noPath), ("unix:///", .noPath), ("redis+unix://relative.sock", .noPath),
         ] as [(String, RedisEndpointError)])
     func refusesWithAReason(url: String, expected: RedisEndpointError) {
@@ -52,11 +93,16 @@ struct RedisEndpointTests {
     }
 
     @Test func noTextOfItHoldsThePassword() throws {
-        let endpoint = try RedisEndpoint(parsing: "redis://user:s3cret@cache/1")
-        var dumped = ""
-        dump(endpoint, to: &dumped)
-        for text in ["\(endpoint)", String(reflecting: endpoint), "\([endpoint])", dumped] {
-            #expect(!text.contains("s3cret"))
+        for url in [
+            "redis://user:s3cret@cache/1", "redis://user:s3cret@a,b", "redis+sentinel://user:s3cret@a,b/main",
+            "redis+sentinel://a,b/main?sentinel_password=s3cret",
+        ] {
+            let endpoint = try RedisEndpoint(parsing: url)
+            var dumped = ""
+            dump(endpoint, to: &dumped)
+            for text in ["\(endpoint)", String(reflecting: endpoint), "\([endpoint])", dumped] {
+                #expect(!text.contains("s3cret"))
+            }
         }
     }
 }

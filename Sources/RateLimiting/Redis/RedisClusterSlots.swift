@@ -1,0 +1,39 @@
+// Asks the nodes of a cluster which primary has which slot. Uses a connection of its own for each question, because the
+// replies are longer than those to requests.
+
+internal import Sockets
+
+enum RedisClusterSlots {
+    /// Asks the servers in turn, until one replies with at least one slot. Throws the failure of the last server.
+    static func fetch(
+        from servers: [SocketAddress], _ endpoint: RedisEndpoint, on loop: EventLoop
+    ) async throws(RedisFailure) -> RedisSlotMap {
+        var last = RedisFailure.connection
+        for server in servers {
+            do throws(RedisFailure) {
+                let map = try await fetch(from: server, endpoint, on: loop)
+                // A node that belongs to no cluster yet knows no slots.
+                if !map.primaries.isEmpty { return map }
+                last = .unexpectedReply
+            } catch {
+                last = error
+            }
+        }
+        throw last
+    }
+
+    private static func fetch(
+        from server: SocketAddress, _ endpoint: RedisEndpoint, on loop: EventLoop
+    ) async throws(RedisFailure) -> RedisSlotMap {
+        let deadline = Deadline.inMilliseconds(RedisConnection.greetingTimeoutMilliseconds)
+        let connection = try await RedisConnection.connect(to: server, on: loop, until: deadline)
+        defer { connection.close() }
+        var commands = RedisConnection.authentication(endpoint)
+        commands.append(["CLUSTER", "SLOTS"])
+        let replies = try await RedisConnection.converse(connection, commands, .slots, until: deadline)
+        guard case .ip(let host, _) = server, let reply = replies.last,
+            let map = RedisSlotMap(reply, askedHost: host)
+        else { throw .unexpectedReply }
+        return map
+    }
+}

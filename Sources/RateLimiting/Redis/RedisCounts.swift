@@ -1,0 +1,47 @@
+// The counts of all connections of a process to Redis, since the start of the process.
+
+internal import Synchronization
+
+final class RedisCounts: Sendable {
+    let decisionsByRedis = Atomic<Int>(0)
+    let decisionsInProcess = Atomic<Int>(0)
+    let decisionsCorrected = Atomic<Int>(0)
+    let timeouts = Atomic<Int>(0)
+    let errorReplies = Atomic<Int>(0)
+}
+
+/// The state of the process's Redis connections.
+package struct RedisStatus: Hashable, Sendable {
+    /// Connections that passed their probe; at most one per loop and node.
+    package var connections: Int
+    /// The servers that decide: 1, or the number of primaries of a cluster that have slots.
+    package var nodes: Int
+    /// The servers among `nodes` with at least one connection.
+    package var nodesConnected: Int
+    /// Of a cluster, the state of a breaker that is not closed, if there is one.
+    package var breaker: CircuitBreaker.State
+    package var decisionsByRedis: Int
+    /// Decisions that the limiter in this process made, because Redis was not called or did not reply properly.
+    package var decisionsInProcess: Int
+    /// The decisions by Redis that this process corrected.
+    package var decisionsCorrected: Int
+    /// Connections that were closed, or could not be opened, because Redis did not reply in time.
+    package var timeouts: Int
+    package var errorReplies: Int
+
+    package var isConnected: Bool { nodesConnected > 0 }
+
+    init(_ nodes: [RedisNode], _ counts: RedisCounts) {
+        let healths = nodes.map(\.health)
+        let connectionCounts = healths.map(\.connections)
+        connections = connectionCounts.reduce(0, +)
+        self.nodes = nodes.count
+        nodesConnected = connectionCounts.count { $0 > 0 }
+        breaker = nodes.isEmpty ? .open : healths.lazy.map(\.state).first { $0 != .closed } ?? .closed
+        decisionsByRedis = counts.decisionsByRedis.load(ordering: .relaxed)
+        decisionsInProcess = counts.decisionsInProcess.load(ordering: .relaxed)
+        decisionsCorrected = counts.decisionsCorrected.load(ordering: .relaxed)
+        timeouts = counts.timeouts.load(ordering: .relaxed)
+        errorReplies = counts.errorReplies.load(ordering: .relaxed)
+    }
+}

@@ -1,0 +1,62 @@
+// The error replies with which a node of a Redis Cluster says that it does not have a key
+// (redis.io/docs/reference/cluster-spec, "Redirection and resharding").
+
+internal import Sockets
+
+enum RedisRedirect: Hashable, Sendable {
+    /// Another node has the slot, from now on. The address is nil if the cluster does not know it.
+    case moved(slot: Int, to: SocketAddress?)
+    /// The slot is moving. The keys of this command are at the other node already, or are to be created there. The
+    /// other node takes the command only after ASKING.
+    case ask(SocketAddress)
+    /// The slot is moving, and some of the command's keys are here, but not all. A command with one key succeeds.
+    case tryAgain
+
+    /// Parses an error reply: `MOVED slot host:port`, `ASK slot host:port` or `TRYAGAIN ...`. Returns nil for any other
+    /// error.
+    ///
+    /// - Parameter askedHost: the host of the node that replied. It is meant if the reply has no host.
+    init?(errorText: String, askedHost: String) {
+        let words = errorText.split(separator: " ", maxSplits: 3, omittingEmptySubsequences: false)
+        switch words.first {
+        case "TRYAGAIN":
+            self = .tryAgain
+        case "MOVED":
+            guard words.count == 3, let slot = Self.slot(words[1]) else { return nil }
+            if words[2].hasPrefix("?:") {
+                self = .moved(slot: slot, to: nil)
+            } else {
+                guard let address = Self.address(words[2], askedHost) else { return nil }
+                self = .moved(slot: slot, to: address)
+            }
+        case "ASK":
+            guard words.count == 3, Self.slot(words[1]) != nil, let address = Self.address(words[2], askedHost) else {
+                return nil
+            }
+            self = .ask(address)
+        default:
+            return nil
+        }
+    }
+
+    private static func slot(_ text: Substring) -> Int? {
+        RedisEndpoint.decimal(text).flatMap { (0..<RedisSlots.count).contains($0) ? $0 : nil }
+    }
+
+    /// The port is after the last colon, because an IPv6 address is written without brackets.
+    private static func address(_ text: Substring, _ askedHost: String) -> SocketAddress? {
+        guard let colon = text.lastIndex(of: ":"), let port = RedisEndpoint.decimal(text[text.index(after: colon)...]),
+            (1...65535).contains(port)
+        else { return nil }
+        let host = colon == text.startIndex ? askedHost : String(text[..<colon])
+        return RedisEndpoint.isHost(host) ? .ip(host: host, port: port) : nil
+    }
+}
+
+extension RedisReply {
+    /// Whether the reply is an error that only says where the keys are.
+    var isRedirect: Bool {
+        guard let text = errorText else { return false }
+        return text.hasPrefix("MOVED ") || text.hasPrefix("ASK ") || text.hasPrefix("TRYAGAIN")
+    }
+}

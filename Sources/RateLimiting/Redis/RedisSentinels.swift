@@ -1,0 +1,59 @@
+// Asks Redis Sentinel for the address of a primary (redis.io/docs/reference/sentinel-clients).
+
+internal import Sockets
+internal import Synchronization
+
+final class RedisSentinels: Sendable {
+    private let servers: [SocketAddress]
+    private let sentinel: RedisEndpoint.Sentinel
+    /// The index of the sentinel that answered last. It is asked first.
+    private let first = Atomic<Int>(0)
+
+    /// How long one sentinel may take to answer. No request waits during this time.
+    private static let timeoutMilliseconds = 500
+
+    init(_ servers: [SocketAddress], _ sentinel: RedisEndpoint.Sentinel) {
+        self.servers = servers
+        self.sentinel = sentinel
+    }
+
+    /// Returns the address of the primary. Asks the sentinels in turn, until one of them knows it.
+    func primary(on loop: EventLoop) async throws(RedisFailure) -> SocketAddress {
+        let start = first.load(ordering: .relaxed)
+        var last = RedisFailure.connection
+        for offset in servers.indices {
+            let index = (start + offset) % servers.count
+            do throws(RedisFailure) {
+                let address = try await primary(from: servers[index], on: loop)
+                first.store(index, ordering: .relaxed)
+                return address
+            } catch {
+                last = error
+            }
+        }
+        throw last
+    }
+
+    private func primary(
+        from server: SocketAddress, on loop: EventLoop
+    ) async throws(RedisFailure) -> SocketAddress {
+        let deadline = Deadline.inMilliseconds(Self.timeoutMilliseconds)
+        let connection = try await RedisConnection.connect(to: server, on: loop, until: deadline)
+        defer { connection.close() }
+        var commands = RedisCommands()
+        if let password = sentinel.password { commands.append(["AUTH", password]) }
+        commands.append(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinel.primaryName])
+        let replies = try await RedisConnection.converse(connection, commands, until: deadline)
+        return try Self.address(replies.last ?? .null)
+    }
+
+    /// Parses the reply: the host and the port, both as strings; null if the sentinel does not know the name.
+    static func address(_ reply: RedisReply) throws(RedisFailure) -> SocketAddress {
+        if reply == .null { throw .unknownPrimary }
+        guard case .array(let elements) = reply, elements.count == 2, case .string(let host) = elements[0],
+            case .string(let portText) = elements[1], RedisEndpoint.isHost(host),
+            let port = RedisEndpoint.decimal(portText[...]), (1...65535).contains(port)
+        else { throw .unexpectedReply }
+        return .ip(host: host, port: port)
+    }
+}
