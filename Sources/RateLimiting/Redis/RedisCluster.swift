@@ -32,7 +32,7 @@ final class RedisCluster: Sendable {
     private let isRefreshRequested = Atomic<Bool>(true)
 
     /// How often `run()` looks whether there is something to do.
-    private static let tick = Duration.milliseconds(20)
+    private static let tick = Duration.milliseconds(50)
     /// The minimum time between two fetches.
     private static let refreshMin = Duration.milliseconds(100)
     /// The time between two fetches while a node is not connected. Its slots may be at a promoted replica by now.
