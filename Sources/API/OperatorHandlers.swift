@@ -21,7 +21,8 @@ package struct OperatorParts: Sendable {
     package var history: OperationHistory
     package var figures: RequestStatistics
     package var refused = RefusedRequests()
-    /// Returns where requests are counted for the rate limits: `process`, `redis`, or `redis-unreachable`.
+    /// Returns where requests are counted for the rate limits: `process`, `redis`, `redis-partly` (some nodes of a
+    /// Redis Cluster are unreachable), or `redis-unreachable`.
     package var admission: @Sendable () -> String
     /// Returns the number of free bytes on the file system of the database.
     package var freeBytes: @Sendable () -> Int64?

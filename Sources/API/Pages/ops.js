@@ -50,7 +50,7 @@ async function askReady() {
 }
 
 function drawParts(picture) {
-    const admission = { process: ["in this process", false], redis: ["Redis", false], "redis-unreachable": ["in this process, because Redis is unreachable", true] }[picture.admission] || [picture.admission, true];
+    const admission = { process: ["in this process", false], redis: ["Redis", false], "redis-partly": ["Redis, except for the drivers of unreachable nodes", true], "redis-unreachable": ["in this process, because Redis is unreachable", true] }[picture.admission] || [picture.admission, true];
     const free = picture.storage.free_bytes;
     const rows = [
         ["Rate limits", ...admission],

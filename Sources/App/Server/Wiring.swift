@@ -248,7 +248,8 @@ struct Wiring {
             admission: {
                 switch shared?.status {
                 case nil: "process"
-                case .some(let status): status.breaker == .closed ? "redis" : "redis-unreachable"
+                case .some(let status) where status.breaker == .closed: "redis"
+                case .some(let status): status.nodes > 1 && status.isConnected ? "redis-partly" : "redis-unreachable"
                 }
             },
             freeBytes: { store.diskFreeBytes() },
