@@ -63,7 +63,8 @@ extension WithRedis {
             "HTTP/1.1 400 Bad Request\r\n\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n", "\0", "*1000000000\r\n",
             "-ERR unknown command\r\n", "-LOADING Redis is loading the dataset in memory\r\n",
             "-BUSY Redis is busy running a script\r\n", "-MISCONF Redis is configured to save RDB snapshots\r\n",
-            "-NOSCRIPT No matching script.\r\n", "-MOVED 1 127.0.0.1:1\r\n", "-ASK 1 127.0.0.1:1\r\n", "*5\r\n:7\r\n:59\r\n:60000\r\n:1\r\n:1\r\n",
+            "-MOVED 1 127.0.0.1:1\r\n", "-ASK 1 127.0.0.1:1\r\n", "-NOSCRIPT No matching script.\r\n",
+            "*5\r\n:7\r\n:59\r\n:60000\r\n:1\r\n:1\r\n",
             "*5\r\n:0\r\n:-1\r\n:1\r\n:1\r\n:1\r\n",
             // The correct reply, followed by one reply too many.
             "*5\r\n:0\r\n:1\r\n:60000\r\n:1\r\n:1\r\n+OK\r\n",
