@@ -87,10 +87,11 @@ let package = Package(
 
         // The rate limits and their sliding windows, in the process and in Redis.
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+        .target(name: "CTLS", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         .target(
             name: "RateLimiting",
             dependencies: [
-                "Caching", "JourneyModel", "MetricInstruments", "Sockets", "CHiredis",
+                "Caching", "JourneyModel", "MetricInstruments", "Sockets", "CHiredis", "CTLS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],

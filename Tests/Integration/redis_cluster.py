@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests a Redis Cluster and Redis Sentinel with real servers: limits hold over all nodes, while slots move, while a
-primary is killed and its replica promoted, and while everything is down. Two servers share each group, so only Redis
+"""Tests a Redis Cluster, Redis Sentinel and TLS with real servers: limits hold over all nodes, while slots move, while
+a primary is killed and its replica promoted, and while everything is down. Two servers share each group, so only Redis
 can make both count together. Starts its own Redis servers, whatever --redis-url says."""
 
 import argparse
@@ -14,7 +14,7 @@ import time
 from client import Client, token
 from phones import Load, Phone
 from processes import Folder, Redis, Server, arguments, compare_with_disk, free_port, wait_until
-from redis_groups import PASSWORD, SENTINEL_PASSWORD, SLOTS, Cluster, Sentinels, slot
+from redis_groups import PASSWORD, SENTINEL_PASSWORD, SLOTS, Authority, Cluster, Sentinels, TLSRedis, slot
 from report import Report
 
 # The number of events of a driver in these tests.
@@ -198,8 +198,8 @@ def move_slot(report, servers, cluster, drivers):
         statuses += servers.alternate(old_driver, 2, "migrating-")
         new_statuses = servers.alternate(new_driver, 3, "migrating-")
         report.check(
-            target.ask("CLUSTER", "COUNTKEYSINSLOT", str(moving)) == "1", "a slot moves: a new key begins at the target",
-            target.ask("CLUSTER", "COUNTKEYSINSLOT", str(moving)))
+            target.ask("CLUSTER", "COUNTKEYSINSLOT", str(moving)) == "1",
+            "a slot moves: a new key begins at the target", target.ask("CLUSTER", "COUNTKEYSINSLOT", str(moving)))
         keys = source.ask("CLUSTER", "GETKEYSINSLOT", str(moving), "100").split()
         moved = source.ask(
             "MIGRATE", "127.0.0.1", str(target.port), "", "0", "5000", "AUTH", PASSWORD, "KEYS", *keys)
@@ -249,7 +249,8 @@ def check_shared_by_others(report, servers, drivers):
     alone = drivers.third(2)
     statuses = servers.alternate(alone, LIMIT)
     report.check(statuses == [200] * LIMIT, "a primary is killed: its drivers go on", statuses)
-    check_shared(report, servers, [drivers.third(0), drivers.third(1)], "a primary is killed, other shards", is_complete=False)
+    others = [drivers.third(0), drivers.third(1)]
+    check_shared(report, servers, others, "a primary is killed, other shards", is_complete=False)
     states = [servers.ready(server) for server in servers.all]
     report.check(
         all(state in ((200, "partly_lost"), (200, "ok")) for state in states),
@@ -378,6 +379,53 @@ def check_sentinel(report, options):
             check_end(report, servers, "sentinel")
 
 
+# TLS
+
+
+def check_tls(report, options):
+    with Folder() as folder:
+        authority = Authority(folder)
+        (folder / "other").mkdir()
+        stranger = Authority(folder / "other")
+        node = ["--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port", str(free_port())]
+        for what, host, arguments in (
+                ("TLS", "127.0.0.1", []), ("TLS with a host name", "localhost", []),
+                ("TLS, a cluster", "127.0.0.1", node)):
+            (folder / what).mkdir()
+            with TLSRedis(folder / what, authority, host, arguments) as redis:
+                if arguments:
+                    redis.ask("CLUSTER", "ADDSLOTSRANGE", "0", str(SLOTS - 1))
+                    wait_until(lambda: redis.fields("CLUSTER", "INFO")["cluster_state"] == "ok", 20, "the cluster")
+                (folder / what / "servers").mkdir()
+                with Servers(options, folder / what / "servers", [redis.url_over_tls(host)] * 2) as servers:
+                    servers.wait_for(1)
+                    drivers = Drivers()
+                    check_shared(report, servers, [drivers.one(), drivers.one()], what)
+                    driver = drivers.one()
+                    servers.fill(driver)
+                    redis.kill()
+                    status = servers.post(servers.all[0], driver, f"{driver}-down")
+                    report.check(status == 429, f"{what}, killed: the process decides", status)
+                    redis.start()
+                    servers.wait_for(1)
+                    check_shared(report, servers, [drivers.one()], f"{what}, started again")
+                    check_end(report, servers, what)
+
+        (folder / "wrong").mkdir()
+        with TLSRedis(folder / "wrong", authority, "127.0.0.1") as redis:
+            # The certificate is not for the name, and not of the other authority.
+            urls = [redis.url_over_tls("localhost"), redis.url_over_tls(authority=stranger)]
+            with Servers(options, folder / "wrong", urls) as servers:
+                for server, mistake in zip(servers.all, ("another host", "another authority")):
+                    wait_until(lambda: "is not trusted" in server.log(), 10, "the log line about the certificate")
+                    report.check(
+                        servers.connected(server) == (0, 1), f"TLS: a certificate of {mistake} is refused",
+                        server.log())
+                driver = Drivers().one()
+                statuses = servers.alternate(driver, 2)
+                report.check(statuses == [200] * 2, "TLS with a wrong certificate: the process decides", statuses)
+
+
 # Mistakes in REDIS_URL
 
 
@@ -399,7 +447,7 @@ def main():
     parser.add_argument("--only", default="", help="run the groups of checks with this word in their names")
     options = parser.parse_args()
     report = Report("redis cluster")
-    for check in (check_cluster, check_sentinel, check_mistakes):
+    for check in (check_cluster, check_sentinel, check_tls, check_mistakes):
         if options.only in check.__name__:
             check(report, options)
     report.exit()

@@ -2,8 +2,15 @@
 here, on free ports of 127.0.0.1."""
 
 import binascii
+import datetime
+import ipaddress
 import os
 import subprocess
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from processes import Redis, free_port, wait_until
 
@@ -43,9 +50,12 @@ class GroupedRedis(Redis):
         """Returns the reply as text without a line end, or the text of the error."""
         environment = {**os.environ, "REDISCLI_AUTH": self.password}
         done = subprocess.run(
-            ["redis-cli", "--no-auth-warning", "-p", str(self.port), *words], env=environment, timeout=20,
+            ["redis-cli", "--no-auth-warning", *self.address_options(), *words], env=environment, timeout=20,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         return done.stdout.strip()
+
+    def address_options(self):
+        return ["-p", str(self.port)]
 
     def fields(self, *words):
         """Returns the lines `name:value` of a reply as a dictionary."""
@@ -183,3 +193,69 @@ sentinel failover-timeout {self.NAME} 3000
         """Returns the server that the sentinels name."""
         lines = self.sentinels[0].ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.NAME).splitlines()
         return next((server for server in self.servers if [str(server.port)] == lines[1:]), None)
+
+
+class Authority:
+    """A certificate authority that writes PEM files into a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Dwell's test authority")])
+        self.certificate = self.sign(self.name, self.key.public_key(), x509.BasicConstraints(True, None), [])
+        self.path = folder / "ca.pem"
+        self.path.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
+
+    def sign(self, subject, key, constraints, names):
+        now = datetime.datetime.now(datetime.timezone.utc)
+        day = datetime.timedelta(days=1)
+        builder = x509.CertificateBuilder(
+            issuer_name=self.name, subject_name=subject, public_key=key, serial_number=x509.random_serial_number(),
+            not_valid_before=now - day, not_valid_after=now + day)
+        builder = builder.add_extension(constraints, critical=True)
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return builder.sign(self.key, hashes.SHA256())
+
+    def issue(self, host):
+        """Returns the paths of a certificate for the host, an IP address or a name, and of its key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        try:
+            name = x509.IPAddress(ipaddress.ip_address(host))
+        except ValueError:
+            name = x509.DNSName(host)
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Redis")])
+        certificate = self.sign(subject, key.public_key(), x509.BasicConstraints(False, None), [name])
+        paths = self.folder / f"{host}.pem", self.folder / f"{host}.key"
+        paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        paths[1].write_bytes(key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+        return paths
+
+
+class TLSRedis(GroupedRedis):
+    """A Redis that takes only TLS, and only from clients with a certificate of the authority. A context manager."""
+
+    def __init__(self, folder, authority, host, arguments=()):
+        (folder / host).mkdir()
+        self.authority = authority
+        self.certificate, self.private_key = authority.issue(host)
+        super().__init__(folder / host, host, [
+            "--requirepass", PASSWORD, "--save", "", "--appendonly", "no", "--tls-ca-cert-file", str(authority.path),
+            "--tls-cert-file", str(self.certificate), "--tls-key-file", str(self.private_key), *arguments])
+
+    def start(self):
+        with open(self.folder / f"{self.name}.log", "ab") as log:
+            self.process = subprocess.Popen(
+                ["redis-server", *self.arguments, "--bind", "127.0.0.1", "--port", "0", "--tls-port", str(self.port)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
+        wait_until(self.answers, 20, f"the start of {self.name}")
+
+    def address_options(self):
+        return ["-p", str(self.port), "--tls", "--insecure", "--cert", str(self.certificate),
+                "--key", str(self.private_key)]
+
+    def url_over_tls(self, host="127.0.0.1", authority=None):
+        path = (authority or self.authority).path
+        return (f"rediss://:{ESCAPED_PASSWORD}@{host}:{self.port}?ca={path}&cert={self.certificate}"
+                f"&key={self.private_key}")

@@ -160,7 +160,8 @@ enum Variables {
     static let redis = Variable<RedisEndpoint?>.secret(
         "REDIS_URL", .storage,
         allowed: "redis://[[user:]password@]host[:port][/database], several hosts of a Redis Cluster separated by "
-            + "commas, redis+sentinel://hosts/name, or redis+unix:// or unix:// with a path",
+            + "commas, redis+sentinel://hosts/name, rediss:// or rediss+sentinel:// for TLS, or redis+unix:// or unix:// "
+            + "with a path",
         "Redis for rate limits that several servers share. Without Redis, each process enforces its own limits.",
         parse: { try? RedisEndpoint(parsing: $0) }, show: { $0.description })
 

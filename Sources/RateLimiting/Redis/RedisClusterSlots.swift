@@ -26,11 +26,11 @@ enum RedisClusterSlots {
         from server: SocketAddress, _ endpoint: RedisEndpoint, on loop: EventLoop
     ) async throws(RedisFailure) -> RedisSlotMap {
         let deadline = Deadline.inMilliseconds(RedisConnection.greetingTimeoutMilliseconds)
-        let connection = try await RedisConnection.connect(to: server, on: loop, until: deadline)
-        defer { connection.close() }
+        let stream = try await RedisStream.connect(to: server, endpoint, on: loop, until: deadline)
+        defer { stream.close() }
         var commands = RedisConnection.authentication(endpoint)
         commands.append(["CLUSTER", "SLOTS"])
-        let replies = try await RedisConnection.converse(connection, commands, .slots, until: deadline)
+        let replies = try await RedisConnection.converse(stream, commands, .slots, until: deadline)
         guard case .ip(let host, _) = server, let reply = replies.last,
             let map = RedisSlotMap(reply, askedHost: host)
         else { throw .unexpectedReply }

@@ -21,7 +21,7 @@ struct RedisTarget: Sendable {
 
 /// One connection to Redis, from connect to close. It is used only on its loop.
 struct RedisConnection: Sendable {
-    let connection: Connection
+    let stream: RedisStream
     /// The script's digest for EVALSHA, as computed by Redis.
     let scriptDigest: String
 
@@ -37,34 +37,25 @@ struct RedisConnection: Sendable {
         _ target: RedisTarget, _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {
         let greetingDeadline = Deadline.inMilliseconds(greetingTimeoutMilliseconds)
-        let connection = try await connect(to: target.address, on: loop, until: greetingDeadline)
+        let stream = try await RedisStream.connect(
+            to: target.address, endpoint, on: loop, until: greetingDeadline)
         do throws(RedisFailure) {
-            let digest = try await greet(connection, target.kind, endpoint, until: greetingDeadline)
+            let digest = try await greet(stream, target.kind, endpoint, until: greetingDeadline)
             let deadline = Deadline.inMilliseconds(timeoutMilliseconds)
             switch target.kind {
             case .named, .primary:
-                try await test(connection, RedisKeys.probe, until: deadline)
+                try await test(stream, RedisKeys.probe, until: deadline)
             case .clusterNode(let tag?):
-                try await test(connection, RedisKeys.probe(tag: tag), until: deadline)
+                try await test(stream, RedisKeys.probe(tag: tag), until: deadline)
             case .clusterNode(nil):
                 // The node has no slot in which it could write.
-                _ = try await converse(connection, RedisCommands("PING"), until: deadline)
+                _ = try await converse(stream, RedisCommands("PING"), until: deadline)
             }
             return RedisConnection(
-                connection: connection, scriptDigest: digest, timeoutMilliseconds: timeoutMilliseconds)
+                stream: stream, scriptDigest: digest, timeoutMilliseconds: timeoutMilliseconds)
         } catch {
-            connection.close()
+            stream.close()
             throw error
-        }
-    }
-
-    static func connect(
-        to address: SocketAddress, on loop: EventLoop, until deadline: Deadline
-    ) async throws(RedisFailure) -> Connection {
-        do {
-            return try await Connection.connect(to: address, on: loop, until: deadline)
-        } catch {
-            throw error == .timedOut ? .timedOut : .connection
         }
     }
 
@@ -79,7 +70,7 @@ struct RedisConnection: Sendable {
     /// Authenticates, selects the database, checks the kind of the server and loads the script. Returns the script's
     /// digest.
     private static func greet(
-        _ connection: Connection, _ kind: RedisTarget.Kind, _ endpoint: RedisEndpoint, until deadline: Deadline
+        _ stream: RedisStream, _ kind: RedisTarget.Kind, _ endpoint: RedisEndpoint, until deadline: Deadline
     ) async throws(RedisFailure) -> String {
         var commands = authentication(endpoint)
         // Redis permits HELLO to every user. Redis before 6 does not know HELLO, so an error is no failure.
@@ -87,7 +78,7 @@ struct RedisConnection: Sendable {
         commands.append(["HELLO", "2"])
         if endpoint.database != 0 { commands.append(["SELECT", String(endpoint.database)]) }
         commands.append(["SCRIPT", "LOAD", AdmissionScript.source])
-        var replies = try await exchange(connection, commands, until: deadline)
+        var replies = try await exchange(stream, commands, until: deadline)
         if let text = replies[..<hello].lazy.compactMap(\.errorText).first { throw RedisFailure(errorText: text) }
         let identity = RedisIdentity(replies.remove(at: hello))
         if identity.mode == "cluster" && endpoint.database != 0 { throw .databaseOfCluster }
@@ -109,9 +100,9 @@ struct RedisConnection: Sendable {
     }
 
     private static func test(
-        _ connection: Connection, _ prefix: String, until deadline: Deadline
+        _ stream: RedisStream, _ prefix: String, until deadline: Deadline
     ) async throws(RedisFailure) {
-        let replies = try await converse(connection, probe(prefix), until: deadline)
+        let replies = try await converse(stream, probe(prefix), until: deadline)
         guard case .array(let elements)? = replies.first, elements.first == .integer(0) else {
             throw .unexpectedReply
         }
@@ -127,25 +118,25 @@ struct RedisConnection: Sendable {
 
     /// Writes the commands and reads exactly one reply per command. Throws when a reply is an error.
     static func converse(
-        _ connection: Connection, _ commands: RedisCommands, _ size: RedisReplyReader.ReplySize = .small,
+        _ stream: RedisStream, _ commands: RedisCommands, _ size: RedisReplyReader.ReplySize = .small,
         until deadline: Deadline
     ) async throws(RedisFailure) -> [RedisReply] {
-        let replies = try await exchange(connection, commands, size, until: deadline)
+        let replies = try await exchange(stream, commands, size, until: deadline)
         if let text = replies.lazy.compactMap(\.errorText).first { throw RedisFailure(errorText: text) }
         return replies
     }
 
     /// Writes the commands and reads exactly one reply per command.
     private static func exchange(
-        _ connection: Connection, _ commands: RedisCommands, _ size: RedisReplyReader.ReplySize = .small,
+        _ stream: RedisStream, _ commands: RedisCommands, _ size: RedisReplyReader.ReplySize = .small,
         until deadline: Deadline
     ) async throws(RedisFailure) -> [RedisReply] {
         var replies: [RedisReply] = []
         do {
             let reader = try RedisReplyReader(size)
-            try await connection.write(commands.bytes, until: deadline)
+            try await stream.write(commands.bytes, until: deadline)
             while replies.count < commands.count {
-                let more = try await connection.read(until: deadline) { bytes in
+                let more = try await stream.read(until: deadline) { bytes in
                     bytes.isEmpty ? nil : Result { try reader.feed(bytes) }
                 }
                 guard let more = try more?.get() else { throw TransportError.reset }
@@ -153,6 +144,8 @@ struct RedisConnection: Sendable {
             }
         } catch let error as TransportError {
             throw error == .timedOut ? .timedOut : .connection
+        } catch let error as RedisFailure {
+            throw error
         } catch {
             throw .unexpectedReply
         }
@@ -174,7 +167,7 @@ struct RedisConnection: Sendable {
             group.addTask { await write(from: pipeline) }
             group.addTask { await read(into: pipeline, report) }
             let failure = await group.next() ?? nil
-            connection.close()
+            stream.close()
             let hadCalls = pipeline.end()
             group.cancelAll()
             return failure == .connection && !hadCalls ? nil : failure
@@ -184,7 +177,7 @@ struct RedisConnection: Sendable {
     private func write(from pipeline: RedisPipeline) async -> RedisFailure? {
         while let bytes = await pipeline.nextBytes() {
             do {
-                try await connection.write(bytes)
+                try await stream.write(bytes)
             } catch {
                 return .connection
             }
@@ -203,7 +196,7 @@ struct RedisConnection: Sendable {
             let deadline = pipeline.firstDeadline
             if let deadline, deadline.hasPassed { return .timedOut }
             do {
-                let delivery = try await connection.read(until: deadline ?? .inMilliseconds(timeoutMilliseconds)) {
+                let delivery = try await stream.read(until: deadline ?? .inMilliseconds(timeoutMilliseconds)) {
                     bytes in bytes.isEmpty ? nil : Result { pipeline.deliver(try reader.feed(bytes)) }
                 }
                 guard let delivery = try delivery?.get() else { return .connection }
@@ -211,6 +204,8 @@ struct RedisConnection: Sendable {
                 if let error = delivery.error { report(RedisFailure(errorText: error)) }
             } catch let error as TransportError {
                 guard error == .timedOut else { return .connection }
+            } catch let error as RedisFailure {
+                return error
             } catch {
                 return .unexpectedReply
             }

@@ -30,9 +30,9 @@ extension RedisRateLimiter {
     private static func converse(
         _ commands: RedisCommands, of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
     ) async throws(RedisFailure) -> [RedisReply] {
-        let connection = try await open(endpoint, for: driver, on: loop).connection
-        defer { connection.close() }
-        return try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
+        let stream = try await open(endpoint, for: driver, on: loop).stream
+        defer { stream.close() }
+        return try await RedisConnection.converse(stream, commands, until: .inSeconds(5))
     }
 
     private static func open(

@@ -8,6 +8,8 @@ package import Sockets
 /// - `redis://[[user:]password@]host[:port],host[:port],...`: nodes of a cluster.
 /// - `redis+sentinel://[[user:]password@]host[:port],.../name[/db][?sentinel_password=...]`: the primary with this name,
 ///   whose address the sentinels know. User and password are those of the primary.
+/// - `rediss://...` and `rediss+sentinel://...`: the same over TLS, also to the sentinels. The parameters `ca`, `cert` and
+///   `key` are paths of PEM files: the trusted certificates, if not the system's, and the certificate of this client.
 /// - `redis+unix://[[user:]password@]/path[?db=n]`; `unix://` means the same.
 ///
 /// User and passwords are percent-encoded (RFC 3986 section 2.1). Neither the descriptions of this type nor its errors
@@ -27,6 +29,10 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
     package let password: String?
     /// The number of the database; 0 when the URL names no database.
     package let database: Int
+    /// Not nil if the connections use TLS.
+    let tls: RedisTLS?
+
+    package var usesTLS: Bool { tls != nil }
 
     private static let defaultPort = 6379
     private static let defaultSentinelPort = 26379
@@ -47,11 +53,12 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
 
         let databaseText: Substring?
         var sentinel: Sentinel?
-        switch url[..<separator.lowerBound].lowercased() {
-        case "redis":
+        let scheme = url[..<separator.lowerBound].lowercased()
+        switch scheme {
+        case "redis", "rediss":
             databaseText = rest.splitOff(after: "/") ?? query.flatMap { Self.parameter("db", in: $0) }
             servers = try Self.hosts(rest, defaultPort: Self.defaultPort)
-        case "redis+sentinel":
+        case "redis+sentinel", "rediss+sentinel":
             guard var name = rest.splitOff(after: "/") else { throw .noPrimaryName }
             databaseText = name.splitOff(after: "/") ?? query.flatMap { Self.parameter("db", in: $0) }
             servers = try Self.hosts(rest, defaultPort: Self.defaultSentinelPort)
@@ -60,12 +67,11 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
             guard rest.hasPrefix("/"), rest.count > 1, let path = Self.percentDecoded(rest) else { throw .noPath }
             databaseText = query.flatMap { Self.parameter("db", in: $0) }
             servers = [.unix(path: path)]
-        case "rediss", "rediss+sentinel":
-            throw .tls
         default:
             throw .unknownScheme
         }
         self.sentinel = sentinel
+        tls = scheme.hasPrefix("rediss") ? try Self.tls(query) : nil
         database = try Self.database(databaseText)
         if servers.count > 1 && sentinel == nil && database != 0 { throw .databaseOfCluster }
     }
@@ -73,7 +79,8 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
     package var description: String {
         let hosts = servers.map(\.description).joined(separator: ", ")
         let place = sentinel.map { "\($0.primaryName) of the sentinels \(hosts)" } ?? hosts
-        return database == 0 ? place : "\(place), database \(database)"
+        let tlsPlace = tls == nil ? place : "\(place), TLS"
+        return database == 0 ? tlsPlace : "\(tlsPlace), database \(database)"
     }
 
     package var debugDescription: String { description }
@@ -90,6 +97,17 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         }
         guard let password = percentDecoded(text) else { throw .malformedCredentials }
         return Sentinel(primaryName: primaryName, password: password)
+    }
+
+    private static func tls(_ query: Substring?) throws(RedisEndpointError) -> RedisTLS {
+        var paths: [String: String] = [:]
+        for name in ["ca", "cert", "key"] {
+            guard let text = query.flatMap({ parameter(name, in: $0) }), !text.isEmpty else { continue }
+            guard let path = percentDecoded(text), !path.utf8.contains(0) else { throw .malformedCertificates }
+            paths[name] = path
+        }
+        guard (paths["cert"] == nil) == (paths["key"] == nil) else { throw .malformedCertificates }
+        return RedisTLS(ca: paths["ca"], certificate: paths["cert"], key: paths["key"])
     }
 
     private static func hosts(
@@ -185,15 +203,16 @@ extension RedisEndpoint: CustomReflectable {
 
 /// The error in a `REDIS_URL`. Each description is a message for the operator.
 package enum RedisEndpointError: Error, Hashable, Sendable, CustomStringConvertible {
-    case noScheme, unknownScheme, tls, fragment, malformedCredentials, malformedHost, malformedPort, noPath,
+    case noScheme, unknownScheme, malformedCertificates, fragment, malformedCredentials, malformedHost, malformedPort,
+        noPath,
         malformedDatabase, databaseOfCluster, noPrimaryName
 
     package var description: String {
         switch self {
         case .noScheme, .unknownScheme:
-            "A Redis URL begins with redis://, redis+sentinel://, redis+unix:// or unix://."
-        case .tls:
-            "rediss:// (TLS) is not supported; use redis:// through a tunnel on this machine."
+            "A Redis URL begins with redis://, rediss://, redis+sentinel://, rediss+sentinel://, redis+unix:// or unix://."
+        case .malformedCertificates:
+            "The parameters of rediss:// are ca, cert and key, percent-encoded paths; cert and key come together."
         case .fragment:
             "A Redis URL has no fragment; a \"#\" in the password is written %23."
         case .malformedCredentials:

@@ -23,6 +23,13 @@ enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The sentinels know no primary with the name in the URL.
     case unknownPrimary
 
+    /// The TLS handshake failed, or the peer sent no TLS.
+    case tls
+    /// The server's certificate is not trusted, has expired, or is for another host.
+    case untrusted
+    /// The files with certificates cannot be used.
+    case certificateFiles
+
     init(errorText: String) {
         let word = errorText.prefix { $0.isASCII && ($0.isUppercase || $0 == "_") }
         self = .errorReply(word.isEmpty ? "ERR" : String(word.prefix(32)))
@@ -40,6 +47,9 @@ enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case .isSentinel: "the server is a sentinel; REDIS_URL must begin with redis+sentinel://"
         case .notPrimary: "the server is a replica"
         case .unknownPrimary: "the sentinels know no primary with the name in REDIS_URL"
+        case .tls: "TLS failed"
+        case .untrusted: "the certificate of the server is not trusted, or is for another host"
+        case .certificateFiles: "the files ca, cert or key of REDIS_URL cannot be used"
         }
     }
 

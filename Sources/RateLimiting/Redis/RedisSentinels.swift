@@ -4,7 +4,8 @@ internal import Sockets
 internal import Synchronization
 
 final class RedisSentinels: Sendable {
-    private let servers: [SocketAddress]
+    /// The URL, whose servers are the sentinels.
+    private let endpoint: RedisEndpoint
     private let sentinel: RedisEndpoint.Sentinel
     /// The index of the sentinel that answered last. It is asked first.
     private let first = Atomic<Int>(0)
@@ -12,8 +13,8 @@ final class RedisSentinels: Sendable {
     /// How long one sentinel may take to answer. No request waits during this time.
     private static let timeoutMilliseconds = 500
 
-    init(_ servers: [SocketAddress], _ sentinel: RedisEndpoint.Sentinel) {
-        self.servers = servers
+    init(_ endpoint: RedisEndpoint, _ sentinel: RedisEndpoint.Sentinel) {
+        self.endpoint = endpoint
         self.sentinel = sentinel
     }
 
@@ -21,6 +22,7 @@ final class RedisSentinels: Sendable {
     func primary(on loop: EventLoop) async throws(RedisFailure) -> SocketAddress {
         let start = first.load(ordering: .relaxed)
         var last = RedisFailure.connection
+        let servers = endpoint.servers
         for offset in servers.indices {
             let index = (start + offset) % servers.count
             do throws(RedisFailure) {
@@ -38,12 +40,12 @@ final class RedisSentinels: Sendable {
         from server: SocketAddress, on loop: EventLoop
     ) async throws(RedisFailure) -> SocketAddress {
         let deadline = Deadline.inMilliseconds(Self.timeoutMilliseconds)
-        let connection = try await RedisConnection.connect(to: server, on: loop, until: deadline)
-        defer { connection.close() }
+        let stream = try await RedisStream.connect(to: server, endpoint, on: loop, until: deadline)
+        defer { stream.close() }
         var commands = RedisCommands()
         if let password = sentinel.password { commands.append(["AUTH", password]) }
         commands.append(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinel.primaryName])
-        let replies = try await RedisConnection.converse(connection, commands, until: deadline)
+        let replies = try await RedisConnection.converse(stream, commands, until: deadline)
         return try Self.address(replies.last ?? .null)
     }
 

@@ -12,7 +12,7 @@ enum RedisSource: Sendable {
 
     init(_ endpoint: RedisEndpoint) {
         self =
-            if let sentinel = endpoint.sentinel { .sentinels(RedisSentinels(endpoint.servers, sentinel)) } else {
+            if let sentinel = endpoint.sentinel { .sentinels(RedisSentinels(endpoint, sentinel)) } else {
                 .servers
             }
     }

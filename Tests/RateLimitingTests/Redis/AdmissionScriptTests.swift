@@ -133,13 +133,13 @@ extension WithRedis {
 
 /// A client that calls the script over one plain connection, one call at a time.
 private final class ScriptClient {
-    private let connection: Connection
+    private let stream: RedisStream
     private let source: String
 
     init(_ server: RedisServer, _ source: String) async throws {
         self.source = source
-        connection = try await Connection.connect(
-            to: .unix(path: server.socketPath), on: server.loops.loops[0], until: .inSeconds(5))
+        stream = try await RedisStream.connect(
+            to: .unix(path: server.socketPath), server.endpoint, on: server.loops.loops[0], until: .inSeconds(5))
     }
 
     func ask(_ claim: AdmissionClaim, _ limits: RateLimits, extra: [String]) async throws -> AdmissionScript.Answer? {
@@ -148,7 +148,7 @@ private final class ScriptClient {
         for word in ["EVAL", source] { commands.add(word) }
         AdmissionScript.addArguments(for: claim, number: 7, limits: limits, to: &commands)
         for word in extra { commands.add(word) }
-        let replies = try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
+        let replies = try await RedisConnection.converse(stream, commands, until: .inSeconds(5))
         return replies.first.flatMap { AdmissionScript.answer($0, to: 7, claim.limitClass, limits) }
     }
 
@@ -157,20 +157,20 @@ private final class ScriptClient {
             isStored
             ? AdmissionScript.recordStored(claim, forSeconds: 3600)
             : RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey)
-        _ = try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
+        _ = try await RedisConnection.converse(stream, commands, until: .inSeconds(5))
     }
 
     func charge(_ claim: AdmissionClaim, times: Int, _ limits: RateLimits) async throws {
         let commands = AdmissionScript.charge(claim, times: times, limits)
-        _ = try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
+        _ = try await RedisConnection.converse(stream, commands, until: .inSeconds(5))
     }
 
     func forceCharge(_ claim: AdmissionClaim, _ limits: RateLimits) async throws {
         let commands = AdmissionScript.forceCharge(claim, limits)
-        _ = try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
+        _ = try await RedisConnection.converse(stream, commands, until: .inSeconds(5))
     }
 
-    func close() { connection.close() }
+    func close() { stream.close() }
 }
 
 /// The tests that start a Redis server run one after another, because each of them measures time.

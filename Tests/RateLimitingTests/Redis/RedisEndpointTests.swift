@@ -64,10 +64,26 @@ struct RedisEndpointTests {
         #expect(endpoint.database == database)
     }
 
+    @Test func secondSInTheSchemeMeansTLS() throws {
+        for url in ["redis://a", "redis+sentinel://a/main", "unix:///redis.sock", "redis://a?ca=/ca.pem"] {
+            #expect(try !RedisEndpoint(parsing: url).usesTLS)
+        }
+        for url in [
+            "rediss://a", "REDISS://:pw@a:7000,b?ca=/ca.pem", "rediss+sentinel://a/main",
+            "rediss://a/3?ca=%2Fca%20file.pem&cert=/cert.pem&key=/key.pem",
+        ] {
+            let endpoint = try RedisEndpoint(parsing: url)
+            #expect(endpoint.usesTLS && "\(endpoint)".contains("TLS"))
+        }
+    }
+
     @Test(
         arguments: [
             ("", .noScheme), ("localhost:6379", .noScheme), ("http://localhost", .unknownScheme),
-            ("rediss://:s3cret@cache", .tls), ("redis://", .malformedHost), ("redis://:6379", .malformedHost),
+            ("rediss://:s3cret@", .malformedHost), ("rediss://cache?cert=%2Fcert", .malformedCertificates),
+            ("rediss://cache?key=/key", .malformedCertificates), ("rediss://cache?ca=%zz", .malformedCertificates),
+            ("rediss+unix:///redis.sock", .unknownScheme), ("redis://", .malformedHost),
+            ("redis://:6379", .malformedHost),
             ("redis://:s3cret@", .malformedHost), ("redis://[::1", .malformedHost), ("redis://[::1]x", .malformedHost),
             ("redis://a b", .malformedHost), ("redis://cache:0", .malformedPort),
             ("redis://cache:65536", .malformedPort),
@@ -78,13 +94,13 @@ struct RedisEndpointTests {
             ("redis://u:@cache", .malformedCredentials), ("redis://u:s3cret#x@cache", .fragment),
             ("redis://a,", .malformedHost), ("redis://,a", .malformedHost), ("redis://a,:7000", .malformedHost),
             ("redis://a:7000,b:x", .malformedPort), ("redis://a,b/1", .databaseOfCluster),
-            ("redis://a,b?db=1", .databaseOfCluster), ("redis://u:s3cret@a,c@b/1", .databaseOfCluster),
+            ("redis://a,b?db=1", .databaseOfCluster), ("redis://u:s3cret@a,b/1", .databaseOfCluster),
             ("redis://" + [String](repeating: "a", count: 65).joined(separator: ","), .malformedHost),
             ("redis+sentinel://a", .noPrimaryName), ("redis+sentinel://a/", .noPrimaryName),
             ("redis+sentinel://a/b%20c", .noPrimaryName), ("redis+sentinel:///name", .malformedHost),
             ("redis+sentinel://a/name/x", .malformedDatabase),
             ("redis+sentinel://a/name?sentinel_password=s3cret%z", .malformedCredentials),
-            ("rediss+sentinel://:s3cret@a/name", .tls),
+            ("rediss+sentinel://:s3cret@a", .noPrimaryName),
             ("unix://", .noPath), ("unix:///", .noPath), ("redis+unix://relative.sock", .noPath),
         ] as [(String, RedisEndpointError)])
     func refusesWithAReason(url: String, expected: RedisEndpointError) {

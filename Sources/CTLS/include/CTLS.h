@@ -1,0 +1,44 @@
+// The client side of TLS (RFC 8446) without sockets: bytes in, bytes out. OpenSSL does the work. Swift does not import
+// OpenSSL's own headers, because many of their functions are macros.
+
+#ifndef CTLS_H
+#define CTLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/// What all connections share: trusted certificates, and the certificate of this client. Threads may share it.
+typedef struct tls_context tls_context;
+/// The TLS of one connection. Only one thread at a time may use it.
+typedef struct tls_session tls_session;
+
+/// Returns null if a file cannot be read or has another format. Each path may be null: without `ca_file` the system's
+/// certificates are trusted; `certificate_file` and `key_file` (PEM) are for servers that ask for a certificate.
+tls_context *_Nullable tls_context_create(
+    const char *_Nullable ca_file, const char *_Nullable certificate_file, const char *_Nullable key_file);
+void tls_context_free(tls_context *_Nonnull context);
+
+/// Returns null if memory is short, or if `host` cannot be a host. `host` is a name or the text of an IP address, and
+/// must be in the server's certificate.
+tls_session *_Nullable tls_session_create(tls_context *_Nonnull context, const char *_Nonnull host, bool is_address);
+void tls_session_free(tls_session *_Nonnull session);
+
+typedef enum { TLS_DONE, TLS_WANTS_BYTES, TLS_ENDED, TLS_UNTRUSTED, TLS_FAILED } tls_result;
+
+/// Continues the handshake. After each call, send what `tls_take` returns.
+tls_result tls_handshake(tls_session *_Nonnull session);
+
+/// Adds bytes that the peer sent. Returns false if memory is short.
+bool tls_receive(tls_session *_Nonnull session, const void *_Nonnull bytes, size_t count);
+
+/// Decrypts. TLS_DONE: `*count` bytes were written to `buffer`. TLS_WANTS_BYTES: there are no more complete records.
+tls_result tls_read(
+    tls_session *_Nonnull session, void *_Nonnull buffer, size_t capacity, size_t *_Nonnull count);
+
+/// Encrypts all bytes. Send what `tls_take` returns.
+tls_result tls_write(tls_session *_Nonnull session, const void *_Nonnull bytes, size_t count);
+
+/// Takes at most `capacity` bytes that must be sent to the peer. Returns their number.
+size_t tls_take(tls_session *_Nonnull session, void *_Nonnull buffer, size_t capacity);
+
+#endif

@@ -1,0 +1,145 @@
+// TLS for the connections to Redis: the settings of a URL, and the encryption of one connection. The bytes are moved by
+// `RedisStream`.
+
+internal import CTLS
+internal import Sockets
+internal import Synchronization
+
+/// The certificates of a `rediss://` URL. Creates nothing until the first connection.
+final class RedisTLS: Hashable, Sendable {
+    /// The paths of PEM files. `ca`: the certificates to trust instead of the system's. `certificate` and `key`: the
+    /// client's, for a Redis with `tls-auth-clients`.
+    let ca: String?
+    let certificate: String?
+    let key: String?
+    /// Created at the first connection, and freed with this object. OpenSSL keeps it for as long as a session needs it.
+    private let context = Mutex<OwnedContext?>(nil)
+
+    private struct OwnedContext: @unchecked Sendable {
+        // Safe to share: OpenSSL's SSL_CTX counts its references atomically, and is not changed after its creation.
+        let pointer: OpaquePointer
+    }
+
+    init(ca: String?, certificate: String?, key: String?) {
+        self.ca = ca
+        self.certificate = certificate
+        self.key = key
+    }
+
+    deinit {
+        if let context = context.withLock({ $0 }) { tls_context_free(context.pointer) }
+    }
+
+    static func == (left: RedisTLS, right: RedisTLS) -> Bool {
+        left.ca == right.ca && left.certificate == right.certificate && left.key == right.key
+    }
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(ca)
+        hasher.combine(certificate)
+        hasher.combine(key)
+    }
+
+    /// Begins a connection to the host, which must be in the server's certificate. Throws `.certificateFiles` if the
+    /// files cannot be read. They are read again at the next connection then.
+    func session(host: String) throws(RedisFailure) -> RedisTLSSession {
+        let owned = context.withLock { context in
+            if context == nil {
+                context = tls_context_create(ca, certificate, key).map { OwnedContext(pointer: $0) }
+            }
+            return context
+        }
+        guard let owned else { throw .certificateFiles }
+        guard let session = tls_session_create(owned.pointer, host, IPAddress(host) != nil) else {
+            throw .tls
+        }
+        return RedisTLSSession(session)
+    }
+}
+
+/// The TLS of one connection. A lock orders the calls of the task that reads and of the task that writes.
+final class RedisTLSSession: Sendable {
+    private struct Owned: @unchecked Sendable {
+        // Safe to share: used only under the lock of `session`.
+        let pointer: OpaquePointer
+    }
+
+    private let session: Mutex<Owned>
+    /// A record has at most this many bytes of content (RFC 8446 section 5.1).
+    private static let recordBytesMax = 16 * 1024
+
+    fileprivate init(_ pointer: OpaquePointer) {
+        session = Mutex(Owned(pointer: pointer))
+    }
+
+    deinit {
+        session.withLock { tls_session_free($0.pointer) }
+    }
+
+    /// Continues the handshake. Returns whether it is complete, and the bytes to send.
+    func handshake() throws(RedisFailure) -> (isComplete: Bool, bytes: [UInt8]) {
+        let (result, bytes) = session.withLock { owned in
+            let result = tls_handshake(owned.pointer)
+            return (result, Self.take(owned))
+        }
+        switch result {
+        case TLS_DONE: return (true, bytes)
+        case TLS_WANTS_BYTES: return (false, bytes)
+        case TLS_UNTRUSTED: throw .untrusted
+        default: throw .tls
+        }
+    }
+
+    /// Adds bytes from the peer.
+    func receive(_ bytes: UnsafeRawBufferPointer) throws(RedisFailure) {
+        guard let start = bytes.baseAddress, !bytes.isEmpty else { return }
+        let isReceived = session.withLock { tls_receive($0.pointer, start, bytes.count) }
+        if !isReceived { throw .tls }
+    }
+
+    /// Returns the decrypted bytes of all complete records, and whether the peer ended the connection after them.
+    func decrypted() throws(RedisFailure) -> (bytes: [UInt8], isEnd: Bool) {
+        let (result, content) = session.withLock { owned -> (tls_result, [UInt8]) in
+            var content: [UInt8] = []
+            while true {
+                var count = 0
+                var result = TLS_FAILED
+                let record = [UInt8](unsafeUninitializedCapacity: Self.recordBytesMax) { buffer, initialized in
+                    guard let start = buffer.baseAddress else { return }
+                    result = tls_read(owned.pointer, start, buffer.count, &count)
+                    initialized = count
+                }
+                if result != TLS_DONE { return (result, content) }
+                content += record
+            }
+        }
+        switch result {
+        case TLS_WANTS_BYTES: return (content, false)
+        case TLS_ENDED: return (content, true)
+        default: throw .tls
+        }
+    }
+
+    /// Encrypts the bytes. Returns the bytes to send.
+    func encrypted(_ bytes: [UInt8]) throws(RedisFailure) -> [UInt8] {
+        let (result, records) = session.withLock { owned in
+            let result = bytes.withUnsafeBytes { buffer in
+                buffer.baseAddress.map { tls_write(owned.pointer, $0, buffer.count) } ?? TLS_DONE
+            }
+            return (result, Self.take(owned))
+        }
+        guard result == TLS_DONE else { throw .tls }
+        return records
+    }
+
+    private static func take(_ owned: Owned) -> [UInt8] {
+        var bytes: [UInt8] = []
+        while true {
+            let part = [UInt8](unsafeUninitializedCapacity: recordBytesMax + 512) { buffer, initialized in
+                initialized = buffer.baseAddress.map { tls_take(owned.pointer, $0, buffer.count) } ?? 0
+            }
+            if part.isEmpty { return bytes }
+            bytes += part
+        }
+    }
+}
