@@ -43,6 +43,9 @@ extension TrustedProxies {
 }
 
 private struct ReferenceProxies {
+    /// The server reads at most this number of entries, counted from the end of the field.
+    private static let entriesMax = 32
+
     /// The networks as texts of the digits 0 and 1. A network contains an address if its text is a prefix of the
     /// address's text.
     private var prefixes: [String] = []
@@ -91,8 +94,9 @@ private struct ReferenceProxies {
             switch field {
             case .xForwardedFor:
                 fields.values("X-Forwarded-For").joined(separator: ",").components(separatedBy: ",")
+                    .filter { !$0.isEmpty }.suffix(Self.entriesMax)
                     .map(trimmed).filter { !$0.isEmpty }.map(node)
-            case .forwarded: fields.values("Forwarded").flatMap { forwarded($0) ?? [nil] }
+            case .forwarded: fields.values("Forwarded").flatMap { forwarded($0) ?? [nil] }.suffix(Self.entriesMax)
             }
         var client = peerNumber
         var rest = chain[...]
