@@ -118,7 +118,8 @@ package final class PostgresServer: Sendable {
 
     private func control(_ action: String) async throws {
         let mode = action == "start" ? "" : "-m immediate"
-        let command = "\(Self.asUser)'\(Self.program("pg_ctl"))' \(action) -w -D data -l log \(mode)"
+        let program = "\(Self.asUser)'\(Self.program("pg_ctl"))'"
+        let command = "\(Self.closingDescriptors) \(program) \(action) -w -D data -l log \(mode)"
         // The server must not keep the pipe from which the output is read.
         _ = try await Self.output(of: "/bin/sh", ["-c", "cd '\(folder)'; \(command) </dev/null >/dev/null 2>&1"])
     }
@@ -152,6 +153,17 @@ package final class PostgresServer: Sendable {
         """
     }
 
+    /// Runs a command without the descriptors that it inherits beyond the standard ones. One of them is the socket by
+    /// which Process notices that its process has ended. If a server kept it open, the ended process would stay a
+    /// zombie, and Swift Testing would wait forever for the process of the next exit test.
+    private static let closingDescriptors = #"""
+        bash -c 'for path in /proc/$$/fd/*; do
+            fd=${path##*/}
+            if [ "$fd" -gt 2 ]; then eval "exec $fd>&-"; fi
+        done
+        exec "$@"' bash
+        """#
+
     private static func startShell(
         _ folder: String
     ) throws -> (shell: Process, lifeline: FileHandle, output: FileHandle) {
@@ -159,7 +171,9 @@ package final class PostgresServer: Sendable {
         shell.executableURL = URL(filePath: "/bin/sh")
         // PostgreSQL refuses to run as root.
         let own = getuid() == 0 ? "chown -R \(user) '\(folder)'; " : ""
-        shell.arguments = ["-c", "\(own)exec setsid \(asUser)/bin/sh '\(folder)/run'"]
+        let command = "\(closingDescriptors) \(asUser)/bin/sh '\(folder)/run'"
+        // The process that Process starts ends at once.
+        shell.arguments = ["-c", "\(own)exec setsid --fork \(command)"]
         let (input, output) = (Pipe(), Pipe())
         shell.standardInput = input
         shell.standardOutput = output
@@ -186,8 +200,7 @@ package final class PostgresServer: Sendable {
         let process = Process()
         let output = Pipe()
         process.executableURL = URL(filePath: "/bin/sh")
-        // The shell reports the exit status. Process would notice the exit only when the server has ended too, which
-        // inherits the socket that Process watches.
+        // The shell reports the exit status in the output, so that one read waits for both.
         process.arguments = ["-c", #""$@" 2>&1; echo $?"#, "sh", program] + arguments
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = output
