@@ -148,8 +148,8 @@ let package = Package(
         .target(
             name: "SQLiteStore",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Purchases", "Push", "RateLimiting", "MetricInstruments",
-                "CSQLiteVFS",
+                "Engine", "Identity", "JourneyModel", "Purchases", "Push", "RateLimiting", "SharedTables",
+                "MetricInstruments", "CSQLiteVFS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -167,10 +167,17 @@ let package = Package(
             dependencies: ["CPostgres", "Secrets", "Sockets", .product(name: "Logging", package: "swift-log")],
             swiftSettings: settings
         ),
+        // The tables that SQLiteStore and PostgresStore have in common, and the statements on them.
+        .target(
+            name: "SharedTables",
+            dependencies: ["Engine", "Identity", "JourneyModel", "Purchases", "Push"],
+            swiftSettings: settings
+        ),
         .target(
             name: "PostgresStore",
             dependencies: [
-                "Engine", "JourneyModel", "Postgres", "RateLimiting", "Sockets",
+                "Engine", "Identity", "JourneyModel", "Postgres", "Purchases", "Push", "RateLimiting", "SharedTables",
+                "Sockets",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -1,0 +1,54 @@
+// What the statements of this module need from a database: a transaction in which they run one after the other.
+// SQLiteStore runs it in its writer, PostgresStore on a connection of its own.
+
+package import JourneyModel
+
+/// An open transaction, or the snapshot of a read. It is valid only while the closure runs that received it.
+///
+/// The statements keep to SQL that SQLite 3.40 and PostgreSQL 15 both accept (docs/decisions/sql-as-text.md).
+/// Parameters are `?`, or `?1`, `?2`, but not both in one statement.
+package protocol SQLTransaction {
+    /// Runs a statement that returns no rows. Returns the number of rows that it inserted, updated or deleted.
+    @discardableResult
+    func execute(sql: String, arguments: SQLArguments) throws -> Int
+
+    func fetchAll(sql: String, arguments: SQLArguments) throws -> [SQLRow]
+
+    /// Adds a driver without events and returns its row number. The two stores keep different columns of drivers.
+    func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64
+}
+
+extension SQLTransaction {
+    @discardableResult
+    package func execute(sql: String) throws -> Int { try execute(sql: sql, arguments: []) }
+}
+
+extension SQLRow {
+    package static func fetchAll(
+        _ db: any SQLTransaction, sql: String, arguments: SQLArguments = []
+    ) throws -> [SQLRow] {
+        try db.fetchAll(sql: sql, arguments: arguments)
+    }
+
+    package static func fetchOne(
+        _ db: any SQLTransaction, sql: String, arguments: SQLArguments = []
+    ) throws -> SQLRow? {
+        try db.fetchAll(sql: sql, arguments: arguments).first
+    }
+}
+
+extension SQLConvertible {
+    /// Returns the first column of the first row; nil if there is no row, or if the value is NULL.
+    package static func fetchOne(
+        _ db: any SQLTransaction, sql: String, arguments: SQLArguments = []
+    ) throws -> Self? {
+        try db.fetchAll(sql: sql, arguments: arguments).first?[0]
+    }
+
+    /// Returns the first column of all rows, which must not be NULL.
+    package static func fetchAll(
+        _ db: any SQLTransaction, sql: String, arguments: SQLArguments = []
+    ) throws -> [Self] {
+        try db.fetchAll(sql: sql, arguments: arguments).map { try $0[0] }
+    }
+}
