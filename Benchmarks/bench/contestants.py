@@ -4,11 +4,12 @@ stored rows are counted. Independent of the loads."""
 import os
 import pathlib
 import signal
-import socket
 import sqlite3
 import subprocess
 import time
 import urllib.request
+
+from postgres import Postgres, free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILT = ROOT / ".build" / "bench"
@@ -25,12 +26,6 @@ LIMITS = {
 
 class Failed(Exception):
     """A failed check, or a service that did not start. The run ends and prints the message."""
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def run(command, **options):
@@ -58,6 +53,7 @@ class Contestant:
     title = ""
     stores = True
     wants_redis = False
+    wants_postgres = False
     fixed_answers = False
     # The SQL condition that selects the rows of `event` that clients posted.
     posted = ""
@@ -85,22 +81,28 @@ class Contestant:
             settings["REDIS_URL"] = f"unix://{folder}/redis.sock"
         return settings
 
-    def rows(self, folder):
+    def rows(self, folder, postgres=None):
+        if postgres:
+            return int(postgres.value(f"SELECT count(*) FROM event {self.posted}"))
         with sqlite3.connect(f"file:{folder}/events.sqlite3?mode=ro", uri=True, timeout=30) as database:
             return database.execute(f"SELECT count(*) FROM event {self.posted}").fetchone()[0]
 
 
 class Running:
-    """A running contestant that is ready for requests, and its Redis, if it uses one."""
+    """A running contestant that is ready for requests, and its Redis and its PostgreSQL, if it uses them."""
 
     def __init__(self, contestant, folder, token, extra):
         self.contestant, self.folder, self.token = contestant, folder, token
         self.redis = None
+        self.postgres = None
         self.process = None
         self.port = free_port()
         try:
             if contestant.wants_redis:
                 self.start_redis()
+            if contestant.wants_postgres:
+                self.postgres = Postgres(folder)
+                extra["DATABASE_URL"] = self.postgres.url
             self.log = open(folder / "log", "w")
             self.begun = time.monotonic()
             self.process = subprocess.Popen(
@@ -176,6 +178,10 @@ class Running:
                 pass
         return total
 
+    def rows(self):
+        """Returns the number of posted events in the database."""
+        return self.contestant.rows(self.folder, self.postgres)
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -194,6 +200,8 @@ class Running:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
+        if self.postgres:
+            self.postgres.end()
 
     def __enter__(self):
         return self
@@ -221,6 +229,24 @@ class Dwell(Contestant):
 class DwellWithRedis(Dwell):
     key = "dwell-redis"
     title = "Dwell with Redis"
+    wants_redis = True
+
+
+class DwellOnPostgres(Dwell):
+    key = "dwell-postgres"
+    title = "Dwell on PostgreSQL"
+    wants_postgres = True
+    posted = "WHERE origin = 0"
+
+    def environment(self, folder, port):
+        settings = super().environment(folder, port)
+        del settings["DATABASE_PATH"]
+        return settings
+
+
+class DwellOnPostgresWithRedis(DwellOnPostgres):
+    key = "dwell-postgres-redis"
+    title = "Dwell on PostgreSQL with Redis"
     wants_redis = True
 
 
@@ -262,6 +288,12 @@ class FastAPI(Contestant):
         return {**super().environment(folder, port), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+class FastAPIOnPostgres(FastAPI):
+    key = "fastapi-postgres"
+    title = "FastAPI + Redis + asyncpg"
+    wants_postgres = True
+
+
 class BareEpoll(Contestant):
     key = "epoll"
     title = "bare epoll in C"
@@ -275,4 +307,6 @@ class BareEpoll(Contestant):
         return [self.program, port, max(1, (os.cpu_count() or 2) // 2)]
 
 
-ALL = {contestant.key: contestant for contestant in (Dwell(), DwellWithRedis(), Hummingbird(), FastAPI(), BareEpoll())}
+ALL = {contestant.key: contestant for contestant in (
+    Dwell(), DwellWithRedis(), DwellOnPostgres(), DwellOnPostgresWithRedis(), Hummingbird(), FastAPI(),
+    FastAPIOnPostgres(), BareEpoll())}

@@ -91,8 +91,8 @@ class Bench:
             with contestant.start(folder, self.token) as running:
                 figures = self.put_load(running, load, connections, **extra)
                 running.stop()
-            if contestant.stores:
-                expect_rows(contestant, folder, figures["stored"])
+                if contestant.stores:
+                    expect_rows(running, figures["stored"])
             return figures
         return measure
 
@@ -121,7 +121,7 @@ class Bench:
             self.migrate(folder / "events.sqlite3")
             figures = json.loads(run(
                 [self.sqlite, "rate", folder / "events.sqlite3", batch, self.options.seconds]))
-            expect_rows(ALL["dwell"], folder, figures["rows"])
+            expect(ALL["dwell"].title, ALL["dwell"].rows(folder), figures["rows"])
             figures["event_rate"] = figures["rate"]
             return figures
         return measure
@@ -162,7 +162,7 @@ class Bench:
                 before = contestant.rows(folder)
                 figures = self.put_load(running, "events")
                 running.stop()
-            expect_rows(contestant, folder, before + figures["stored"])
+                expect_rows(running, before + figures["stored"])
             return {**figures, "rows_before": before}
         return measure
 
@@ -194,17 +194,20 @@ class Bench:
                     stored += figures["stored"]
                     points.append([stored, running.resident_bytes() / 1e6])
                 running.stop()
-            expect_rows(contestant, folder, stored)
+                expect_rows(running, stored)
             # After the first tenth of the events, the caches are full. If memory still grows then, it
             # grows without bound.
             return {"points": points, "growth_mb": points[-1][1] - points[0][1], "resident_mb": max(p[1] for p in points)}
         return measure
 
 
-def expect_rows(contestant, folder, expected):
-    found = contestant.rows(folder)
+def expect_rows(running, expected):
+    expect(running.contestant.title, running.rows(), expected)
+
+
+def expect(title, found, expected):
     if found != expected:
-        raise Failed(f"{contestant.title} acknowledged {expected} events and has {found} on disk")
+        raise Failed(f"{title} acknowledged {expected} events and has {found} on disk")
 
 
 def drop_from_cache(path):
@@ -230,8 +233,9 @@ BATCHES = [1, 16, 64, 256]
 CONNECTIONS = [1, 64, 256, 2000]
 
 # The names in the order in which the loads are run and reported. The last three need gigabytes of disk or an hour.
-NAMES = ["config", "events", "batch", "mix", "connections", "fresh", "half", "latency", "table", "start", "memory"]
-HEADLINE = NAMES[:8]
+NAMES = [
+    "config", "events", "batch", "mix", "connections", "fresh", "half", "latency", "postgres", "table", "start", "memory"]
+HEADLINE = NAMES[:9]
 
 
 def steps(bench, name):
@@ -254,6 +258,10 @@ def steps(bench, name):
         return [
             Step(name, "dwell", bench.on("dwell", "events", 1)), Step(name, "sqlite-1", bench.sqlite_alone(1)),
             Step(name, "dwell-redis", bench.on("dwell-redis", "events", 1))]
+    if name == "postgres":
+        return [
+            Step(name, key, bench.on(key, "events"))
+            for key in ("dwell-postgres", "dwell-postgres-redis", "fastapi-postgres")]
     if name == "half":
         return [Step(name, key, bench.at_half_rate(key)) for key in ("dwell", "dwell-redis")] + [
             Step(name, "disk", bench.disk_alone())]

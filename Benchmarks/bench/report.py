@@ -17,6 +17,7 @@ TITLES = {
     "fresh": ("A fresh connection for each event", "rate", "durable events a second"),
     "half": ("Single events at half the maximum rate", "p99_us", "microseconds"),
     "latency": ("One connection, one event at a time", "p50_us", "microseconds"),
+    "postgres": ("Single events on PostgreSQL", "rate", "durable events a second"),
     "table": ("Single events into a large table", "rate", "durable events a second"),
     "start": ("Cold start on a database of 1 GB", "start_ms", "milliseconds to the first answer"),
     "memory": ("Resident memory", "resident_mb", "MB"),
@@ -40,6 +41,8 @@ INTRODUCTIONS = {
             "disk causes that part of a slow answer.",
     "latency": "The time from sending an event to receiving the answer, compared with the time that SQLite "
                "takes for a transaction of one row in the same table.",
+    "postgres": "PostgreSQL runs on the same cores, with its default durability. The CPU time is that of the service "
+                "alone.",
     "table": "Compared with the same load on an empty database. The server is started anew for both.",
     "start": "The time from `exec` to the first answer 200. The database file is not in the page cache at the "
              "start.",

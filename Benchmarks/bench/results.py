@@ -88,6 +88,8 @@ def bars(results):
         ratio("connections", "2,000 connections, compared with 64 connections", "dwell-2000", "dwell-64", 0.85),
         ratio("latency", "one connection, one event at a time, compared with SQLite's commit of one row", "dwell", "sqlite-1", 1.6,
               at_least=False, figure="p50_us"),
+        ratio("postgres", "single events on PostgreSQL with Redis, compared with FastAPI + Redis + asyncpg",
+              "dwell-postgres-redis", "fastapi-postgres", 8),
         Bar("memory", "resident memory", results.median("memory", "dwell", "resident_mb"), 150, False, "MB"),
         # The memory must not grow. The limit leaves room for malloc's arenas, whose size varies by a few MB between two
         # readings.
