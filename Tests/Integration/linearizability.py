@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Posts the events of many drivers, each driver's by several clients at the same time and in any order, and kills the
+server again and again. The recorded history of each driver must be linearizable (histories.py)."""
+
+import json
+import math
+import os
+import random
+import threading
+import time
+
+import histories
+from client import Client, token
+from histories import Attempt
+from phones import rfc3339
+from processes import UNLIMITED, Folder, Server, arguments
+from report import Report
+
+EVENTS = 12
+CLIENTS = 4
+# An attempt that takes longer ends without an answer, and the event is posted again.
+TIMEOUT_SECONDS = 3
+
+
+class Driver:
+    """One driver's events and what the clients recorded."""
+
+    def __init__(self, name, chance):
+        self.name = name
+        self.token = token(name)
+        self.names = [chance.choice(histories.NAMES) for _ in range(EVENTS)]
+        begin = int(time.time() * 1000) - 600_000
+        self.times = [begin + 1000 * index + 1 + chance.randrange(998) for index in range(EVENTS)]
+        # Each event is posted by one client, some by two. Some requests are reads.
+        self.work = list(range(EVENTS)) + chance.sample(range(EVENTS), 3) + [None] * 6
+        chance.shuffle(self.work)
+        self.attempts = []
+        self.lock = threading.Lock()
+
+    def take(self):
+        with self.lock:
+            return (self.work.pop(),) if self.work else None
+
+    def record(self, attempt):
+        with self.lock:
+            self.attempts.append(attempt)
+
+    def body(self, index):
+        return {
+            "event_id": f"{self.name}-{index}", "event": self.names[index], "occurred_at": rfc3339(self.times[index]),
+            "charger_id": "charger-1"}
+
+    def is_linearizable(self):
+        return histories.is_linearizable(self.names, self.attempts)
+
+
+class Poster(threading.Thread):
+    """One client. Works on one driver after the other, with a new connection to any server after each failure."""
+
+    def __init__(self, servers, drivers, seed):
+        super().__init__(daemon=True)
+        self.servers, self.drivers = servers, drivers
+        self.chance = random.Random(seed)
+        self.wrong = []
+
+    def run(self):
+        for driver in self.drivers:
+            client = None
+            while taken := driver.take():
+                client = self.work(driver, taken[0], client)
+            if client:
+                client.socket.close()
+
+    def work(self, driver, event, client):
+        """Repeats one request until it is answered."""
+        while True:
+            begin = time.monotonic()
+            answer = None
+            try:
+                if client is None:
+                    client = Client(self.chance.choice(self.servers).port, driver.token, timeout=TIMEOUT_SECONDS)
+                    begin = time.monotonic()
+                if event is None:
+                    answer = client.get("/native/session")
+                else:
+                    answer = client.post("/native/events", driver.body(event))
+            except (OSError, ValueError):
+                pass
+            end = time.monotonic()
+            if answer and answer[0] == 200:
+                driver.record(self.attempt(begin, end, event, answer[1]))
+                return client
+            if answer and answer[0] not in (500, 503):
+                self.wrong.append(f"{driver.name}: {answer}")
+                return client
+            if event is not None:
+                driver.record(Attempt(begin, math.inf, event, None, None))
+            if client:
+                client.socket.close()
+                client = None
+            time.sleep(0.05)
+
+    @staticmethod
+    def attempt(begin, end, event, answer):
+        if event is None:
+            return Attempt(begin, end, None, answer["state"], None)
+        session = answer["session"]
+        return Attempt(
+            begin, end, event, session["state"], session["transition"], answer["status"] == "already_processed")
+
+
+def check_the_check(report):
+    """Two histories that are wrong must be found, and a right one must not."""
+    names = ["enteredChargerIntentZone", "anchorDwellComplete"]
+    entered = Attempt(0, 1, 0, "NEAR_CHARGER", "applied")
+    anchored = Attempt(2, 3, 1, "ANCHORED", "applied")
+    report.check(histories.is_linearizable(names, [entered, anchored]), "a right history is accepted")
+    lost = Attempt(2, 3, 1, "IDLE", "rejected")
+    report.check(not histories.is_linearizable(names, [entered, lost]), "an acknowledged event that is lost is found")
+    stale = Attempt(4, 5, None, "NEAR_CHARGER", None)
+    report.check(not histories.is_linearizable(names, [entered, anchored, stale]), "a read of an old state is found")
+    twice = Attempt(4, 5, 1, "ANCHORED", "applied")
+    report.check(not histories.is_linearizable(names, [entered, anchored, twice]), "an event stored twice is found")
+
+
+def record(servers, drivers, faults, chance):
+    """Runs the clients on all drivers, and `faults` until they are done. Returns unexpected answers."""
+    posters = [Poster(servers, drivers, chance.random()) for _ in range(CLIENTS)]
+    done = threading.Event()
+    breaking = threading.Thread(target=faults, args=(done,), daemon=True)
+    breaking.start()
+    for poster in posters:
+        poster.start()
+    for poster in posters:
+        poster.join()
+    done.set()
+    breaking.join()
+    return [answer for poster in posters for answer in poster.wrong]
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--histories", default=300, type=int, help="before scaling (default: 300)")
+    parser.add_argument("--seed", default=int(time.time()), type=int)
+    options = parser.parse_args()
+    count = max(1, round(options.histories * options.scale))
+    chance = random.Random(options.seed)
+    report = Report("linearizability")
+    report.note(f"{count} histories, --seed {options.seed}")
+    check_the_check(report)
+    drivers = [Driver(f"history-{os.getpid()}-{index}", chance) for index in range(count)]
+    kills = 0
+    with Folder() as folder, Server(options, folder, UNLIMITED) as server:
+        def faults(done):
+            nonlocal kills
+            while not done.wait(chance.uniform(0.2, 0.8)):
+                server.kill()
+                server.start()
+                kills += 1
+
+        wrong = record([server], drivers, faults, chance)
+    report.check(not wrong, "every answer is 200, 500 or 503", *wrong)
+    bad = [driver for driver in drivers if not driver.is_linearizable()]
+    report.check(
+        not bad, f"{count} histories are linearizable",
+        *(json.dumps([driver.name, driver.names, sorted(driver.attempts)], default=str) for driver in bad))
+    unanswered = sum(attempt.end == math.inf for driver in drivers for attempt in driver.attempts)
+    report.note(f"{sum(len(driver.attempts) for driver in drivers)} attempts, {unanswered} without an answer, {kills} kills")
+    report.exit()
+
+
+if __name__ == "__main__":
+    main()
