@@ -220,8 +220,9 @@ let package = Package(
         .executableTarget(
             name: "App",
             dependencies: [
-                "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "Purchases", "Push", "SQLiteStore",
-                "RateLimiting", "Outbound", "JourneyModel", "Simulation", "MetricInstruments", "PrometheusExport",
+                "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "Purchases", "Push", "SharedTables",
+                "SQLiteStore", "RateLimiting", "Outbound", "JourneyModel", "Simulation", "MetricInstruments",
+                "PrometheusExport",
                 "Secrets", "StructuredLogging", "CSignals",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -248,7 +249,7 @@ let package = Package(
         // Tests, one directory for each module.
         .target(
             name: "TestSupport",
-            dependencies: ["JourneyModel", "Engine", "Sockets"],
+            dependencies: ["JourneyModel", "Engine", "SharedTables", "Sockets"],
             path: "Tests/TestSupport",
             swiftSettings: modelSettings
         ),
@@ -322,7 +323,7 @@ let package = Package(
             name: "SQLiteStoreTests",
             dependencies: [
                 "SQLiteStore", "CSQLiteVFS", "Engine", "Identity", "JourneyModel", "Purchases", "Push", "RateLimiting",
-                "Secrets", "TestSupport",
+                "Secrets", "SharedTables", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),

@@ -3,6 +3,7 @@
 
 import GRDB
 import GRDBSQLite
+import SharedTables
 
 /// An extended result code (https://www.sqlite.org/rescode.html) with SQLite's message.
 package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -19,13 +20,17 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
         message = String(cString: sqlite3_errmsg(connection))
     }
 
-    /// Converts any error from GRDB. An error that does not come from SQLite becomes SQLITE_ERROR, with its description
-    /// as the message.
+    /// Converts any error of a transaction. An error that comes neither from SQLite nor from this server becomes
+    /// SQLITE_ERROR, with its description as the message.
     package init(_ error: any Error) {
-        if let error = error as? DatabaseError {
+        switch error {
+        case let error as SQLiteError: self = error
+        case let error as DatabaseError:
             extendedCode = error.extendedResultCode.rawValue
             message = error.message ?? "no message"
-        } else {
+        case let error as UnreadableColumn: self = .unreadable(error.name)
+        case is DriverErased: self = .driverWasErased
+        default:
             extendedCode = SQLITE_ERROR
             message = "\(error)"
         }

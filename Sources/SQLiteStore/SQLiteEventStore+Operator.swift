@@ -70,7 +70,7 @@ extension SQLiteEventStore: OperatorReader {
     }
 
     package func storageBytes() async throws(StoreFailure) -> Int64 {
-        try await read { db in
+        try await read { (db: Database) in
             let pages = try Int64.fetchOne(db, sql: "PRAGMA page_count") ?? 0
             let pageBytes = try Int64.fetchOne(db, sql: "PRAGMA page_size") ?? 0
             let file = try String.fetchOne(db, sql: "SELECT file FROM pragma_database_list WHERE name = 'main'") ?? ""

@@ -7,6 +7,7 @@ import GRDB
 package import Identity
 package import JourneyModel
 package import RateLimiting
+import SharedTables
 
 package final class SQLiteEventStore: EventStore {
     private let pool: DatabasePool
@@ -153,7 +154,7 @@ package final class SQLiteEventStore: EventStore {
 
     /// Returns the number of events of all drivers.
     package func eventCount() async throws(StoreFailure) -> Int {
-        try await read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0 }
+        try await read { (db: Database) in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0 }
     }
 
     /// Returns the first `limit` events of a driver, in the contract's order.

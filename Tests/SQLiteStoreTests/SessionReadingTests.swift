@@ -3,6 +3,7 @@
 
 import Dispatch
 import Engine
+import GRDB
 import JourneyModel
 import TestSupport
 import Testing
@@ -30,7 +31,7 @@ struct SessionReadingTests {
         let (started, starts) = AsyncStream<Void>.makeStream()
         let driver = driver
         let running = Task {
-            try await store.read { _ in
+            try await store.read { (_: Database) in
                 starts.yield()
                 gate.wait()
             }

@@ -6,6 +6,7 @@
 import GRDB
 import Identity
 import JourneyModel
+import SharedTables
 
 /// The steps of a deletion, in their order. Sessions come before events for the following reason. The idempotency key
 /// of an expiry contains the id of the expiry's session. An expiry may be stored between two steps, and by then the

@@ -5,6 +5,7 @@ import Engine
 import GRDB
 package import Identity
 package import JourneyModel
+import SharedTables
 
 package struct SQLiteAccounts: Sendable {
     let store: SQLiteEventStore

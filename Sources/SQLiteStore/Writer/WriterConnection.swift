@@ -13,6 +13,7 @@ import GRDB
 import GRDBSQLite
 import Identity
 import RateLimiting
+import SharedTables
 
 final class WriterConnection {
     private let connection: OpaquePointer
@@ -283,8 +284,6 @@ final class WriterConnection {
             () throws(SQLiteError) -> CompletedChange in
             do {
                 return try change.make(db)
-            } catch let error as SQLiteError {
-                throw error
             } catch {
                 throw SQLiteError(error)
             }

@@ -4,6 +4,7 @@
 
 import Engine
 import GRDB
+import SharedTables
 
 /// One piece of the writer's work. Appends have unchecked continuations, because a checked one costs one more object
 /// for each event. Each unchecked continuation is still resumed exactly once: `Writer.add` fails work that it does not
@@ -80,14 +81,6 @@ struct PendingChange: Sendable {
         fail = { waiting.resume(returning: .failure($0)) }
         self.isPaced = isPaced
     }
-}
-
-/// The effects of a change on the WAL and on the writer's caches.
-struct ChangeEffects: Sendable {
-    /// Whether the rows that the change removed must be gone from the WAL as well.
-    var purgesWAL = false
-    /// Whether the change left the rows of drivers as they were, so that the writer's cache remains valid.
-    var keepsDriverCache = false
 }
 
 struct CompletedChange: Sendable {

@@ -39,3 +39,9 @@ extension SQLDatabase {
         try await self.change(effects: { _ in ChangeEffects(keepsDriverCache: keepsDriverCache) }, change)
     }
 }
+
+/// The driver of a transaction was deleted so recently that the request may be from before the deletion. Both stores
+/// turn this error into `StoreFailure.driverErased`.
+package struct DriverErased: Error, Hashable, Sendable {
+    package init() {}
+}

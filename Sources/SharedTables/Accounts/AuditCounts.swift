@@ -1,7 +1,6 @@
 // Counts of audit entries by action and outcome, for metrics.
 
 package import Engine
-import GRDB
 package import Identity
 
 package struct AuditCounts: Sendable {
@@ -9,7 +8,7 @@ package struct AuditCounts: Sendable {
     package var counts: [(action: AuditAction, outcome: AuditOutcome, count: Int)]
 }
 
-extension SQLiteEventStore {
+extension SQLDatabase {
     /// Returns the id of the newest entry; 0 when there is none yet.
     package func newestAuditID() async throws(StoreFailure) -> Int64 {
         try await read { db in try Int64.fetchOne(db, sql: "SELECT max(id) FROM audit") ?? 0 }
@@ -19,15 +18,15 @@ extension SQLiteEventStore {
     /// left out.
     package func auditCounts(after id: Int64) async throws(StoreFailure) -> AuditCounts {
         try await read { db in
-            let rows = try Row.fetchAll(
+            let rows = try SQLRow.fetchAll(
                 db, sql: "SELECT action, outcome, count(*), max(id) FROM audit WHERE id > ? GROUP BY action, outcome",
                 arguments: [id])
             var counts = AuditCounts(newestID: id, counts: [])
             for row in rows {
-                counts.newestID = max(counts.newestID, row[3])
-                guard let action = AuditAction(rawValue: row[0]), let outcome = AuditOutcome(rawValue: row[1])
+                counts.newestID = try max(counts.newestID, row[3])
+                guard let action = try AuditAction(rawValue: row[0]), let outcome = try AuditOutcome(rawValue: row[1])
                 else { continue }
-                counts.counts.append((action, outcome, row[2]))
+                counts.counts.append((action, outcome, try row[2]))
             }
             return counts
         }

@@ -1,0 +1,65 @@
+// Runs the statements of SharedTables in a transaction or a snapshot of SQLite.
+
+import GRDB
+package import JourneyModel
+package import SharedTables
+
+import struct Foundation.Data
+
+/// A connection of SQLite, as the statements of SharedTables see it. Each text is prepared once for each connection.
+package struct SQLiteTransaction: SQLTransaction {
+    private let db: Database
+
+    init(_ db: Database) {
+        self.db = db
+    }
+
+    @discardableResult
+    package func execute(sql: String, arguments: SQLArguments) throws -> Int {
+        try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments))
+        return db.changesCount
+    }
+
+    package func fetchAll(sql: String, arguments: SQLArguments) throws -> [SQLRow] {
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: StatementArguments(arguments))
+        var read: [SQLRow] = []
+        while let row = try rows.next() { read.append(try SQLRow(row)) }
+        return read
+    }
+
+    package func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 {
+        try db.cachedStatement(sql: "INSERT INTO driver (driver_id, created_at_ms, rules) VALUES (?, ?, ?)")
+            .execute(arguments: [driver.rawValue, now.millisecondsSinceEpoch, Fold.rulesVersion])
+        return db.lastInsertedRowID
+    }
+}
+
+extension StatementArguments {
+    fileprivate init(_ arguments: SQLArguments) {
+        self.init(
+            arguments.values.map { value -> DatabaseValue in
+                switch value {
+                case .null: .null
+                case .integer(let integer): integer.databaseValue
+                case .text(let text): text.databaseValue
+                case .blob(let bytes): Data(bytes).databaseValue
+                }
+            })
+    }
+}
+
+extension SQLRow {
+    /// - Throws: `UnreadableColumn` for a floating-point number. No table has one.
+    init(_ row: Row) throws {
+        self.init(
+            try row.map { name, value in
+                switch value.storage {
+                case .null: .null
+                case .int64(let integer): .integer(integer)
+                case .string(let text): .text(text)
+                case .blob(let data): .blob([UInt8](data))
+                case .double: throw UnreadableColumn(name: name)
+                }
+            })
+    }
+}
