@@ -2,6 +2,18 @@
 
 package import JourneyModel
 
+/// The port of the rows that the servers on one database write about themselves.
+package protocol InstanceStore: Sendable {
+    /// Inserts or updates the server's own row, and deletes rows without a recent heartbeat.
+    func heartbeat(_ instance: Instance) async throws(StoreFailure)
+
+    /// Deletes the row of a server that has ended. Does nothing if another server with the same name has started since.
+    func removeInstance(_ name: String, startedAt: Moment) async throws(StoreFailure)
+
+    /// Returns the servers, sorted by name.
+    func instances() async throws(StoreFailure) -> [Instance]
+}
+
 package struct Instance: Hashable, Sendable {
     /// The time without a heartbeat after which an instance counts as gone.
     package static let silenceMilliseconds: Int64 = 100_000

@@ -4,6 +4,19 @@
 
 package import JourneyModel
 
+/// The port by which a server writes the history.
+package protocol SettingsHistoryStore: Sendable {
+    /// Records that these settings and rules are in force from `now` on. Writes nothing if they were already in force.
+    ///
+    /// Returns false if the note was left out.
+    func record(
+        _ settings: VersionedSettings, rules: RecordedRules?, note: SettingsChangeNote, at now: Moment
+    ) async throws(StoreFailure) -> Bool
+
+    /// Stores the result of a reload. `instance` is the server's INSTANCE_NAME.
+    func record(_ reload: SettingsReloadRecord, of instance: String) async throws(StoreFailure)
+}
+
 /// The author of a change (`SETTINGS_CHANGED_BY`, at most 128 bytes) and the reason for the change
 /// (`SETTINGS_CHANGE_REASON`, at most 500 bytes). Author and reason are free text, each on one line.
 package struct SettingsChangeNote: Hashable, Sendable {

@@ -2,6 +2,7 @@
 
 import Engine
 import GRDB
+import Identity
 import JourneyModel
 import TestSupport
 import Testing

@@ -44,8 +44,10 @@ struct SimulatedDriverRowsTests {
         let command = try SQLiteEventStore(existing: path, digests: nil)
         #expect(
             try await command.removeSimulatedDrivers(driversMax: 1) == SimulatedDriversRemoved(drivers: 1, events: 8))
-        #expect(try await command.removeSimulatedDrivers() == SimulatedDriversRemoved(drivers: 1, events: 8))
-        #expect(try await command.removeSimulatedDrivers() == SimulatedDriversRemoved(drivers: 0, events: 0))
+        #expect(
+            try await command.removeSimulatedDrivers(driversMax: 16) == SimulatedDriversRemoved(drivers: 1, events: 8))
+        #expect(
+            try await command.removeSimulatedDrivers(driversMax: 16) == SimulatedDriversRemoved(drivers: 0, events: 0))
         await command.close()
         // The running server must not cache any of the removed rows. A driver with the name of a removed driver
         // therefore starts over.

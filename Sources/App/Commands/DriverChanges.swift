@@ -43,8 +43,8 @@ func changingDrivers<Outcome>(
         writeToStandardError("\(failure)\n")
         throw ExitCode.failure
     }
-    return try await changing(configuration) { accounts, _, _ in
-        try await body(FileChanges(accounts, redis: configuration.redis))
+    return try await changing(configuration) { stores, _ in
+        try await body(FileChanges(stores.accounts, redis: configuration.redis))
     }
 }
 

@@ -3,6 +3,7 @@
 import ArgumentParser
 import Identity
 import JourneyModel
+import Logging
 import RateLimiting
 import SQLiteStore
 import Sockets
@@ -12,7 +13,7 @@ import Sockets
 struct FileChanges: DriverChanges {
     private let accounts: OperatorAccounts
 
-    init(_ accounts: SQLiteAccounts, redis: Configuration.Redis) {
+    init(_ accounts: any OperatorAccountStore, redis: Configuration.Redis) {
         self.accounts = OperatorAccounts(
             store: accounts,
             forget: { driver in
@@ -56,22 +57,23 @@ struct FileChanges: DriverChanges {
 /// Opens the database that the settings name, runs `body`, and closes the database. Works whether or not a server is
 /// running. Prints errors to standard error and fails the command.
 func changing<Outcome>(
-    _ options: SettingsOptions, _ body: (SQLiteAccounts, SQLiteEventStore, Moment) async throws -> Outcome
+    _ options: SettingsOptions, _ body: (Stores, Moment) async throws -> Outcome
 ) async throws -> Outcome {
     try await changing(
         options.configuration(), body)
 }
 
 func changing<Outcome>(
-    _ configuration: Configuration, _ body: (SQLiteAccounts, SQLiteEventStore, Moment) async throws -> Outcome
+    _ configuration: Configuration, _ body: (Stores, Moment) async throws -> Outcome
 ) async throws -> Outcome {
     let path = configuration.databasePath
     let digests = KeyedHashes(signingKey: try configuration.tokens.requiredKey())
+    let silent = Logger(label: "dwell", factory: { _ in SwiftLogNoOpLogHandler() })
     do {
         let store = try SQLiteEventStore(existing: path, digests: digests)
         let outcome: Outcome
         do {
-            outcome = try await body(SQLiteAccounts(store: store, digests: digests), store, .now)
+            outcome = try await body(Stores(store, path: path, digests: digests, logger: silent), .now)
         } catch {
             await store.close()
             throw error

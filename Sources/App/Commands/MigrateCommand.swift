@@ -26,7 +26,7 @@ struct MigrateCommand: AsyncParsableCommand {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
         let path = try Configuration.report(from: input).required().databasePath
         do {
-            if !status { await (try Wiring.openStore(path)).close() }
+            if !status { await (try SQLiteFile.open(path)).close() }
             print(Self.table(try DatabaseOpening.status(path: path)))
         } catch {
             writeToStandardError("\(UnusableDatabase(path: path, error))\n")

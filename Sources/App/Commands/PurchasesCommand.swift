@@ -94,8 +94,8 @@ struct PurchasesMoveCommand: AsyncParsableCommand {
         writeToStandardError(
             "\(escaped(transaction)) belongs to \(record.driver.map { escaped($0.rawValue) } ?? "nobody")\n")
         try confirm("Give it to \(escaped(to))?", yes: yes)
-        let isDone = try await changing(settingsOptions) { accounts, _, now in
-            try await SQLitePurchases(accounts: accounts).move(key, to: DriverID(to), at: now)
+        let isDone = try await changing(settingsOptions) { stores, now in
+            try await stores.purchases.move(key, to: DriverID(to), at: now)
         }
         guard isDone else { throw DriverSignOutCommand.unknown(to) }
         print("\(escaped(transaction)) belongs to \(escaped(to)) now")
@@ -134,10 +134,10 @@ struct PurchasesReplayCommand: AsyncParsableCommand {
             writeToStandardError("\(escaped(file)): \(error.reason)\n")
             throw ExitCode.failure
         }
-        let (stored, known, refused) = try await changing(settingsOptions) { accounts, _, now in
+        let (stored, known, refused) = try await changing(settingsOptions) { stores, now in
             let service = AppStorePurchases(
                 verifier: purchases.verifier(CertificateChain(roots: [purchases.root])),
-                store: SQLitePurchases(accounts: accounts),
+                store: stores.purchases,
                 newToken: { UUID().uuidString.lowercased() })
             var counts = (stored: 0, known: 0, refused: 0)
             for (number, line) in lines.enumerated() {

@@ -5,7 +5,6 @@ import API
 import Engine
 import Foundation
 import JourneyModel
-import SQLiteStore
 
 /// A correction that was begun or is continued.
 struct BegunCorrection: Sendable {
@@ -90,7 +89,7 @@ struct FileRefolds: RefoldChanges {
         var description: String { "no settings \(escaped(version)) in the settings history" }
     }
 
-    let store: SQLiteEventStore
+    let store: any SettingsCorrecting
 
     func begin(_ order: CorrectionOrder, note: SettingsChangeNote) async throws -> BegunCorrection {
         switch try await store.begin(order, note: note, at: .now) {

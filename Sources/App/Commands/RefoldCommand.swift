@@ -132,7 +132,7 @@ struct RefoldCommand: AsyncParsableCommand {
         } catch let failure as ServerChanges.Failure where settings == nil {
             writeToStandardError("\(failure); refolding in the file\n")
         }
-        let store = try Wiring.openStore(existing: path)
+        let store = try SQLiteFile.open(existing: path)
         let result: Result<(RefoldCounts, failures: [StoreFailure]), any Error>
         do {
             result = .success(try await refold(FileRefolds(store: store)))

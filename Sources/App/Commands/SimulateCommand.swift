@@ -1,10 +1,10 @@
 // `dwell simulate`: a smoke test that an operator runs after a deploy.
 
 import ArgumentParser
+import Engine
 import Foundation
 import Identity
 import JourneyModel
-import SQLiteStore
 import Simulation
 import StructuredLogging
 
@@ -112,10 +112,10 @@ struct SimulateCommand: AsyncParsableCommand {
     }
 
     private func removeAll() async throws {
-        try await changing(settingsOptions) { _, store, _ in
+        try await changing(settingsOptions) { stores, _ in
             var (drivers, events) = (0, 0)
             while true {
-                let removed = try await store.removeSimulatedDrivers()
+                let removed = try await stores.simulatedDrivers.removeSimulatedDrivers(driversMax: 16)
                 if removed.drivers == 0 { break }
                 drivers += removed.drivers
                 events += removed.events

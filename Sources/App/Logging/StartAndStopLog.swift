@@ -4,7 +4,6 @@
 import Engine
 import Foundation
 import Logging
-import SQLiteStore
 import StructuredLogging
 import Synchronization
 
@@ -13,9 +12,9 @@ struct StartAndStopLog: Sendable {
     let startedAtMilliseconds: Int64
 
     func started(
-        _ configuration: Configuration, store: SQLiteEventStore, settings: VersionedSettings
+        _ configuration: Configuration, status: any DatabaseStatus, settings: VersionedSettings
     ) async throws(StoreFailure) {
-        let schema = try await store.schema(openedAtMilliseconds: startedAtMilliseconds)
+        let schema = try await status.schema(openedAtMilliseconds: startedAtMilliseconds)
         logger.notice(
             "starting",
             metadata: [

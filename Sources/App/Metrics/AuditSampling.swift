@@ -4,7 +4,6 @@
 import CoreMetrics
 import Identity
 import MetricInstruments
-import SharedTables
 
 extension MetricFamily {
     static let signIns = MetricFamily(
@@ -12,13 +11,13 @@ extension MetricFamily {
 }
 
 actor AuditSampling {
-    private let store: any SQLDatabase
+    private let store: any AccountStatistics
     private let counts: CounterTable
     private var lastID: Int64?
 
     private static let outcomes: [AuditOutcome] = [.done, .refused, .failed]
 
-    init(store: any SQLDatabase, factory: any MetricsFactory) {
+    init(store: any AccountStatistics, factory: any MetricsFactory) {
         self.store = store
         let actions = AuditAction.allCases
         counts = CounterTable(.signIns, count: actions.count * Self.outcomes.count, factory: factory) {

@@ -10,7 +10,6 @@ import JourneyModel
 import MetricInstruments
 import Outbound
 import RateLimiting
-import SQLiteStore
 import Sockets
 import Synchronization
 

@@ -6,15 +6,24 @@ import Engine
 import Identity
 import JourneyModel
 import MetricInstruments
-import SQLiteStore
+import Push
+
+extension MetricFamily {
+    static let lastBackupSeconds = MetricFamily(
+        "dwell_last_backup_timestamp_seconds", "Time of the last successful dwell backup (Unix time); 0: never.")
+    static let codeSendsUsed = MetricFamily(
+        "dwell_code_sends_used_ratio",
+        "Used share of the hourly limit on one-time codes: total, numbers without an account, most used prefix.")
+}
 
 struct StoreSampling: Sendable {
-    private let store: SQLiteEventStore
+    private let stores: Stores
     private let drivers: DriverCounts
     private let driverGauges: [(JourneyState, any MeterHandler)]
     private let due: any MeterHandler
     private let oldest: any MeterHandler
-    private let backup: any MeterHandler
+    /// Nil if Dwell does not make the backups of the database.
+    private let backup: (any MeterHandler)?
     private let revocations: OutboxGauges
     /// Nil if the server sends no notifications.
     private let pushes: OutboxGauges?
@@ -25,17 +34,17 @@ struct StoreSampling: Sendable {
     private let analytics: (waiting: OutboxGauges, lost: SampledCounter)?
 
     init(
-        store: SQLiteEventStore, drivers: DriverCounts, forwards: Bool, sendsPushes: Bool, codeLimits: CodeSendLimits,
+        stores: Stores, drivers: DriverCounts, forwards: Bool, sendsPushes: Bool, codeLimits: CodeSendLimits,
         factory: any MetricsFactory
     ) {
-        self.store = store
+        self.stores = stores
         self.drivers = drivers
         driverGauges = JourneyState.allCases.map {
             ($0, factory.gauge(.drivers, [("state", $0.rawValue)]))
         }
         due = factory.gauge(.deadlinesDue)
         oldest = factory.gauge(.oldestEventSeconds)
-        backup = factory.gauge(.lastBackupSeconds)
+        backup = stores.backups == nil ? nil : factory.gauge(.lastBackupSeconds)
         revocations = OutboxGauges(queue: "revocations", factory: factory)
         pushes = sendsPushes ? OutboxGauges(queue: "push", factory: factory) : nil
         analytics =
@@ -53,32 +62,32 @@ struct StoreSampling: Sendable {
 
     /// Queries the database and sets the metrics. If the database cannot be read, the metrics do not change.
     func sample(at now: Moment) async {
-        if let count = try? await store.dueDriverCount(at: now) { due.set(Int64(count)) }
+        if let count = try? await stores.eventStatistics.dueDriverCount(at: now) { due.set(Int64(count)) }
         if let age = try? await oldestEventMilliseconds(at: now) { oldest.set(Double(age) / 1000) }
-        for use in (try? await store.codeSendUses(codeLimits, at: now)) ?? [] where use.max > 0 {
+        for use in (try? await stores.accountStatistics.codeSendUses(codeLimits, at: now)) ?? [] where use.max > 0 {
             codeSends[use.limit]?.set(Double(use.count) / Double(use.max))
         }
         if let counts = try? await drivers.current() {
             for (state, gauge) in driverGauges { gauge.set(Int64(counts[state] ?? 0)) }
         }
-        if let last = try? await store.lastBackup() {
+        if let backup, let last = try? await stores.backups?.lastBackup() {
             backup.set(Double(last.completedAt.millisecondsSinceEpoch) / 1000)
         }
-        if let queue = try? await store.waitingRevocations() {
+        if let queue = try? await stores.accountStatistics.waitingRevocations() {
             revocations.set(queue.count, oldest: queue.oldest, at: now)
         }
-        if let pushes, let queue = try? await store.waitingPushes(at: now) {
+        if let pushes, let queue = try? await stores.pushQueue.waitingPushes(at: now) {
             pushes.set(queue.count, oldest: queue.oldest, at: now)
         }
-        if let analytics, let position = try? await store.position(of: AnalyticsForwarding.consumer) {
-            let oldest = try? await store.receivedAt(ofFirstEventAfter: position.last)
+        if let analytics, let position = try? await stores.feed.position(of: AnalyticsForwarding.consumer) {
+            let oldest = try? await stores.eventStatistics.receivedAt(ofFirstEventAfter: position.last)
             analytics.waiting.set(Int(position.waitingCount), oldest: oldest.flatMap { $0 }, at: now)
             analytics.lost.sample(Int(position.lostCount))
         }
     }
 
     private func oldestEventMilliseconds(at now: Moment) async throws(StoreFailure) -> Int64 {
-        guard let receivedAt = try await store.oldestEventReceivedAt() else { return 0 }
+        guard let receivedAt = try await stores.eventStatistics.oldestEventReceivedAt() else { return 0 }
         return max(0, now.milliseconds(since: receivedAt))
     }
 }

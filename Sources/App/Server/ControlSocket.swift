@@ -5,7 +5,6 @@
 import Foundation
 import HTTPServer
 import Logging
-import SQLiteStore
 import ServiceLifecycle
 import Sockets
 

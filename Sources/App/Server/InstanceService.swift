@@ -9,7 +9,6 @@ import Identity
 import JourneyModel
 import Logging
 import MetricInstruments
-import SQLiteStore
 import Secrets
 import Synchronization
 
@@ -25,7 +24,7 @@ struct InstanceService: Sendable {
     /// than 10 s, so that the WAL can be truncated between two heartbeats.
     static let pause = Duration.seconds(30)
 
-    let store: SQLiteEventStore
+    let store: any InstanceStore
     let name: String
     /// The settings that should be the same in all servers on one database.
     let sharedSettings: [String: String]
@@ -49,7 +48,7 @@ struct InstanceService: Sendable {
     }
 
     init(
-        _ report: ConfigurationReport, name: String, store: SQLiteEventStore, digests: KeyedHashes,
+        _ report: ConfigurationReport, name: String, store: any InstanceStore, digests: KeyedHashes,
         settings: CurrentSettings, startedAt: Moment, clock: @escaping @Sendable () -> Moment, logger: Logger
     ) {
         self.store = store

@@ -6,7 +6,6 @@ import JourneyModel
 import Logging
 import Outbound
 import Push
-import SQLiteStore
 import ServiceLifecycle
 
 struct NotificationWiring {
@@ -19,7 +18,7 @@ struct NotificationWiring {
 
     /// Returns nil when the server sends no notifications.
     init?(
-        _ configuration: Configuration, store: SQLiteEventStore, clock: @escaping @Sendable () -> Moment,
+        _ configuration: Configuration, store: any PushStore, clock: @escaping @Sendable () -> Moment,
         logger: Logger, metrics: any MetricsFactory
     ) {
         guard let push = configuration.push else { return nil }

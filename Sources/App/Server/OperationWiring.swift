@@ -12,7 +12,6 @@ import Outbound
 import PrometheusExport
 import Purchases
 import RateLimiting
-import SQLiteStore
 import Sockets
 import StructuredLogging
 
@@ -31,13 +30,13 @@ struct OperationWiring: Sendable {
     }
 
     init(
-        _ configuration: Configuration, metrics: PrometheusMetrics, store: SQLiteEventStore, drivers: DriverCounts,
+        _ configuration: Configuration, metrics: PrometheusMetrics, stores: Stores, drivers: DriverCounts,
         settings: CurrentSettings, settingsStatus: SettingsStatus, shared: RedisRateLimiter?, guesses: OperatorGuesses,
         loops: EventLoopGroup, instance: InstanceService
     ) {
         self.metrics = metrics
         let readiness = Readiness(
-            takesWrite: { (try? await store.checkWritable()) != nil },
+            takesWrite: { (try? await stores.status.checkWritable()) != nil },
             redis: { shared.map { Self.readiness(of: $0.status) } ?? .notConfigured },
             clock: { Int64(Deadline.now.nanoseconds / 1_000_000) })
         self.readiness = readiness
@@ -48,15 +47,15 @@ struct OperationWiring: Sendable {
         let sampling = MetricSampling()
         self.sampling = OperationSampling(sampling: sampling, factory: metrics)
         sampling.add(LoopSampling.sampler(loops, metrics))
-        sampling.add(store.sampler(path: configuration.databasePath, metrics))
+        sampling.add(stores.sampler(metrics))
         self.sampling.add(settings) { .now }
         if let shared { sampling.add(shared.sampler(metrics)) }
         sampling.add(process.sample)
         self.sampling.add(settingsStatus)
         let others = InstanceSampling(instance: instance, factory: metrics)
-        let audit = AuditSampling(store: store, factory: metrics)
+        let audit = AuditSampling(store: stores.accountStatistics, factory: metrics)
         let kept = StoreSampling(
-            store: store, drivers: drivers, forwards: configuration.analytics != nil,
+            stores: stores, drivers: drivers, forwards: configuration.analytics != nil,
             sendsPushes: configuration.push != nil,
             codeLimits: configuration.codes.limits, factory: metrics)
         let ready = ReadinessSampling(readiness, factory: metrics)

@@ -1,12 +1,13 @@
 // Reads the state of the delivery queues for the operator page, from the database and from memory.
 
 import Engine
+import Identity
 import JourneyModel
 import Outbound
-import SQLiteStore
+import Push
 
 struct OutboxReading: Sendable {
-    let store: SQLiteEventStore
+    let stores: Stores
     /// The last failure of analytics forwarding; nil if events are not forwarded.
     let analyticsFailure: DeliveryFailure?
     /// The delivery of codes by webhook; nil if codes are not sent to a webhook.
@@ -20,8 +21,8 @@ struct OutboxReading: Sendable {
     /// out.
     func status() async -> [OutboxStatus] {
         var queues: [OutboxStatus] = []
-        if let analyticsFailure, let position = try? await store.position(of: AnalyticsForwarding.consumer) {
-            let oldest = try? await store.receivedAt(ofFirstEventAfter: position.last)
+        if let analyticsFailure, let position = try? await stores.feed.position(of: AnalyticsForwarding.consumer) {
+            let oldest = try? await stores.eventStatistics.receivedAt(ofFirstEventAfter: position.last)
             queues.append(
                 OutboxStatus(
                     queue: "analytics", waitingCount: Int(position.waitingCount), oldest: oldest.flatMap { $0 },
@@ -33,13 +34,13 @@ struct OutboxReading: Sendable {
                     queue: "codes", waitingCount: codes.codesWaiting, oldest: codes.oldestWaitingSince,
                     lastFailure: codes.failure.last))
         }
-        if let waiting = try? await store.waitingRevocations() {
+        if let waiting = try? await stores.accountStatistics.waitingRevocations() {
             queues.append(
                 OutboxStatus(
                     queue: "revocations", waitingCount: waiting.count, oldest: waiting.oldest,
                     lastFailure: revocationFailure.last))
         }
-        if let pushFailure, let waiting = try? await store.waitingPushes(at: clock()) {
+        if let pushFailure, let waiting = try? await stores.pushQueue.waitingPushes(at: clock()) {
             queues.append(
                 OutboxStatus(
                     queue: "push", waitingCount: waiting.count, oldest: waiting.oldest, lastFailure: pushFailure.last))

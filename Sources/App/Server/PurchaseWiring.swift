@@ -24,11 +24,10 @@ struct PurchaseWiring {
 
     /// Returns nil when the server accepts no purchases.
     init?(
-        _ configuration: Configuration, accounts: SQLiteAccounts, clock: @escaping @Sendable () -> Moment,
+        _ configuration: Configuration, store: SQLitePurchases, clock: @escaping @Sendable () -> Moment,
         logger: Logger, metrics: any MetricsFactory
     ) async {
         guard let purchases = configuration.purchases else { return nil }
-        let store = SQLitePurchases(accounts: accounts)
         // Calls to the App Store have their own HTTP client with its own slots for concurrent calls. A slow App Store
         // therefore does not use up the slots for sign-ins.
         let http = OutgoingHTTP()

@@ -8,7 +8,6 @@ import Engine
 import JourneyModel
 import Logging
 import Push
-import SQLiteStore
 import StructuredLogging
 
 struct SettingsReload: Sendable {
@@ -113,7 +112,7 @@ extension [UnknownVariable] {
 /// Writes the history that `dwell config history` shows. A failed write is only logged. The new settings are in force
 /// nevertheless, and their version is stored with every event.
 struct SettingsHistoryService: Sendable {
-    let store: SQLiteEventStore
+    let store: any SettingsHistoryStore
     let instance: String
     let clock: @Sendable () -> Moment
     let logger: Logger

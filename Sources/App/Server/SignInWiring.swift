@@ -25,10 +25,9 @@ struct SignInWiring {
     var revocationFailure: DeliveryFailure { outgoing.revocationFailure }
 
     init(
-        _ configuration: Configuration, key: SigningKey, digests: KeyedHashes, store: SQLiteEventStore,
+        _ configuration: Configuration, key: SigningKey, digests: KeyedHashes, accounts: SQLiteAccounts,
         admission: any Admission, http: OutgoingHTTP, clock: @escaping @Sendable () -> Moment, logger: Logger
     ) async {
-        let accounts = SQLiteAccounts(store: store, digests: digests)
         outgoing = await OutgoingWiring(
             configuration, http: http, queue: accounts, clock: clock, logger: logger)
         memory = SessionStatusCache(store: accounts)

@@ -13,7 +13,6 @@ import Outbound
 import PrometheusExport
 import Purchases
 import RateLimiting
-import SQLiteStore
 import ServiceLifecycle
 import Sockets
 import StructuredLogging
@@ -24,7 +23,7 @@ struct Wiring {
     private let logger: Logger
     private let startAndStop: StartAndStopLog
     private let loops: EventLoopGroup
-    private let store: SQLiteEventStore
+    private let stores: Stores
     private let admission: any Admission
     /// The rate limiter in `admission`, if this limiter uses Redis; otherwise nil. A service maintains the limiter's
     /// connections to Redis.
@@ -69,49 +68,51 @@ struct Wiring {
         } else {
             (shared, admission) = (nil, process)
         }
-        store = try Self.openStore(
-            configuration.databasePath, at: startAndStop.startedAtMilliseconds, digests: digests,
-            charging: RefoldCharges(admission: admission, limits: configuration.rateLimits), metrics: metrics)
+        stores = try Stores.open(
+            configuration,
+            Stores.Opening(
+                digests: digests, milliseconds: startAndStop.startedAtMilliseconds,
+                charging: RefoldCharges(admission: admission, limits: configuration.rateLimits), metrics: metrics,
+                logger: logger))
         settings = CurrentSettings(
             VersionedSettings(configuration.settings), rules: configuration.settingsRules)
         let startedAt = Moment(millisecondsSinceEpoch: startAndStop.startedAtMilliseconds)
         settingsStatus = SettingsStatus(report, at: startedAt)
         pages = PublicPages(configuration.links.pages)
         instance = InstanceService(
-            report, name: configuration.instanceName, store: store, digests: digests, settings: settings,
+            report, name: configuration.instanceName, store: stores.instances, digests: digests, settings: settings,
             startedAt: startedAt, clock: { .now }, logger: logger)
 
         let ingest = Ingest(
-            store: store, admission: admission, settings: settings,
+            store: stores.events, admission: admission, settings: settings,
             requiresRegisteredSession: configuration.sessionRegistration == .required,
             confirmsByServiceOnly: configuration.trustedConfirmations == .service, metrics: metrics)
-        let guesses = Self.guesses(admission, SQLiteAccounts(store: store, digests: digests))
-        let drivers = DriverCounts(reader: store)
+        let guesses = Self.guesses(admission, stores.accounts)
+        let drivers = DriverCounts(reader: stores.operatorReader)
         watching = OperationWiring(
-            configuration, metrics: metrics, store: store, drivers: drivers, settings: settings,
+            configuration, metrics: metrics, stores: stores, drivers: drivers, settings: settings,
             settingsStatus: settingsStatus, shared: shared, guesses: guesses, loops: loops, instance: instance)
         signIn = await SignInWiring(
-            configuration, key: key, digests: digests, store: store, admission: admission, http: outgoing,
-            clock: { .now }, logger: logger)
+            configuration, key: key, digests: digests, accounts: stores.accounts, admission: admission,
+            http: outgoing, clock: { .now }, logger: logger)
         purchases = await PurchaseWiring(
-            configuration, accounts: SQLiteAccounts(store: store, digests: digests), clock: { .now }, logger: logger,
-            metrics: metrics)
+            configuration, store: stores.purchases, clock: { .now }, logger: logger, metrics: metrics)
         notifications = NotificationWiring(
-            configuration, store: store, clock: { .now }, logger: logger, metrics: metrics)
-        streams = JourneyStreams(journeys: store, logger: logger)
+            configuration, store: stores.pushes, clock: { .now }, logger: logger, metrics: metrics)
+        streams = JourneyStreams(journeys: stores.journeys, logger: logger)
         let figures = RequestStatistics { millisecondsSince1970() / 1000 }
         operationHistory = OperationHistory(
-            store: store, totals: { HistoryTotals.read(metrics) }, clock: { .now }, logger: logger)
+            store: stores.operationHistory, totals: { HistoryTotals.read(metrics) }, clock: { .now }, logger: logger)
         let outbox = OutboxReading(
-            store: store, analyticsFailure: configuration.analytics == nil ? nil : analyticsFailure,
+            stores: stores, analyticsFailure: configuration.analytics == nil ? nil : analyticsFailure,
             codes: signIn.webhook, revocationFailure: signIn.revocationFailure, pushFailure: notifications?.failure,
             clock: { .now })
         let operation = Self.operation(
-            configuration, guesses: guesses, figures: figures, store: store, drivers: drivers,
+            configuration, guesses: guesses, figures: figures, stores: stores, drivers: drivers,
             history: operationHistory, outbox: outbox, purchases: purchases?.counts, shared: shared,
             settings: settingsStatus, instance: instance)
         let api = API(
-            ingest: ingest, store: store, journeys: store, streams: streams, settings: settings,
+            ingest: ingest, store: stores.events, journeys: stores.journeys, streams: streams, settings: settings,
             limits: configuration.rateLimits, admission: admission, tokens: signIn.verifier,
             signIn: signIn.services, purchases: purchases?.service, operation: operation,
             links: configuration.links.apps, pages: pages, clock: { .now }, logger: logger, metrics: metrics)
@@ -129,7 +130,7 @@ struct Wiring {
         operatorServer = watching.ownServer(
             configuration.http, refusals: api.refusals, observer: requestLog, logger: logger, loops: loops)
         control = Self.control(
-            configuration, signIn.operatorAccounts, store, refusals: api.refusals, observer: requestLog,
+            configuration, signIn.operatorAccounts, stores.refolds, refusals: api.refusals, observer: requestLog,
             logger: logger, loops: loops)
     }
 
@@ -137,14 +138,14 @@ struct Wiring {
     /// server drains while the store still accepts events, and the store closes only when no other part uses it any
     /// more.
     func run(_ input: ConfigurationInput, hadFile: Bool, signals: SignalSource) async throws {
-        try await startAndStop.started(configuration, store: store, settings: settings.read())
+        try await startAndStop.started(configuration, status: stores.status, settings: settings.read())
         if let signal = signals.endSignal {
             // The server does not listen yet. There is therefore nothing to drain.
             await close()
             return startAndStop.ended(by: signal, cutConnections: nil)
         }
         let history = SettingsHistoryService(
-            store: store, instance: configuration.instanceName, clock: { .now }, logger: logger)
+            store: stores.settingsHistory, instance: configuration.instanceName, clock: { .now }, logger: logger)
         await history.record(settings.read(), settings.readRules(), note: configuration.settingsNote)
         let reload = SettingsReload(
             input: input, settings: settings, pages: pages, texts: notifications?.texts, status: settingsStatus,
@@ -162,31 +163,31 @@ struct Wiring {
         let handling = SignalHandling(
             signals: signals, reload: reload.run, beginDrain: watching.readiness.beginDrain, logger: logger)
         var services: [any Service] = [ClosingService(close: close)]
+        services += stores.loops
         services.append(control)
         services.append(LoopService(loop: instance.run, end: instance.end))
         services.append(LoopService(loop: requestLog.run, end: requestLog.reportLastOmitted))
         if let shared { services.append(RedisService(admission: shared)) }
         let deadlines = ExpiryScheduler(
-            store: store, settings: settings, clock: { .now }, logger: logger, metrics: watching.metrics)
+            store: stores.deadlines, settings: settings, clock: { .now }, logger: logger, metrics: watching.metrics)
         services.append(LoopService(loop: deadlines.run))
-        services.append(LoopService(loop: RefoldService(store: store, logger: logger).run))
+        services.append(LoopService(loop: RefoldService(store: stores.refolds, logger: logger).run))
         services += signIn.loops
         if let purchases { services += purchases.loops }
         if let notifications { services += notifications.loops }
         services.append(LoopService(loop: operationHistory.run))
-        let truncation = WALTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)
-        services.append(LoopService(loop: truncation.run))
         let forwards = configuration.analytics != nil
         let retention = RetentionService(
-            store: store, days: configuration.eventRetentionDays, auditDays: configuration.auditRetentionDays,
+            store: stores.retention, days: configuration.eventRetentionDays,
+            auditDays: configuration.auditRetentionDays,
             clock: { .now }, logger: logger, metrics: watching.metrics,
-            forwarded: { [store] () throws(StoreFailure) in
-                forwards ? try await store.position(of: AnalyticsForwarding.consumer).last : .max
+            forwarded: { [feed = stores.feed] () throws(StoreFailure) in
+                forwards ? try await feed.position(of: AnalyticsForwarding.consumer).last : .max
             })
         services.append(LoopService(loop: retention.run))
         if let analytics = configuration.analytics {
             let forwarding = AnalyticsForwarding(
-                feed: store,
+                feed: stores.feed,
                 capture: PostHogCapture(http: outgoing, host: analytics.host.url, key: analytics.key),
                 clock: { .now }, logger: logger, failure: analyticsFailure)
             services.append(LoopService(loop: forwarding.run))
@@ -207,17 +208,17 @@ struct Wiring {
 
     @Sendable private func close() async {
         outgoing.close()
-        await store.close()
+        await stores.status.close()
         await loops.shutdown()
     }
 
     private static func control(
-        _ configuration: Configuration, _ accounts: OperatorAccounts, _ store: SQLiteEventStore,
+        _ configuration: Configuration, _ accounts: OperatorAccounts, _ refolds: any SettingsCorrecting,
         refusals: @escaping RefusalRenderer, observer: any RequestObserver, logger: Logger, loops: EventLoopGroup
     ) -> ControlService {
         let path = configuration.databasePath
         let routes = ControlRoutes(
-            accounts: accounts, refolder: store, version: version,
+            accounts: accounts, refolder: refolds, version: version,
             database: ControlSocket.identity(ofDatabase: path) ?? "", clock: { .now }, logger: logger)
         var limits = configuration.http.server(on: [.unix(path: ControlSocket.path(ofDatabase: path))])
         limits.connectionsMax = 8
@@ -229,7 +230,7 @@ struct Wiring {
             }, logger: logger)
     }
 
-    private static func guesses(_ admission: any Admission, _ accounts: SQLiteAccounts) -> OperatorGuesses {
+    private static func guesses(_ admission: any Admission, _ accounts: any SignInStore) -> OperatorGuesses {
         OperatorGuesses(admission: admission) { token, origin in
             // A failed write is reported elsewhere. The request with the wrong token is rejected in either case.
             try? await accounts.recordRefusal(.operatorRefused, reason: token, from: origin)
@@ -237,13 +238,15 @@ struct Wiring {
     }
 
     private static func operation(
-        _ configuration: Configuration, guesses: OperatorGuesses, figures: RequestStatistics, store: SQLiteEventStore,
+        _ configuration: Configuration, guesses: OperatorGuesses, figures: RequestStatistics, stores: Stores,
         drivers: DriverCounts, history: OperationHistory, outbox: OutboxReading, purchases: PurchaseCounts?,
         shared: RedisRateLimiter?,
         settings: SettingsStatus, instance: InstanceService
     ) -> OperatorParts {
         OperatorParts(
-            token: configuration.operatorToken, guesses: guesses, reader: store, lists: store, drivers: drivers,
+            token: configuration.operatorToken, guesses: guesses, reader: stores.operatorReader,
+            lists: stores.operatorLists,
+            drivers: drivers,
             history: history, figures: figures,
             admission: {
                 switch shared?.status {
@@ -252,59 +255,10 @@ struct Wiring {
                 case .some(let status): status.nodes > 1 && status.isConnected ? "redis-partly" : "redis-unreachable"
                 }
             },
-            freeBytes: { store.diskFreeBytes() },
+            freeBytes: { stores.status.diskFreeBytes() },
             outbox: outbox.status, purchases: { purchases?.totals }, version: version,
             settings: { settings.read(instance: configuration.instanceName) }, instances: instance.states)
     }
-
-    /// Opens the database. Creates its directory if that is missing.
-    static func openStore(
-        _ path: String, at now: Int64 = millisecondsSince1970(), digests: KeyedHashes? = nil,
-        charging: (any RefoldCharging)? = nil,
-        metrics: any MetricsFactory = NOOPMetricsHandler.instance
-    ) throws -> SQLiteEventStore {
-        let folder = URL(fileURLWithPath: path).deletingLastPathComponent()
-        do {
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-            return try SQLiteEventStore(
-                path: path, nowMilliseconds: now, digests: digests, charging: charging, metrics: metrics)
-        } catch {
-            throw UnusableDatabase(path: path, error)
-        }
-    }
-
-    /// Opens an existing Dwell database and migrates it. Throws if the file is missing.
-    static func openStore(existing path: String) throws -> SQLiteEventStore {
-        guard FileManager.default.fileExists(atPath: path) else {
-            throw UnusableDatabase(path: path, reason: "file not found")
-        }
-        do {
-            // This check fails for an empty file, which has no schema. Only a server and `dwell migrate` create a
-            // schema.
-            _ = try DatabaseOpening.status(path: path)
-        } catch {
-            throw UnusableDatabase(path: path, error)
-        }
-        return try openStore(path)
-    }
-}
-
-/// An error for a database that cannot be used. Its text names the file, because the texts of SQLite's errors do not
-/// name it.
-struct UnusableDatabase: Error, CustomStringConvertible {
-    var path: String
-    var reason: String
-
-    init(path: String, reason: String) {
-        (self.path, self.reason) = (path, reason)
-    }
-
-    /// Converts any error. An `UnusableDatabase` stays unchanged, because it already names its database.
-    init(path: String, _ error: any Error) {
-        self = error as? Self ?? Self(path: path, reason: DatabaseOpening.reason(error))
-    }
-
-    var description: String { "the database \(path): \(reason)" }
 }
 
 extension Configuration.HTTP {

@@ -4,13 +4,6 @@ package import Engine
 import GRDB
 package import Identity
 package import JourneyModel
-package import MetricInstruments
-
-extension MetricFamily {
-    package static let codeSendsUsed = MetricFamily(
-        "dwell_code_sends_used_ratio",
-        "Used share of the hourly limit on one-time codes: total, numbers without an account, most used prefix.")
-}
 
 extension SQLiteEventStore {
     /// Returns the used share of each limit. Counts the codes that were sent in the hour before `now`.

@@ -4,12 +4,6 @@ package import Engine
 import GRDB
 import JourneyModel
 
-/// The numbers of removed simulated drivers and of their removed events.
-package struct SimulatedDriversRemoved: Hashable, Sendable {
-    package var drivers: Int
-    package var events: Int
-}
-
 enum SimulatedDriverRows {
     /// Selects the row numbers of simulated drivers, by the index on driver_id. The prefix of their ids ends with `-`.
     /// The upper bound is the prefix with `.` in place of this `-`, because `.` follows `-` in ASCII.
@@ -57,10 +51,8 @@ enum SimulatedDriverRows {
     }
 }
 
-extension SQLiteEventStore {
-    /// Removes at most `driversMax` drivers of `dwell simulate` with all their data, in one transaction. Must be called
-    /// again until no such driver is left.
-    package func removeSimulatedDrivers(driversMax: Int = 16) async throws(StoreFailure) -> SimulatedDriversRemoved {
+extension SQLiteEventStore: SimulatedDriverRemoval {
+    package func removeSimulatedDrivers(driversMax: Int) async throws(StoreFailure) -> SimulatedDriversRemoved {
         try await change { db in try SimulatedDriverRows.remove(driversMax: driversMax, db) }
     }
 }

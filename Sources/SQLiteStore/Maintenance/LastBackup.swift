@@ -5,18 +5,6 @@ package import Engine
 import Foundation
 import GRDB
 package import JourneyModel
-package import MetricInstruments
-
-extension MetricFamily {
-    package static let lastBackupSeconds = MetricFamily(
-        "dwell_last_backup_timestamp_seconds", "Time of the last successful dwell backup (Unix time); 0: never.")
-}
-
-package struct LastBackup: Hashable, Sendable {
-    package var completedAt: Moment
-    /// The size of the copy in bytes.
-    package var bytes: Int64
-}
 
 extension SQLiteEventStore {
     /// Returns the last backup; nil if `dwell backup` has never succeeded on this database.

@@ -5,12 +5,6 @@ import GRDB
 package import JourneyModel
 package import Push
 
-/// The notifications that are due and not delivered yet: their number, and when the oldest of them was due.
-package struct WaitingPushes: Hashable, Sendable {
-    package var count: Int
-    package var oldest: Moment?
-}
-
 extension SQLiteEventStore: PushStore {
     package func pushPosition(at now: Moment) async throws(StoreFailure) -> Int64 {
         if let stored = try await read({ db in try Self.pushPosition(db) }) { return stored }

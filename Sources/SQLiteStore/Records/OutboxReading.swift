@@ -3,14 +3,8 @@
 
 package import Engine
 import GRDB
+package import Identity
 package import JourneyModel
-
-/// The revocations that Apple has not confirmed yet: their number, and the time of the oldest one.
-package struct WaitingRevocations: Hashable, Sendable {
-    package var count: Int
-    /// The time when the oldest revocation was stored; nil if the queue is empty.
-    package var oldest: Moment?
-}
 
 extension SQLiteEventStore {
     /// Returns the receive time of the first event with a row number higher than `id`; nil if there is no such event.

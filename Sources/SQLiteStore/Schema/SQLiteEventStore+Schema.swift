@@ -3,13 +3,6 @@
 package import Engine
 import GRDB
 
-package struct AppliedSchema: Hashable, Sendable {
-    /// The number of the newest migration.
-    package var number: Int
-    /// The migrations that ran when the store was opened, by file name, in order.
-    package var migrationsRun: [String]
-}
-
 extension SQLiteEventStore {
     /// Returns the applied schema.
     ///

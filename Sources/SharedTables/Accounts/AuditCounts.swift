@@ -3,11 +3,6 @@
 package import Engine
 package import Identity
 
-package struct AuditCounts: Sendable {
-    package var newestID: Int64
-    package var counts: [(action: AuditAction, outcome: AuditOutcome, count: Int)]
-}
-
 extension SQLDatabase {
     /// Returns the id of the newest entry; 0 when there is none yet.
     package func newestAuditID() async throws(StoreFailure) -> Int64 {

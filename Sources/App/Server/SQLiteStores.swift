@@ -1,0 +1,83 @@
+// Opens an SQLite database, and fills the ports with it.
+
+import CoreMetrics
+import Engine
+import Foundation
+import Identity
+import JourneyModel
+import Logging
+import RateLimiting
+import SQLiteStore
+import StructuredLogging
+
+extension Stores {
+    /// Opens the database and migrates it. Creates the file and its directory if they are missing.
+    static func sqlite(_ path: String, _ opening: Opening) throws -> Stores {
+        let store = try SQLiteFile.open(
+            path, atMilliseconds: opening.milliseconds, digests: opening.digests, charging: opening.charging,
+            metrics: opening.metrics)
+        return Stores(store, path: path, digests: opening.digests, logger: opening.logger)
+    }
+
+    init(_ store: SQLiteEventStore, path: String, digests: KeyedHashes, logger: Logger) {
+        let accounts = SQLiteAccounts(store: store, digests: digests)
+        let truncation = WALTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)
+        self.init(
+            events: store, deadlines: store, journeys: store, refolds: store, retention: store, feed: store,
+            eventStatistics: store, operatorReader: store, operatorLists: store, operationHistory: store,
+            instances: store, settingsHistory: store, accounts: accounts, accountStatistics: store,
+            purchases: SQLitePurchases(accounts: accounts), pushes: store, pushQueue: store, simulatedDrivers: store,
+            status: store, backups: store, sampler: { store.sampler(path: path, $0) },
+            loops: [LoopService(loop: truncation.run)])
+    }
+}
+
+enum SQLiteFile {
+    /// Opens the database. Creates its directory if that is missing.
+    static func open(
+        _ path: String, atMilliseconds now: Int64 = millisecondsSince1970(), digests: KeyedHashes? = nil,
+        charging: (any RefoldCharging)? = nil, metrics: any MetricsFactory = NOOPMetricsHandler.instance
+    ) throws -> SQLiteEventStore {
+        let folder = URL(fileURLWithPath: path).deletingLastPathComponent()
+        do {
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            return try SQLiteEventStore(
+                path: path, nowMilliseconds: now, digests: digests, charging: charging, metrics: metrics)
+        } catch {
+            throw UnusableDatabase(path: path, error)
+        }
+    }
+
+    /// Opens an existing Dwell database and migrates it. Throws if the file is missing.
+    static func open(existing path: String) throws -> SQLiteEventStore {
+        guard FileManager.default.fileExists(atPath: path) else {
+            throw UnusableDatabase(path: path, reason: "file not found")
+        }
+        do {
+            // This check fails for an empty file, which has no schema. Only a server and `dwell migrate` create a
+            // schema.
+            _ = try DatabaseOpening.status(path: path)
+        } catch {
+            throw UnusableDatabase(path: path, error)
+        }
+        return try open(path)
+    }
+}
+
+/// An error for a database that cannot be used. Its text names the file, because the texts of SQLite's errors do not
+/// name it.
+struct UnusableDatabase: Error, CustomStringConvertible {
+    var path: String
+    var reason: String
+
+    init(path: String, reason: String) {
+        (self.path, self.reason) = (path, reason)
+    }
+
+    /// Converts any error. An `UnusableDatabase` stays unchanged, because it already names its database.
+    init(path: String, _ error: any Error) {
+        self = error as? Self ?? Self(path: path, reason: DatabaseOpening.reason(error))
+    }
+
+    var description: String { "the database \(path): \(reason)" }
+}

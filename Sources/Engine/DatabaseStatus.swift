@@ -1,0 +1,47 @@
+// The database as a whole: what the server asks about it at the start, for /readyz, for metrics and on /ops.
+
+package import JourneyModel
+
+package protocol DatabaseStatus: Sendable {
+    /// Makes a test write, and returns when it is on disk.
+    func checkWritable() async throws(StoreFailure)
+
+    /// Returns the applied schema.
+    ///
+    /// - Parameter openedAtMilliseconds: the time with which the store was opened.
+    func schema(openedAtMilliseconds: Int64) async throws(StoreFailure) -> AppliedSchema
+
+    /// Returns the number of bytes that this process may still write on the database's disk. Returns nil if this is not
+    /// known, as for a database on another machine.
+    func diskFreeBytes() -> Int64?
+
+    /// Answers all waiting writes, and closes the database.
+    func close() async
+}
+
+package struct AppliedSchema: Hashable, Sendable {
+    /// The number of the newest migration.
+    package var number: Int
+    /// The migrations that ran when the store was opened, by file name, in order.
+    package var migrationsRun: [String]
+
+    package init(number: Int, migrationsRun: [String]) {
+        (self.number, self.migrationsRun) = (number, migrationsRun)
+    }
+}
+
+/// The port of the backups that `dwell backup` made. PostgreSQL has its own backups, which Dwell does not see.
+package protocol BackupHistory: Sendable {
+    /// Returns the last backup; nil if `dwell backup` has never succeeded on this database.
+    func lastBackup() async throws(StoreFailure) -> LastBackup?
+}
+
+package struct LastBackup: Hashable, Sendable {
+    package var completedAt: Moment
+    /// The size of the copy in bytes.
+    package var bytes: Int64
+
+    package init(completedAt: Moment, bytes: Int64) {
+        (self.completedAt, self.bytes) = (completedAt, bytes)
+    }
+}
