@@ -1,6 +1,7 @@
 // Runs the statements of SharedTables in a transaction or a snapshot of SQLite.
 
 import GRDB
+import GRDBSQLite
 package import JourneyModel
 package import SharedTables
 
@@ -8,7 +9,7 @@ import struct Foundation.Data
 
 /// A connection of SQLite, as the statements of SharedTables see it. Each text is prepared once for each connection.
 package struct SQLiteTransaction: SQLTransaction {
-    private let db: Database
+    fileprivate let db: Database
 
     init(_ db: Database) {
         self.db = db
@@ -31,6 +32,38 @@ package struct SQLiteTransaction: SQLTransaction {
         try db.cachedStatement(sql: "INSERT INTO driver (driver_id, created_at_ms, rules) VALUES (?, ?, ?)")
             .execute(arguments: [driver.rawValue, now.millisecondsSinceEpoch, Fold.rulesVersion])
         return db.lastInsertedRowID
+    }
+
+    package func session(_ sessionID: String) throws -> ReferencedSession? {
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT session.id, driver.id, driver_id, state,
+                        (SELECT current.session_id FROM session AS current WHERE current.id = driver.session),
+                        NULL, NULL, grace_deadline_ms, hard_deadline_ms, ended_by, NULL
+                    FROM session JOIN driver ON driver.id = session.driver WHERE session_id = ?
+                    """),
+            arguments: [sessionID])
+        guard let row, let reference = SessionReference(.integer(row[0])) else { return nil }
+        return ReferencedSession(
+            reference: reference, driver: row[1], driverID: DriverID(row[2]),
+            journey: try StoredEvents.journey(row, 3))
+    }
+
+    package func sessionIDSQL(_ column: String) -> String {
+        "(SELECT session_id FROM session WHERE session.id = \(column))"
+    }
+
+    package func condition(_ column: String, is value: Bool) -> String { value ? column : "NOT \(column)" }
+}
+
+extension Database {
+    /// Returns the connection of a transaction of this store, for statements on tables that only this store has.
+    static func of(_ transaction: any SQLTransaction) throws -> Database {
+        guard let transaction = transaction as? SQLiteTransaction else {
+            throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "a transaction of another store")
+        }
+        return transaction.db
     }
 }
 

@@ -16,11 +16,26 @@ package protocol SQLTransaction {
 
     /// Adds a driver without events and returns its row number. The two stores keep different columns of drivers.
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64
+
+    /// Returns the session with this id. The two stores keep different tables of sessions.
+    func session(_ sessionID: String) throws -> ReferencedSession?
+
+    /// Returns the SQL expression for the session_id that belongs to the session reference in `column`.
+    func sessionIDSQL(_ column: String) -> String
+
+    /// Returns the SQL condition that a column of 0 and 1 has this value. The condition of some of SQLite's partial
+    /// indexes is the column itself, and SQLite uses such an index only for the same words. PostgreSQL compares.
+    func condition(_ column: String, is value: Bool) -> String
 }
 
 extension SQLTransaction {
     @discardableResult
     package func execute(sql: String) throws -> Int { try execute(sql: sql, arguments: []) }
+
+    /// The reference is the session_id.
+    package func sessionIDSQL(_ column: String) -> String { column }
+
+    package func condition(_ column: String, is value: Bool) -> String { "\(column) = \(value ? 1 : 0)" }
 }
 
 extension SQLRow {

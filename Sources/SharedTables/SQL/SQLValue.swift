@@ -1,5 +1,7 @@
 // The values of columns and parameters: the types that SQLite and PostgreSQL both store.
 
+package import JourneyModel
+
 /// A value of a column or a parameter. PostgreSQL's booleans and integers of all widths are `integer`.
 package enum SQLValue: Hashable, Sendable {
     case null
@@ -54,6 +56,15 @@ extension [UInt8]: SQLConvertible {
         self = bytes
     }
     package var sqlValue: SQLValue { .blob(self) }
+}
+
+/// Stored in milliseconds since 1970, in a column whose name ends with `_ms`.
+extension Moment: SQLConvertible {
+    package init?(_ value: SQLValue) {
+        guard case .integer(let milliseconds) = value else { return nil }
+        self.init(millisecondsSinceEpoch: milliseconds)
+    }
+    package var sqlValue: SQLValue { .integer(millisecondsSinceEpoch) }
 }
 
 /// The values of a statement's parameters, in order.

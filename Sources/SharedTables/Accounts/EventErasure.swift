@@ -1,0 +1,58 @@
+// The part of a driver's deletion that is about events. Each store has its own tables of events, so each store
+// implements it. Erasing.swift deletes the rest.
+
+package import Engine
+
+package protocol EventErasure: Sendable {
+    /// Called before a transaction that may begin a deletion.
+    func prepareErasure() async
+
+    /// Renames the driver to `pseudonym`, so that no request finds the driver any more, and stores that the deletion
+    /// has begun. From then on, an event that arrives for the old id does not change this row.
+    ///
+    /// - Parameters:
+    ///   - driver: the row number in `driver`.
+    ///   - digest: the keyed hash of the driver's id.
+    ///   - pseudonym: a random name. The new ids of the driver's sessions and events also begin with it.
+    func beginErasure(of driver: Int64, digest: [UInt8], pseudonym: String, _ db: any SQLTransaction) throws
+
+    /// Rewrites the first rows of the driver, as the last step of the transaction that begins the deletion. For a driver
+    /// with few rows this completes the deletion. Returns what the transaction changed apart from its own rows.
+    func eraseFirstRows(of driver: Int64, _ db: any SQLTransaction) throws -> ChangeEffects
+
+    /// Returns the row numbers of the drivers whose deletion is not complete, in ascending order. If `digest` is not
+    /// nil, returns only the drivers with this keyed hash.
+    func unfinishedErasures(_ digest: [UInt8]?, _ db: any SQLTransaction) throws -> [Int64]
+
+    /// Rewrites the driver's remaining rows: events, sessions, shared texts, and the rows of `audit` and `revocation`
+    /// (columns sid, address and request_id). Each piece is a transaction of its own, so that other work is done
+    /// between two pieces. Another task or process may complete the same deletion at the same time.
+    func completeErasure(of driver: Int64) async throws(StoreFailure)
+
+    /// Waits until the removed bytes have left the files that the server can truncate (SQLite's WAL). Returns false if
+    /// this takes longer than `timeout`.
+    func finishRemoval(within timeout: Duration) async -> Bool
+}
+
+/// Searches a database for what a deletion has left behind, for `dwell verify-erased`. The search is independent of the
+/// code that deletes.
+package protocol ErasureSearch: Sendable {
+    /// Returns every place that contains an identifier.
+    func find(_ identifiers: [String]) async throws -> [ErasureFinding]
+
+    /// Returns the tables and columns that still refer to the driver of this receipt. Returns nil for an unknown
+    /// receipt.
+    func leftovers(ofReceipt receipt: String) async throws -> [String]?
+}
+
+package struct ErasureFinding: Hashable, Sendable {
+    /// Index of the identifier in the list of searched identifiers. The identifier itself is not repeated here.
+    package var identifier: Int
+    /// The place where the identifier was found, for example `account.email` or `dwell.sqlite3-wal, byte 4711`.
+    package var location: String
+
+    package init(identifier: Int, location: String) {
+        self.identifier = identifier
+        self.location = location
+    }
+}
