@@ -341,7 +341,8 @@ let package = Package(
         .testTarget(
             name: "PostgresStoreTests",
             dependencies: [
-                "PostgresStore", "Postgres", "Engine", "JourneyModel", "RateLimiting", "Sockets", "TestSupport",
+                "PostgresStore", "Postgres", "Engine", "JourneyModel", "RateLimiting", "SharedTables", "Sockets",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings

@@ -19,7 +19,19 @@ struct EncodedQuery: Sendable {
 
 struct PostgresCall: Sendable {
     typealias Outcome = Result<[PostgresResult], PostgresError>
-    typealias Caller = UnsafeContinuation<Outcome, Never>
+
+    /// Who waits for the outcome. Must be resumed exactly once.
+    enum Caller: Sendable {
+        case task(UnsafeContinuation<Outcome, Never>)
+        case thread(BlockedThread)
+
+        func resume(returning outcome: Outcome) {
+            switch self {
+            case .task(let task): task.resume(returning: outcome)
+            case .thread(let thread): thread.resume(returning: outcome)
+            }
+        }
+    }
 
     enum Work: Sendable {
         /// One segment of the pipeline, which ends with a Sync.
@@ -30,7 +42,7 @@ struct PostgresCall: Sendable {
 
     let work: Work
     let deadline: Deadline
-    /// The task that waits; nil for a ROLLBACK of the pipeline itself.
+    /// Nil for a ROLLBACK of the pipeline itself.
     let caller: Caller?
     private(set) var results: [PostgresResult] = []
     private(set) var error: PostgresError?

@@ -62,10 +62,29 @@ package final class PostgresConnection: Sendable {
         _ queries: [PostgresQuery], until deadline: Deadline? = nil
     ) async throws(PostgresError) -> [PostgresResult] {
         if queries.isEmpty { return [] }
+        return try await call(Self.segment(queries), until: deadline).get()
+    }
+
+    /// Does the same as `run`, but blocks the calling thread until the answer has arrived or the deadline has passed. The
+    /// thread must be neither the loop's nor one of Swift's concurrency.
+    package func runBlocking(
+        _ queries: [PostgresQuery], until deadline: Deadline? = nil
+    ) throws(PostgresError) -> [PostgresResult] {
+        if queries.isEmpty { return [] }
+        let deadline = deadline ?? .inMilliseconds(callTimeoutMilliseconds)
+        let thread = BlockedThread()
+        let call = PostgresCall(try Self.segment(queries), until: deadline, caller: .thread(thread))
+        loop.execute {
+            self.change { $0.add(call) }
+        }
+        return try thread.outcome(until: deadline).get()
+    }
+
+    private static func segment(_ queries: [PostgresQuery]) throws(PostgresError) -> PostgresCall.Work {
         var encoded: [EncodedQuery] = []
         encoded.reserveCapacity(queries.count)
         for query in queries { encoded.append(try EncodedQuery(query)) }
-        return try await call(.segment(encoded), until: deadline).get()
+        return .segment(encoded)
     }
 
     /// Runs a text of several statements without parameters, such as a migration. Without BEGIN and COMMIT they are one
@@ -83,7 +102,7 @@ package final class PostgresConnection: Sendable {
     ) async -> PostgresCall.Outcome {
         let deadline = deadline ?? .inMilliseconds(callTimeoutMilliseconds)
         return await withUnsafeContinuation { caller in
-            let call = PostgresCall(work, until: deadline, caller: caller)
+            let call = PostgresCall(work, until: deadline, caller: .task(caller))
             loop.execute {
                 self.change { $0.add(call) }
             }

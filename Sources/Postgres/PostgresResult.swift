@@ -63,6 +63,24 @@ package struct PostgresRow: Sendable {
         try value(column, .bytea) { $0.bytea() }
     }
 
+    // MARK: - Any type
+
+    package var columnCount: Int { answer.columnCount }
+
+    /// Returns a value that is not an array, in the form of its own type.
+    package func value(_ column: Int) throws(PostgresError) -> PostgresValue {
+        try check(column)
+        if answer.isNull(row, column) { return .null }
+        return switch answer.type(column) {
+        case .bool: .bool(try bool(column))
+        case .int2: .int2(try int2(column))
+        case .int4: .int4(try int4(column))
+        case .int8: .int8(try int8(column))
+        case .bytea: .bytea(try bytea(column))
+        default: .text(try text(column))
+        }
+    }
+
     // MARK: - Arrays
 
     package func bools(_ column: Int) throws(PostgresError) -> [Bool?] { try required(column, optionalBools(column)) }

@@ -17,12 +17,15 @@ package final class PostgresEventStore: EventStore {
     /// The time after which a request fails that could not be stored. Within it, a lost connection is replaced and a
     /// lost race is run again.
     package static let requestSeconds = 10
+    /// The number of connections for the tables of SharedTables.
+    package static let tableConnections = 4
     /// The pause after a failed attempt to reach the server.
     private static let retryMilliseconds = 20
 
     let queue = WorkQueue(worksMax: PostgresEventStore.waitingMax)
     private let writing: PostgresPool
     private let reading: PostgresPool
+    let tables: TableTransactions
     private let batches: BatchRun
     private let writersMax: Int
     private let requestSeconds: Int
@@ -32,15 +35,20 @@ package final class PostgresEventStore: EventStore {
     /// - Parameters:
     ///   - writersMax: the number of connections that write batches at the same time, 1 to 4.
     ///   - readersMax: the number of connections for reads.
+    ///   - tableConnections: the number of connections, each with a thread, for the tables of SharedTables.
     ///   - charging: charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
     package init(
-        _ configuration: PostgresConfiguration, writersMax: Int = 2, readersMax: Int = 2, loops: EventLoopGroup,
+        _ configuration: PostgresConfiguration, writersMax: Int = 2, readersMax: Int = 2,
+        tableConnections: Int = PostgresEventStore.tableConnections, loops: EventLoopGroup,
         requestSeconds: Int = PostgresEventStore.requestSeconds, charging: (any RefoldCharging)? = nil, logger: Logger
     ) {
         self.writersMax = min(max(writersMax, 1), 4)
         self.requestSeconds = requestSeconds
         writing = PostgresPool(configuration, size: self.writersMax, loops: loops, logger: logger)
         reading = PostgresPool(configuration, size: max(readersMax, 1), loops: loops, logger: logger)
+        tables = TableTransactions(
+            configuration, connections: max(tableConnections, 1), loops: loops, requestSeconds: requestSeconds,
+            logger: logger)
         batches = BatchRun(pool: writing, charging: charging, knownSettings: KnownSettings(), logger: logger)
     }
 
@@ -50,20 +58,25 @@ package final class PostgresEventStore: EventStore {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.writing.run() }
             group.addTask { await self.reading.run() }
+            group.addTask { await self.tables.run() }
             await withTaskCancellationHandler {
                 await withTaskGroup(of: Void.self) { writers in
                     for _ in 0..<writersMax { writers.addTask { await self.write() } }
+                    writers.addTask { await self.tables.waitUntilClosed() }
                 }
             } onCancel: {
                 queue.refuseFurther()
+                tables.refuseFurther()
             }
             group.cancelAll()
         }
     }
 
-    /// Refuses further requests, and returns when the waiting ones are answered. `run` then returns.
+    /// Refuses further requests and transactions, and returns when the waiting ones are answered. `run` then returns.
     package func close() async {
+        tables.refuseFurther()
         await queue.close()
+        await tables.waitUntilClosed()
     }
 
     /// The number of requests that wait for a batch.

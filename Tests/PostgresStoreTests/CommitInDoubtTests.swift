@@ -14,48 +14,23 @@ struct CommitInDoubtTests {
     private let request = AppendRequest.sample(
         .sample(.enteredChargerIntentZone, key: "k", session: nil), of: DriverID("doubt"))
 
-    /// A server of its own, because its settings are changed.
-    private func ownDatabase() async throws -> StoreFixture.Database {
-        let server = try await PostgresServer()
-        let database = StoreFixture.Database(server: server, name: try await server.createDatabase())
-        _ = try await database.migrate()
-        return database
-    }
-
-    private func setStandby(_ name: String, _ server: PostgresServer) async throws {
-        try await server.run("ALTER SYSTEM SET synchronous_standby_names = '\(name)'")
-        try await server.run("SELECT pg_reload_conf()")
-        while try await server.run("SHOW synchronous_standby_names") != name {
-            try await Task.sleep(for: .milliseconds(5))
-        }
-    }
-
-    /// Waits until a backend waits for `event`, and returns its process id.
-    private func backend(waitingFor event: String, _ server: PostgresServer) async throws -> String {
-        while true {
-            let found = try await server.run("SELECT pid FROM pg_stat_activity WHERE wait_event = '\(event)' LIMIT 1")
-            if !found.isEmpty { return found }
-            try await Task.sleep(for: .milliseconds(5))
-        }
-    }
-
     @Test(arguments: [false, true])
     func `an event that was committed without an answer is found and answered as stored`(isKnown: Bool) async throws {
-        let database = try await ownDatabase()
+        let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server.stop() }
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             // A known driver's row can be locked, a new driver's cannot.
             if isKnown { _ = await stores[0].append(.sample(.sample(.chargerTargeted, key: "first"), of: driver)) }
-            try await setStandby("nobody", database.server)
+            try await database.setStandby("nobody")
             async let outcome = stores[0].append(request)
-            let pid = try await backend(waitingFor: "SyncRep", database.server)
+            let pid = try await database.backend(waitingFor: "SyncRep")
             try await database.server.run("SELECT pg_terminate_backend(\(pid))")
             guard case .stored(let event) = await outcome else {
                 Issue.record("\(await outcome)")
                 return
             }
             #expect(event.verdict == .applied && event.journey.state == .nearCharger)
-            try await setStandby("", database.server)
+            try await database.setStandby("")
             guard case .replayed = await stores[0].append(request) else {
                 Issue.record("no repeat")
                 return
@@ -66,18 +41,10 @@ struct CommitInDoubtTests {
 
     @Test func `an event whose commit was cut is stored by the next attempt`() async throws {
         let database = try await StoreFixture.database()
-        _ = try await database.rows(
-            """
-            CREATE TABLE slow (id int8);
-            CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
-                BEGIN IF EXISTS (SELECT 1 FROM slow) THEN PERFORM pg_sleep(60); END IF; RETURN NULL; END $$;
-            CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON event DEFERRABLE INITIALLY DEFERRED
-                FOR EACH ROW EXECUTE FUNCTION slow();
-            INSERT INTO slow VALUES (1);
-            """)
+        try await database.slowCommits(of: "event")
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             async let outcome = stores[0].append(request)
-            let pid = try await backend(waitingFor: "PgSleep", database.server)
+            let pid = try await database.backend(waitingFor: "PgSleep")
             _ = try await database.rows("DELETE FROM slow")
             try await database.server.run("SELECT pg_terminate_backend(\(pid))")
             guard case .stored = await outcome else {
@@ -89,13 +56,13 @@ struct CommitInDoubtTests {
     }
 
     @Test func `only an event that may be stored is answered as unknown`() async throws {
-        let database = try await ownDatabase()
+        let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server.stop() }
         let other = AppendRequest.sample(.sample(.chargerTargeted, key: "other"), of: DriverID("other"))
         try await StoreFixture.withStores(on: database, requestSeconds: 2) { (stores) async throws in
-            try await setStandby("nobody", database.server)
+            try await database.setStandby("nobody")
             async let outcome = stores[0].append(request)
-            _ = try await backend(waitingFor: "SyncRep", database.server)
+            _ = try await database.backend(waitingFor: "SyncRep")
             try await database.server.pause()
             guard case .failed(.unknown) = await outcome else {
                 Issue.record("\(await outcome)")
@@ -107,7 +74,7 @@ struct CommitInDoubtTests {
             }
         }
         try await database.server.resume()
-        try await setStandby("", database.server)
+        try await database.setStandby("")
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             guard case .replayed = await stores[0].append(request), case .stored = await stores[0].append(other)
             else {

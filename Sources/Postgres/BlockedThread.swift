@@ -1,0 +1,32 @@
+// A thread that waits for the outcome of a call.
+
+internal import Dispatch
+internal import Sockets
+internal import Synchronization
+
+final class BlockedThread: Sendable {
+    private let semaphore = DispatchSemaphore(value: 0)
+    private let settled = Mutex<PostgresCall.Outcome?>(nil)
+
+    /// How long after its deadline a call is still waited for, in milliseconds. The loop ends the call at its deadline,
+    /// but the loop may be late.
+    private static let lateMilliseconds = 5_000
+
+    func resume(returning outcome: PostgresCall.Outcome) {
+        settled.withLock { $0 = outcome }
+        semaphore.signal()
+    }
+
+    /// Blocks the calling thread until the call has ended.
+    func outcome(until deadline: Deadline) -> PostgresCall.Outcome {
+        if deadline == .never {
+            semaphore.wait()
+        } else {
+            let milliseconds = deadline.remainingMilliseconds + Self.lateMilliseconds
+            _ = semaphore.wait(timeout: .now() + .milliseconds(milliseconds))
+        }
+        return settled.withLock { $0 }
+            ?? .failure(
+                PostgresError(.timedOut, "The event loop did not end the call in time.", leavesCommitInDoubt: true))
+    }
+}

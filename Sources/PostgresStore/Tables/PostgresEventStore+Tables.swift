@@ -1,0 +1,20 @@
+// `SQLDatabase` on PostgreSQL: the tables that this store shares with SQLiteStore.
+
+package import Engine
+package import SharedTables
+
+extension PostgresEventStore: SQLDatabase {
+    /// The effects concern SQLite's files and caches only.
+    package func change<Outcome: Sendable>(
+        effects: @escaping @Sendable (Outcome) -> ChangeEffects,
+        _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
+    ) async throws(StoreFailure) -> Outcome {
+        try await tables.change(change)
+    }
+
+    package func read<Value: Sendable>(
+        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
+    ) async throws(StoreFailure) -> Value {
+        try await tables.read(value)
+    }
+}

@@ -1,0 +1,142 @@
+// A transaction of SharedTables on a connection. It blocks its thread while PostgreSQL works.
+
+import JourneyModel
+import Postgres
+import SharedTables
+import Sockets
+
+/// Not Sendable: it is used only on the thread that runs the closure.
+final class PostgresTransaction: SQLTransaction {
+    private let connection: PostgresConnection
+    private let statements: TableStatements
+    private let kind: Kind
+    private let until: Deadline
+    /// Whether the caller no longer waits.
+    private let isCancelled: () -> Bool
+    private var hasBegun = false
+    /// The first error. After it no statement is sent, even if the closure caught it: the connection has rolled back, and
+    /// the statement would run outside of the transaction.
+    private(set) var failure: PostgresError?
+    /// Nil as long as the transaction has changed nothing.
+    private(set) var number: TransactionNumber?
+
+    enum Kind: Sendable {
+        case change, read
+
+        fileprivate var begin: PostgresStatement {
+            switch self {
+            case .change: PostgresStatement("begin_change", "BEGIN ISOLATION LEVEL SERIALIZABLE")
+            case .read: PostgresStatement("begin_read", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            }
+        }
+    }
+
+    init(
+        _ kind: Kind, on connection: PostgresConnection, _ statements: TableStatements, until: Deadline,
+        isCancelled: @escaping () -> Bool = { false }
+    ) {
+        self.kind = kind
+        self.connection = connection
+        self.statements = statements
+        self.until = until
+        self.isCancelled = isCancelled
+    }
+
+    @discardableResult
+    func execute(sql: String, arguments: SQLArguments) throws -> Int {
+        try run(query(sql, arguments)).affectedCount
+    }
+
+    func fetchAll(sql: String, arguments: SQLArguments) throws -> [SQLRow] {
+        try run(query(sql, arguments)).rows.map { row in
+            SQLRow(try (0..<row.columnCount).map { SQLValue(try row.value($0)) ?? .null })
+        }
+    }
+
+    /// Another transaction that adds the same driver at the same time makes this one fail with 40001, or it is waited
+    /// for.
+    func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 {
+        // Should another driver have the random number, the next one is taken.
+        for _ in 0..<3 {
+            let new = StoredDriver(new: driver)
+            if try run(DriverStatements.addQuery(new, at: now)).affectedCount == 1 { return new.id }
+            if let stored = try run(PostgresQuery(Self.driver, [.text(driver.rawValue)])).rows.first {
+                return try stored.int8(0)
+            }
+        }
+        throw UnreadableColumn(name: "driver.id")
+    }
+
+    private static let driver = PostgresStatement(
+        "driver_number", "SELECT id FROM driver WHERE driver_id = $1")
+
+    /// Commits. Does nothing if no statement was run.
+    func commit() throws(PostgresError) {
+        if let failure { throw failure }
+        if hasBegun { _ = try connection.runBlocking([PostgresQuery(.commit)], until: statementDeadline) }
+    }
+
+    // MARK: Statements
+
+    private func query(_ sql: String, _ arguments: SQLArguments) throws -> PostgresQuery {
+        PostgresQuery(statements.statement(sql), try arguments.values.map { try PostgresValue($0) })
+    }
+
+    /// BEGIN is sent with the first statement. With each statement of a change until the first that changes something,
+    /// the transaction's number is asked for. So neither costs a round trip.
+    private func run(_ query: PostgresQuery) throws(PostgresError) -> PostgresResult {
+        if let failure { throw failure }
+        do throws(PostgresError) {
+            if isCancelled() { throw PostgresError(.cancelled, "The caller no longer waits.") }
+            let begin = hasBegun ? [] : [PostgresQuery(kind.begin)]
+            let isNumberNeeded = kind == .change && number == nil
+            let ask = isNumberNeeded ? [PostgresQuery(TransactionNumber.ask)] : []
+            let results = try connection.runBlocking(begin + [query] + ask, until: statementDeadline)
+            hasBegun = true
+            if isNumberNeeded, let row = results.last?.rows.first { number = try TransactionNumber(row) }
+            return results[begin.count]
+        } catch {
+            failure = error
+            throw error
+        }
+    }
+
+    /// A statement takes milliseconds. If it takes longer than a round trip of the event store may, the server is as good
+    /// as gone, and time is left for another attempt.
+    private var statementDeadline: Deadline { min(until, .inSeconds(BatchRun.roundTripSeconds)) }
+}
+
+/// A text that PostgreSQL cannot store. The contract refuses control characters in all members, so no client's text comes
+/// here.
+struct UnstorableText: Error, CustomStringConvertible {
+    var description: String { "a text contains U+0000" }
+}
+
+extension PostgresValue {
+    fileprivate init(_ value: SQLValue) throws(UnstorableText) {
+        switch value {
+        case .null: self = .null
+        case .integer(let integer): self = .int8(integer)
+        case .blob(let bytes): self = .bytea(bytes)
+        case .text(let text):
+            guard !text.utf8.contains(0) else { throw UnstorableText() }
+            self = .text(text)
+        }
+    }
+}
+
+extension SQLValue {
+    /// Returns nil for an array.
+    fileprivate init?(_ value: PostgresValue) {
+        switch value {
+        case .null: self = .null
+        case .bool(let value): self = .integer(value ? 1 : 0)
+        case .int2(let value): self = .integer(Int64(value))
+        case .int4(let value): self = .integer(Int64(value))
+        case .int8(let value): self = .integer(value)
+        case .text(let value): self = .text(value)
+        case .bytea(let value): self = .blob(value)
+        case .bools, .int2s, .int8s, .texts, .byteas: return nil
+        }
+    }
+}

@@ -1,0 +1,290 @@
+// Runs the transactions of SharedTables, each on a connection and a thread of its own. A change is SERIALIZABLE: it is run
+// again if another transaction got in its way. This file decides what is run again, until when, and what a lost COMMIT
+// has done.
+
+import Engine
+import Logging
+import Postgres
+import SharedTables
+import Sockets
+import Synchronization
+
+final class TableTransactions: Sendable {
+    /// How often a change is run again after a violated unique index. Two transactions that both look for a key and then
+    /// add it can collide in this way (PostgreSQL manual, section 13.5). After that the violation is the change's own.
+    private static let violationsMax = 3
+    /// The longest pause before a change is run again, in milliseconds. The first pauses are shorter.
+    private static let pauseMillisecondsMax = 100
+
+    private let pool: PostgresPool
+    private let threads: TransactionThreads
+    private let statements = TableStatements()
+    private let requestSeconds: Int
+    private let logger: Logger
+    private let gate = Gate()
+
+    init(
+        _ configuration: PostgresConfiguration, connections: Int, loops: EventLoopGroup, requestSeconds: Int,
+        logger: Logger
+    ) {
+        pool = PostgresPool(configuration, size: connections, loops: loops, logger: logger)
+        threads = TransactionThreads(count: connections)
+        self.requestSeconds = requestSeconds
+        self.logger = logger
+    }
+
+    /// Keeps the connections until the task is cancelled.
+    func run() async { await pool.run() }
+
+    func refuseFurther() { gate.close() }
+
+    /// Returns when further transactions are refused and those under way have ended.
+    func waitUntilClosed() async { await gate.waitUntilEmpty() }
+
+    // MARK: Changes
+
+    /// If the calling task is cancelled, the change is still run: the caller may have done something else that relies on
+    /// it, and the other store does the same.
+    func change<Outcome: Sendable>(
+        _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
+    ) async throws(StoreFailure) -> Outcome {
+        guard gate.enter() else { throw .unavailable("the store is closed") }
+        let task = Task { [self] in
+            defer { gate.leave() }
+            return await changeUntilDone(change)
+        }
+        return try await task.value.get()
+    }
+
+    private func changeUntilDone<Outcome: Sendable>(
+        _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
+    ) async -> Result<Outcome, StoreFailure> {
+        let until = Deadline.inSeconds(requestSeconds)
+        var runs = 0
+        var violations = 0
+        while true {
+            runs += 1
+            let failure: TransactionFailure
+            switch await attempt(change, until: until) {
+            case .committed(let outcome): return .success(outcome)
+            case .inDoubt(let number, let error, let outcome):
+                switch await status(of: number, until: until) {
+                case .committed: return .success(outcome)
+                case .notCommitted: failure = TransactionFailure(error)
+                case .inProgress, .unknown: return .failure(.unknown("PostgreSQL: \(error)"))
+                }
+            case .failed(let error): failure = TransactionFailure(error)
+            }
+            if failure.kind == .violation { violations += 1 }
+            let isFinal = failure.kind == .final || violations > Self.violationsMax
+            if isFinal || until.hasPassed { return .failure(failure.failure) }
+            logger.debug("a transaction is run again", metadata: ["reason": "\(failure.failure)"])
+            let pause = min(4 << min(runs, 10), Self.pauseMillisecondsMax)
+            try? await Task.sleep(for: .milliseconds(Int.random(in: 1...pause)))
+        }
+    }
+
+    private enum Attempt<Outcome: Sendable>: Sendable {
+        case committed(Outcome)
+        /// COMMIT was sent, and its answer did not arrive.
+        case inDoubt(TransactionNumber, PostgresError, Outcome)
+        /// Nothing is committed.
+        case failed(any Error)
+    }
+
+    private func attempt<Outcome: Sendable>(
+        _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome, until: Deadline
+    ) async -> Attempt<Outcome> {
+        do throws(PostgresError) {
+            return try await pool.withConnection(until: until) { connection in
+                await self.threads.run {
+                    let transaction = PostgresTransaction(.change, on: connection, self.statements, until: until)
+                    return Self.run(change, transaction)
+                }
+            }
+        } catch {
+            return .failed(error)
+        }
+    }
+
+    /// Runs on a thread of `threads`. A transaction that this leaves open is rolled back by the pool.
+    private static func run<Outcome: Sendable>(
+        _ change: (any SQLTransaction) throws -> Outcome, _ transaction: PostgresTransaction
+    ) -> Attempt<Outcome> {
+        let outcome: Outcome
+        do {
+            outcome = try change(transaction)
+        } catch {
+            return .failed(transaction.failure ?? error)
+        }
+        do throws(PostgresError) {
+            try transaction.commit()
+            return .committed(outcome)
+        } catch {
+            if error.leavesCommitInDoubt, let number = transaction.number { return .inDoubt(number, error, outcome) }
+            return .failed(error)
+        }
+    }
+
+    /// Asks until the transaction has ended. COMMIT of a lost connection may still be under way.
+    private func status(of number: TransactionNumber, until: Deadline) async -> TransactionNumber.Status {
+        while !until.hasPassed {
+            do throws(PostgresError) {
+                let results = try await pool.withConnection(until: until) {
+                    (connection) async throws(PostgresError) -> [PostgresResult] in
+                    try await connection.run([number.query()], until: until)
+                }
+                let status = try number.status(results[0][0])
+                if status != .inProgress { return status }
+            } catch {
+                if let status = TransactionNumber.status(error) { return status }
+                guard TransactionFailure(error).kind == .again else { return .unknown }
+            }
+            try? await Task.sleep(for: .milliseconds(Int.random(in: 10...50)))
+        }
+        return .unknown
+    }
+
+    // MARK: Reads
+
+    /// Throws `.cancelled` as soon as the calling task is cancelled.
+    func read<Value: Sendable>(
+        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
+    ) async throws(StoreFailure) -> Value {
+        guard gate.enter() else { throw .unavailable("the store is closed") }
+        let answer = FirstAnswer<Value>()
+        let task = Task { [self] in
+            defer { gate.leave() }
+            await readUntilDone(value, answer)
+        }
+        let result = await withTaskCancellationHandler {
+            await answer.value()
+        } onCancel: {
+            answer.set(.failure(.cancelled))
+            task.cancel()
+        }
+        return try result.get()
+    }
+
+    private func readUntilDone<Value: Sendable>(
+        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value, _ answer: FirstAnswer<Value>
+    ) async {
+        let until = Deadline.inSeconds(requestSeconds)
+        while true {
+            let error = await attempt(value, answer, until: until)
+            guard let failure = error.map({ TransactionFailure($0) }) else { return }
+            if failure.kind != .again || until.hasPassed || answer.isSet {
+                return answer.set(.failure(failure.failure))
+            }
+            try? await Task.sleep(for: .milliseconds(Int.random(in: 1...20)))
+        }
+    }
+
+    /// Returns the error; nil if the value was read and delivered.
+    private func attempt<Value: Sendable>(
+        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value, _ answer: FirstAnswer<Value>,
+        until: Deadline
+    ) async -> (any Error)? {
+        do throws(PostgresError) {
+            return try await pool.withConnection(until: until) { connection in
+                await self.threads.run { () -> (any Error)? in
+                    let transaction = PostgresTransaction(
+                        .read, on: connection, self.statements, until: until, isCancelled: { answer.isSet })
+                    do {
+                        let value = try value(transaction)
+                        if let failure = transaction.failure { return failure }
+                        // The caller does not wait for the end of the snapshot.
+                        answer.set(.success(value))
+                        try? transaction.commit()
+                        return nil
+                    } catch {
+                        return transaction.failure ?? error
+                    }
+                }
+            }
+        } catch {
+            return error
+        }
+    }
+}
+
+/// The first answer that is set. Later ones are dropped.
+private final class FirstAnswer<Value: Sendable>: Sendable {
+    typealias Answer = Result<Value, StoreFailure>
+    private struct State {
+        var answer: Answer?
+        var waiting: CheckedContinuation<Answer, Never>?
+    }
+    private let state = Mutex(State())
+
+    var isSet: Bool { state.withLock { $0.answer != nil } }
+
+    func set(_ answer: Answer) {
+        let waiting = state.withLock { state -> CheckedContinuation<Answer, Never>? in
+            guard state.answer == nil else { return nil }
+            state.answer = answer
+            return state.waiting.take()
+        }
+        waiting?.resume(returning: answer)
+    }
+
+    func value() async -> Answer {
+        await withCheckedContinuation { continuation in
+            let answer = state.withLock { state in
+                if state.answer == nil { state.waiting = continuation }
+                return state.answer
+            }
+            if let answer { continuation.resume(returning: answer) }
+        }
+    }
+}
+
+/// Counts the transactions under way, and refuses further ones after `close`.
+private final class Gate: Sendable {
+    private struct State {
+        var count = 0
+        var isClosed = false
+        var waiting: [CheckedContinuation<Void, Never>] = []
+
+        mutating func takeWaiting() -> [CheckedContinuation<Void, Never>] {
+            guard isClosed, count == 0 else { return [] }
+            defer { waiting = [] }
+            return waiting
+        }
+    }
+    private let state = Mutex(State())
+
+    func enter() -> Bool {
+        state.withLock { state in
+            if !state.isClosed { state.count += 1 }
+            return !state.isClosed
+        }
+    }
+
+    func leave() {
+        let waiting = state.withLock { state in
+            state.count -= 1
+            return state.takeWaiting()
+        }
+        for task in waiting { task.resume() }
+    }
+
+    func close() {
+        let waiting = state.withLock { state in
+            state.isClosed = true
+            return state.takeWaiting()
+        }
+        for task in waiting { task.resume() }
+    }
+
+    func waitUntilEmpty() async {
+        await withCheckedContinuation { continuation in
+            let isEmpty = state.withLock { state in
+                if state.isClosed && state.count == 0 { return true }
+                state.waiting.append(continuation)
+                return false
+            }
+            if isEmpty { continuation.resume() }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+// What an error of a transaction means: whether it may be run again, and what the caller is told otherwise. Nothing of the
+// transaction is committed.
+
+import Engine
+import Postgres
+import SharedTables
+
+struct TransactionFailure {
+    enum Kind {
+        /// Another transaction or the connection was the cause.
+        case again
+        /// A unique index is violated, possibly by a transaction at the same time.
+        case violation
+        case final
+    }
+
+    let kind: Kind
+    /// What the caller is told if the transaction is not run again.
+    let failure: StoreFailure
+
+    init(_ error: any Error) {
+        switch error {
+        case let error as PostgresError:
+            kind = Self.kind(of: error)
+            failure = StoreFailure(reading: error)
+        case let error as StoreFailure: (kind, failure) = (.final, error)
+        case is DriverErased: (kind, failure) = (.final, .driverErased)
+        default: (kind, failure) = (.final, .unavailable("PostgreSQL: \(error)"))
+        }
+    }
+
+    private static func kind(of error: PostgresError) -> Kind {
+        switch error.kind {
+        // A call that timed out has closed its connection.
+        case .connectionLost, .timedOut, .cannotConnect: .again
+        case .unreadable, .unsendable, .cancelled: .final
+        case .server(let state):
+            // 55P03, 57014: a lock was not free in time. 25006: the server is a standby now; the pool finds the primary.
+            if error.isRetryable || BatchRun.isLost(error) || ["55P03", "57014", "25006"].contains(state) {
+                .again
+            } else if state == "23505" {
+                .violation
+            } else {
+                .final
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+// Servers whose COMMITs wait, so that a test can act in the middle of one.
+
+import TestSupport
+
+extension StoreFixture {
+    /// A database on a server of its own, for tests that change the server's settings. The test stops the server.
+    static func databaseOnOwnServer() async throws -> Database {
+        let server = try await PostgresServer()
+        let database = Database(server: server, name: try await server.createDatabase())
+        _ = try await database.migrate()
+        return database
+    }
+}
+
+extension StoreFixture.Database {
+    /// Lets each COMMIT wait for a standby. One that does not exist is never there, but the COMMIT is on the disk before.
+    func setStandby(_ name: String) async throws {
+        try await server.run("ALTER SYSTEM SET synchronous_standby_names = '\(name)'")
+        try await server.run("SELECT pg_reload_conf()")
+        while try await server.run("SHOW synchronous_standby_names") != name {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
+    /// Lets each transaction that inserts into `table` sleep in its COMMIT, before anything is committed, as long as the
+    /// table `slow` has a row.
+    func slowCommits(of table: String) async throws {
+        _ = try await rows(
+            """
+            CREATE TABLE slow (id int8);
+            CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN IF EXISTS (SELECT 1 FROM slow) THEN PERFORM pg_sleep(60); END IF; RETURN NULL; END $$;
+            CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON \(table) DEFERRABLE INITIALLY DEFERRED
+                FOR EACH ROW EXECUTE FUNCTION slow();
+            INSERT INTO slow VALUES (1);
+            """)
+    }
+
+    /// Waits until a backend of this database waits for `event`, and returns its process id.
+    func backend(waitingFor event: String) async throws -> String {
+        while true {
+            let found = try await server.run(
+                """
+                SELECT pid FROM pg_stat_activity WHERE wait_event = '\(event)' AND datname = '\(name)' LIMIT 1
+                """)
+            if !found.isEmpty { return found }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+}
