@@ -70,6 +70,24 @@ final class PostgresTransaction: SQLTransaction {
     private static let driver = PostgresStatement(
         "driver_number", "SELECT id FROM driver WHERE driver_id = $1")
 
+    func session(_ sessionID: String) throws -> ReferencedSession? {
+        let found = try run(PostgresQuery(Self.session, [.int2(Lane.of(sessionID)), .text(sessionID)]))
+        guard let row = found.rows.first, let reference = SessionReference(.text(sessionID)) else { return nil }
+        return ReferencedSession(
+            reference: reference, driver: try row.int8(0), driverID: DriverID(try row.text(1)),
+            journey: try Journey(row, at: 2))
+    }
+
+    private static let session = PostgresStatement(
+        "session_of_text",
+        """
+        SELECT driver.id, driver.driver_id, driver.state, driver.session_id, driver.target_charger,
+            driver.next_target_charger, driver.grace_deadline_ms, driver.hard_deadline_ms, driver.ended_by,
+            driver.previous_session_id
+        FROM session_owner JOIN driver ON driver.id = session_owner.owner
+        WHERE session_owner.lane = $1 AND session_owner.session_id = $2
+        """)
+
     /// Commits. Does nothing if no statement was run.
     func commit() throws(PostgresError) {
         if let failure { throw failure }
