@@ -382,7 +382,7 @@ let package = Package(
             name: "EndToEndTests",
             dependencies: [
                 "API", "Engine", "HTTPServer", "Identity", "JourneyClient", "JourneyModel", "RateLimiting",
-                "SQLiteStore",
+                "SharedTables", "SQLiteStore",
                 "Simulation", "Sockets", "Secrets", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],

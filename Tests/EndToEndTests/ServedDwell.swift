@@ -11,6 +11,7 @@ import Logging
 import RateLimiting
 import SQLiteStore
 import Secrets
+import SharedTables
 import Sockets
 import TestSupport
 
@@ -51,7 +52,7 @@ final class ServedDwell: Sendable {
         let now: @Sendable () -> Moment = { clock.now }
         let admission = admission ?? LocalRateLimiter(limits: limits)
         streams = JourneyStreams(journeys: store, logger: quiet)
-        let accounts = SQLiteAccounts(store: store, digests: digests)
+        let accounts = StoredAccounts(store: store, digests: digests)
         let memory = SessionStatusCache(store: accounts)
         let verifier = AccessTokenVerifier(key: key, scope: scope, trustExternal: true, signInSessions: memory)
         let mint = SessionTokenIssuer(

@@ -7,6 +7,7 @@ import GRDB
 import Identity
 import JourneyModel
 import Purchases
+import SharedTables
 import TestSupport
 import Testing
 

@@ -6,6 +6,7 @@ import Foundation
 import GRDB
 import JourneyModel
 import Secrets
+import SharedTables
 import TestSupport
 import Testing
 

@@ -11,6 +11,7 @@ import Testing
 
 @testable import Identity
 @testable import SQLiteStore
+@testable import SharedTables
 
 struct ErasureProgressTests {
     private static let rowsPerPiece = 10
@@ -103,26 +104,29 @@ struct ErasureProgressTests {
         let fixture = try await AccountFixture(pace: pace)
         try await storeMany(of: driver, in: fixture)
         let erasing = Erasing(
-            receipt: ErasureReceipt(id: "rcp_1", deletedAt: start), pseudonym: "erased-1", digests: fixture.digests)
+            receipt: ErasureReceipt(id: "rcp_1", deletedAt: start), pseudonym: "erased-1", digests: fixture.digests,
+            events: fixture.store)
         func changed(
-            _ change: @escaping @Sendable (Database) throws -> ErasurePiece
-        ) async throws -> (piece: ErasurePiece, rows: Int) {
+            _ change: @escaping @Sendable (Database) throws -> ErasurePiece?
+        ) async throws -> (piece: ErasurePiece?, rows: Int) {
             try await fixture.store.change { db in
                 let before = db.totalChangesCount
                 return (try change(db), db.totalChangesCount - before)
             }
         }
         var (piece, rows) = try await changed { [driver] db in
-            try erasing.erase(driver, rowsMax: Self.rowsPerPiece, db)
+            _ = try erasing.erase(driver, SQLiteTransaction(db))
+            return nil
         }
         // The first transaction changes the driver's row, the records of the deletion, and the rows of the first piece.
         #expect(rows <= Self.rowsPerPiece + 10)
         var pieces: [Int] = []
-        while piece.step != nil {
+        while true {
             (piece, rows) = try await changed { db in
-                var progress = try #require(try ErasureProgress(of: 1, db))
-                return try progress.advance(rowsMax: Self.rowsPerPiece, mayComplete: false, db)
+                var progress = try ErasureProgress(of: 1, db)
+                return try progress?.advance(rowsMax: Self.rowsPerPiece, mayComplete: false, db)
             }
+            guard let piece else { break }
             pieces.append(piece.rowCount)
             // One row of the piece causes two changes: a text that the driver used is overwritten, and then the
             // driver's use of it is deleted. One more change updates the row of the deletion's progress.
@@ -167,12 +171,13 @@ struct ErasureProgressTests {
         let wal = fixture.folder.file("db-wal")
         let largest = try pagesOfTransactions(inWAL: wal).max() ?? 0
         let erasing = Erasing(
-            receipt: ErasureReceipt(id: "rcp_1", deletedAt: start), pseudonym: "erased-1", digests: fixture.digests)
+            receipt: ErasureReceipt(id: "rcp_1", deletedAt: start), pseudonym: "erased-1", digests: fixture.digests,
+            events: fixture.store)
         let rowsMax = RefoldPace().rowsPerErasurePiece
-        var piece = try await fixture.store.change { [driver] db in try erasing.erase(driver, rowsMax: rowsMax, db) }
+        _ = try await fixture.accounts.change { [driver] db in try erasing.erase(driver, db) }
         var pages: [Int] = []
         for _ in 0..<20 {
-            piece = try await fixture.store.change { db in
+            let piece = try await fixture.store.change { (db: Database) in
                 var progress = try #require(try ErasureProgress(of: 1, db))
                 return try progress.advance(rowsMax: rowsMax, mayComplete: false, db)
             }

@@ -9,6 +9,7 @@ import Testing
 
 @testable import Identity
 @testable import SQLiteStore
+@testable import SharedTables
 
 struct ExportTests {
     private let start = AccountFixture.start

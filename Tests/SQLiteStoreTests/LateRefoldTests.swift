@@ -13,6 +13,7 @@ import TestSupport
 import Testing
 
 @testable import SQLiteStore
+@testable import SharedTables
 
 struct LateRefoldTests {
     private static let rowsPerPiece = 10
@@ -217,13 +218,13 @@ struct LateRefoldTests {
         let charges = CountedCharges()
         let store = try SQLiteEventStore(pool: pool, digests: digests, charging: charges)
         let now = Moment.sample.advanced(bySeconds: 1_000_000)
-        try await SQLiteAccounts(store: store, digests: digests).erase(
+        try await StoredAccounts(store: store, digests: digests).erase(
             driver, receipt: ErasureReceipt(id: "rcp_1", deletedAt: now), pseudonym: "erased-1", from: .at(now))
         #expect(await store.append(late("again")) == .failed(.driverErased))
         #expect(try await store.hasUnfinishedRefolds())
         _ = try await completeRefolds(store)
         #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 301, erasing: 1))
-        #expect(try await SQLiteAccounts(store: store, digests: digests).completeErasures(of: nil) == 1)
+        #expect(try await StoredAccounts(store: store, digests: digests).completeErasures(of: nil) == 1)
         #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 301))
         #expect(charges.drivers == [DriverID("erased-1")])
         await store.close()

@@ -9,14 +9,15 @@ import Testing
 
 @testable import Identity
 @testable import SQLiteStore
+@testable import SharedTables
 
 struct OperatorChangesTests {
     private let now = AccountFixture.start
 
     /// Opens a second store on the fixture's file, as the process of a command does. The caller closes it.
-    private func beside(_ fixture: AccountFixture) throws -> SQLiteAccounts {
+    private func beside(_ fixture: AccountFixture) throws -> StoredAccounts {
         let store = try SQLiteEventStore(existing: fixture.folder.file("db"), digests: fixture.digests)
-        return SQLiteAccounts(store: store, digests: fixture.digests)
+        return StoredAccounts(store: store, digests: fixture.digests)
     }
 
     @Test func `a driver is found by id, number and email, with what is known`() async throws {
@@ -49,7 +50,7 @@ struct OperatorChangesTests {
         let accounts = try beside(fixture)
         #expect(try await accounts.endAllByOperator(of: driver, at: now) == 1)
         #expect(try await accounts.endAllByOperator(of: DriverID("nobody"), at: now) == nil)
-        await accounts.store.close()
+        await (accounts.store as? SQLiteEventStore)?.close()
         await fixture.memory.catchUp()
         #expect(await fixture.refusal(of: pair.accessToken) == .revoked)
         #expect(try await fixture.audit().last == "operator_sign_out done")
@@ -66,7 +67,7 @@ struct OperatorChangesTests {
         #expect(try await accounts.eraseByOperator(driver, receipt: receipt))
         #expect(try await !accounts.eraseByOperator(DriverID("nobody"), receipt: receipt))
         #expect(await accounts.store.finishRemoval(within: .seconds(5)))
-        await accounts.store.close()
+        await (accounts.store as? SQLiteEventStore)?.close()
         await fixture.memory.catchUp()
         #expect(await fixture.refusal(of: pair.accessToken) == .revoked)
         let scan = ErasureScan(path: fixture.folder.file("db"))
@@ -96,7 +97,7 @@ struct OperatorChangesTests {
         let accounts = try beside(fixture)
         _ = try await accounts.eraseByOperator(driver, receipt: Accounts.receipt(at: now))
         #expect(await !accounts.store.finishRemoval(within: .milliseconds(300)))
-        await accounts.store.close()
+        await (accounts.store as? SQLiteEventStore)?.close()
         let scan = ErasureScan(path: path)
         #expect(try scan.find([driver.rawValue]) != [])
         try await reader.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
@@ -164,7 +165,7 @@ struct OperatorChangesTests {
         #expect(repeated.drivers.map(\.driver) == [gone] && repeated.withoutDriver.count == 1)
         let none = try await accounts.missing(recorded)
         #expect(none.drivers.isEmpty && none.withoutDriver.isEmpty)
-        await accounts.store.close()
+        await (accounts.store as? SQLiteEventStore)?.close()
         let scan = ErasureScan(path: path)
         #expect(try scan.find([gone.rawValue, "4915100000002"]) == [])
         #expect(try scan.leftovers(ofReceipt: receipt.id) == [])

@@ -4,6 +4,7 @@ import Engine
 import GRDB
 import Identity
 import JourneyModel
+import SharedTables
 import TestSupport
 import Testing
 

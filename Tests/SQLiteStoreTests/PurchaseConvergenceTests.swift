@@ -12,6 +12,7 @@ import TestSupport
 import Testing
 
 @testable import SQLiteStore
+@testable import SharedTables
 
 struct PurchaseConvergenceTests {
     private static let driversPerDatabase: UInt64 = 1000
@@ -58,7 +59,7 @@ private struct PurchaseRound {
         let years = try seeds.map { try PurchaseYear(seed: $0) }
         let digests = KeyedHashes(signingKey: try SigningKey(secret: Secret("a secret of the tests, 32 bytes or more")))
         let database = try RestartedDatabase(digests: digests)
-        var purchases = SQLitePurchases(accounts: SQLiteAccounts(store: database.store, digests: digests))
+        var purchases = SQLitePurchases(accounts: StoredAccounts(store: database.store, digests: digests))
         var differences: [String] = []
         for turn in 0..<PurchaseYear.turnCount {
             let isAfterCrash = turn > 0 && Self.restarts[turn - 1] == .crash
@@ -73,7 +74,7 @@ private struct PurchaseRound {
             case .clean: try await database.closeAndOpen()
             case .crash: try await database.crashAndOpen()
             }
-            purchases = SQLitePurchases(accounts: SQLiteAccounts(store: database.store, digests: digests))
+            purchases = SQLitePurchases(accounts: StoredAccounts(store: database.store, digests: digests))
         }
         if differences.isEmpty {
             for year in years { differences += try await year.differences(in: purchases) }

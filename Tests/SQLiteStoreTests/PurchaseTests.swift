@@ -8,6 +8,7 @@ import GRDB
 import Identity
 import JourneyModel
 import Purchases
+import SharedTables
 import TestSupport
 import Testing
 

@@ -11,6 +11,7 @@ import TestSupport
 import Testing
 
 @testable import SQLiteStore
+@testable import SharedTables
 
 @Suite struct PushOutboxTests {
     private let start = AccountFixture.start
@@ -274,7 +275,9 @@ import Testing
         _ = try await fixture.devices.put(shipped, of: Caller(driver: DriverID("new")), from: .at(start))
         #expect(try await fixture.count("push_outbox") == 0)
         let stored = try await fixture.store.read { db in
-            try Row.fetchOne(db, sql: "SELECT \(DeviceRows.columns) FROM device").map { DeviceRows.device($0, at: 0) }
+            try Row.fetchOne(db, sql: "SELECT \(DeviceRows.columns) FROM device").map {
+                try DeviceRows.device($0, at: 0)
+            }
         }
         #expect(stored?.push == PushSettings())
         await fixture.close()

@@ -11,6 +11,7 @@ import Testing
 
 @testable import Identity
 @testable import SQLiteStore
+@testable import SharedTables
 
 struct RenewalTests {
     private let start = AccountFixture.start

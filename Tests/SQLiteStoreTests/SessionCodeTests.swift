@@ -5,6 +5,7 @@ import GRDB
 import Identity
 import JourneyModel
 import Secrets
+import SharedTables
 import TestSupport
 import Testing
 

@@ -5,6 +5,7 @@ import Foundation
 import GRDB
 import JourneyModel
 import Secrets
+import SharedTables
 import Synchronization
 import Testing
 

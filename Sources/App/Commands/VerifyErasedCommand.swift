@@ -6,6 +6,7 @@ import Identity
 import JourneyModel
 import RateLimiting
 import SQLiteStore
+import SharedTables
 import Sockets
 
 struct VerifyErasedCommand: AsyncParsableCommand {

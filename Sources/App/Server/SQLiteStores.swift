@@ -8,6 +8,7 @@ import JourneyModel
 import Logging
 import RateLimiting
 import SQLiteStore
+import SharedTables
 import StructuredLogging
 
 extension Stores {
@@ -20,7 +21,7 @@ extension Stores {
     }
 
     init(_ store: SQLiteEventStore, path: String, digests: KeyedHashes, logger: Logger) {
-        let accounts = SQLiteAccounts(store: store, digests: digests)
+        let accounts = StoredAccounts(store: store, digests: digests)
         let truncation = WALTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)
         self.init(
             events: store, deadlines: store, journeys: store, refolds: store, retention: store, feed: store,

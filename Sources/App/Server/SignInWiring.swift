@@ -7,8 +7,8 @@ import JourneyModel
 import Logging
 import Outbound
 import RateLimiting
-import SQLiteStore
 import ServiceLifecycle
+import SharedTables
 import StructuredLogging
 
 struct SignInWiring {
@@ -25,7 +25,7 @@ struct SignInWiring {
     var revocationFailure: DeliveryFailure { outgoing.revocationFailure }
 
     init(
-        _ configuration: Configuration, key: SigningKey, digests: KeyedHashes, accounts: SQLiteAccounts,
+        _ configuration: Configuration, key: SigningKey, digests: KeyedHashes, accounts: StoredAccounts,
         admission: any Admission, http: OutgoingHTTP, clock: @escaping @Sendable () -> Moment, logger: Logger
     ) async {
         outgoing = await OutgoingWiring(

@@ -10,6 +10,7 @@ import Push
 import RateLimiting
 import SQLiteStore
 import ServiceLifecycle
+import SharedTables
 import StructuredLogging
 
 struct Stores: Sendable {
@@ -25,7 +26,7 @@ struct Stores: Sendable {
     let operationHistory: any HistoryStore
     let instances: any InstanceStore
     let settingsHistory: any SettingsHistoryStore
-    let accounts: SQLiteAccounts
+    let accounts: StoredAccounts
     let accountStatistics: any AccountStatistics
     let purchases: SQLitePurchases
     let pushes: any PushStore

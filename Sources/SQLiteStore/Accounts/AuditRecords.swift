@@ -3,6 +3,7 @@
 import GRDB
 package import Identity
 package import JourneyModel
+import SharedTables
 
 package struct AuditRecords: RecordsReader {
     private let queue: DatabaseQueue
@@ -23,7 +24,7 @@ package struct AuditRecords: RecordsReader {
     /// - Parameter limit: 1 to `entriesMax`.
     package func entries(of driver: DriverID, limit: Int) throws(RecordsUnreadable) -> [AuditEntry] {
         try RecordsFile.read(queue) { db in
-            try AuditRows.entries(of: driver, limit: min(limit, Self.entriesMax), db)
+            try AuditRows.entries(of: driver, limit: min(limit, Self.entriesMax), SQLiteTransaction(db))
         }
     }
 }

@@ -3,6 +3,7 @@
 import GRDB
 package import Identity
 package import JourneyModel
+import SharedTables
 
 package enum DriverQuery: Hashable, Sendable {
     case id(DriverID)
@@ -53,7 +54,7 @@ package struct DriverRecords: RecordsReader {
     package func erasedAt(
         _ driver: DriverID, _ digests: KeyedHashes
     ) throws(RecordsUnreadable) -> Moment? {
-        try RecordsFile.read(queue) { db in try DriverRows.erasedAt(driver, digests, db) }
+        try RecordsFile.read(queue) { db in try DriverRows.erasedAt(driver, digests, SQLiteTransaction(db)) }
     }
 
     /// Returns whether a deletion of this driver has begun but has not rewritten all of the driver's rows yet.

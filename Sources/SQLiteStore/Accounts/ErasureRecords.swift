@@ -6,6 +6,7 @@ import Foundation
 import GRDB
 package import Identity
 import JourneyModel
+import SharedTables
 
 package enum ErasureRecords {
     /// Maximum size of a list in bytes. Real lists are far smaller. A list of this size can still be read into memory
@@ -39,7 +40,7 @@ package enum ErasureRecords {
     private static func database(_ path: String) throws -> [RecordedErasure] {
         let queue = try RecordsFile.open(path)
         defer { try? queue.close() }
-        return try queue.read(all)
+        return try queue.read { db in try ErasureRows.all(SQLiteTransaction(db)) }
     }
 
     private static func list(_ path: String) throws -> [RecordedErasure] {
@@ -74,25 +75,6 @@ package enum ErasureRecords {
     private static func count(inHeading line: some StringProtocol) -> Int? {
         let words = line.split(separator: " ")
         return words.count == 3 && words[0] == "#" && words[1] == "deletions:" ? Int(words[2]) : nil
-    }
-
-    static func all(_ db: Database) throws -> [RecordedErasure] {
-        // One transaction writes a tombstone and its receipt, with the same time. Only this time connects the two rows.
-        // If several receipts have the same time, the returned deletion therefore names no receipt.
-        try Row.fetchAll(
-            db,
-            sql: """
-                WITH receipt AS (
-                    SELECT at_ms, CASE count(*) WHEN 1 THEN min(reason) END AS id
-                    FROM audit WHERE action = 'erased' GROUP BY at_ms)
-                SELECT driver_digest, erased_at_ms, receipt.id
-                FROM erased_driver LEFT JOIN receipt ON receipt.at_ms = erased_at_ms
-                ORDER BY erased_at_ms, driver_digest
-                """
-        ).map { row in
-            RecordedErasure(
-                digest: Array(row[0] as Data), at: Moment(millisecondsSinceEpoch: row[1]), receipt: row[2])
-        }
     }
 
     /// Returns the number of deletions in the database at `path` that are missing from the database at `other`, or have

@@ -5,15 +5,9 @@
 
 import Foundation
 import GRDB
+package import SharedTables
 
-package struct ErasureScan {
-    package struct Finding: Hashable, Sendable {
-        /// Index of the identifier in the list of searched identifiers. The identifier itself is not repeated here.
-        package var identifier: Int
-        /// The place where the identifier was found, for example `account.email` or `dwell.sqlite3-wal, byte 4711`.
-        package var location: String
-    }
-
+package struct ErasureScan: ErasureSearch {
     /// Minimum length of an identifier in bytes. A shorter one would match by chance.
     package static let identifierBytesMin = 4
 
@@ -29,12 +23,12 @@ package struct ErasureScan {
 
     /// Returns every column that contains an identifier, and the first position of each identifier in each file. Throws
     /// if a file or the database cannot be read.
-    package func find(_ identifiers: [String]) throws -> [Finding] {
+    package func find(_ identifiers: [String]) throws -> [ErasureFinding] {
         let columns = try read { db in
             try Self.columns(db).flatMap { table, column in
                 try identifiers.enumerated().compactMap { index, identifier in
                     try Self.isIn(table, column, identifier, db)
-                        ? Finding(identifier: index, location: "\(table).\(column)") : nil
+                        ? ErasureFinding(identifier: index, location: "\(table).\(column)") : nil
                 }
             }
         }
@@ -172,12 +166,12 @@ package struct ErasureScan {
     // MARK: Files
 
     /// Returns the first position of each identifier in each of `files`, for example in a proxy's log.
-    package static func find(_ identifiers: [String], in files: [String]) throws -> [Finding] {
+    package static func find(_ identifiers: [String], in files: [String]) throws -> [ErasureFinding] {
         try files.flatMap { file in try search(file, for: identifiers.map { Data($0.utf8) }) }
     }
 
     /// Reads the file in overlapping chunks, so that a match across the border of two chunks is found.
-    private static func search(_ file: String, for patterns: [Data]) throws -> [Finding] {
+    private static func search(_ file: String, for patterns: [Data]) throws -> [ErasureFinding] {
         let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: file))
         defer { try? handle.close() }
         let overlap = max(0, (patterns.map(\.count).max() ?? 0) - 1)
@@ -196,7 +190,7 @@ package struct ErasureScan {
         }
         let name = URL(fileURLWithPath: file).lastPathComponent
         return found.sorted { $0.key < $1.key }.map { index, byte in
-            Finding(identifier: index, location: "\(name), byte \(byte)")
+            ErasureFinding(identifier: index, location: "\(name), byte \(byte)")
         }
     }
 }

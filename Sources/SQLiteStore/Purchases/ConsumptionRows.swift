@@ -5,6 +5,7 @@ import GRDB
 package import Identity
 package import JourneyModel
 package import Purchases
+import SharedTables
 
 enum ConsumptionRows {
     /// The type of the notification that requests consumption information.

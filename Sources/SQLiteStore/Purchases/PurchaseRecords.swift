@@ -3,6 +3,7 @@
 import GRDB
 package import JourneyModel
 package import Purchases
+import SharedTables
 
 /// A purchase with its owner. A subscription and its renewals are one purchase.
 package struct PurchaseRecord: Hashable, Sendable {

@@ -6,11 +6,12 @@ import GRDB
 package import Identity
 package import JourneyModel
 package import Purchases
+package import SharedTables
 
 package struct SQLitePurchases: PurchaseStore {
-    let accounts: SQLiteAccounts
+    let accounts: StoredAccounts
 
-    package init(accounts: SQLiteAccounts) {
+    package init(accounts: StoredAccounts) {
         self.accounts = accounts
     }
 

@@ -5,6 +5,7 @@ import GRDB
 import Identity
 import JourneyModel
 import Push
+import SharedTables
 
 import struct Foundation.Data
 
@@ -39,7 +40,7 @@ enum PushChangeRows {
             db.cachedStatement(sql: "SELECT id, \(DeviceRows.columns) FROM device WHERE driver = ? ORDER BY id"),
             arguments: [driver]
         ).map { row in
-            let device = DeviceRows.device(row, at: 1)
+            let device = try DeviceRows.device(row, at: 1)
             return PushTarget(
                 device: row[0], platform: device.platform,
                 hasLiveActivity: device.platform == "ios" && device.push?.liveActivityToken != nil,

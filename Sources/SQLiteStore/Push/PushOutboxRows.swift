@@ -6,6 +6,7 @@ import GRDB
 import Identity
 import JourneyModel
 import Push
+import SharedTables
 
 enum PushOutboxRows {
     /// The minimum time between two background pushes to a device. Apple delivers two or three an hour.
@@ -78,7 +79,7 @@ enum PushOutboxRows {
                 driver: row[1], device: row[2], session: row[3], kind: kind, state: try StoredEvents.state(row, 5),
                 endedBy: StoredEvents.ending(row[6]), deadline: StoredEvents.moment(row[7]),
                 dueAt: Moment(millisecondsSinceEpoch: row[8]), expiresAt: Moment(millisecondsSinceEpoch: row[9])),
-            sessionID: row[11], device: DeviceRows.device(row, at: 13), attemptCount: row[10],
+            sessionID: row[11], device: try DeviceRows.device(row, at: 13), attemptCount: row[10],
             isDeadlineRunning: row[12])
     }
 

@@ -1,9 +1,8 @@
-// The state of the delivery queues, for metrics and the operator page. The functions only read, and each query returns
-// at most one row.
+// How far the delivery of events is behind, and the free disk, for metrics and the operator page. The functions only
+// read, and each query returns at most one row.
 
 package import Engine
 import GRDB
-package import Identity
 package import JourneyModel
 
 extension SQLiteEventStore {
@@ -13,15 +12,6 @@ extension SQLiteEventStore {
             try Int64.fetchOne(
                 db, sql: "SELECT received_at_ms FROM event WHERE id > ? ORDER BY id LIMIT 1", arguments: [id]
             ).map(Moment.init(millisecondsSinceEpoch:))
-        }
-    }
-
-    package func waitingRevocations() async throws(StoreFailure) -> WaitingRevocations {
-        try await read { db in
-            guard let row = try Row.fetchOne(db, sql: "SELECT count(*), min(created_at_ms) FROM apple_revocation")
-            else { return WaitingRevocations(count: 0, oldest: nil) }
-            return WaitingRevocations(
-                count: row[0], oldest: (row[1] as Int64?).map(Moment.init(millisecondsSinceEpoch:)))
         }
     }
 

@@ -96,3 +96,8 @@ extension SQLRow {
             })
     }
 }
+
+extension [UInt8] {
+    /// The bytes as `Data`, which GRDB binds as a BLOB.
+    var data: Data { Data(self) }
+}

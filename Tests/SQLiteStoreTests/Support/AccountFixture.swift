@@ -10,6 +10,7 @@ import TestSupport
 
 @testable import Identity
 @testable import SQLiteStore
+@testable import SharedTables
 
 struct AccountFixture {
     static let scope = TokenScope(issuer: "dwell", audience: "dwell")
@@ -18,7 +19,7 @@ struct AccountFixture {
     let folder: ScratchFolder
     let store: SQLiteEventStore
     let digests: KeyedHashes
-    let accounts: SQLiteAccounts
+    let accounts: StoredAccounts
     let memory: SessionStatusCache
     let verifier: AccessTokenVerifier
     let signIns: SignIns
@@ -40,7 +41,7 @@ struct AccountFixture {
         store = try SQLiteEventStore(
             pool: DatabaseOpening.open(path: self.folder.file(database), nowMilliseconds: 0), digests: digests,
             pace: pace)
-        accounts = SQLiteAccounts(store: store, digests: digests)
+        accounts = StoredAccounts(store: store, digests: digests)
         memory = SessionStatusCache(store: accounts)
         await memory.catchUp()
         verifier = AccessTokenVerifier(

@@ -1,18 +1,15 @@
 // Rows about the exchange with Apple's server: encrypted refresh tokens, the queue of tokens to be revoked, and Apple's
 // notifications.
 
-import GRDB
 import Identity
 import JourneyModel
-
-import struct Foundation.Data
 
 enum AppleRows {
     // MARK: Refresh tokens
 
     static func keep(
         _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID,
-        from origin: RequestOrigin, _ db: Database
+        from origin: RequestOrigin, _ db: any SQLTransaction
     ) throws {
         let row = try DriverRows.row(of: driver, db)
         switch outcome {
@@ -26,25 +23,24 @@ enum AppleRows {
                 try keep(token, clientID: identity.clientID, of: row, db)
             } else {
                 // The account was deleted during the call to Apple, so the new token is revoked.
-                try revoke(
-                    token.data, subject: identity.subject, clientID: identity.clientID, at: origin.at, db)
+                try revoke(token, subject: identity.subject, clientID: identity.clientID, at: origin.at, db)
             }
             try AuditRows.add(.appleCodeExchange, .done, driver: row, from: origin, db)
         }
     }
 
-    private static func keep(_ token: [UInt8], clientID: String, of driver: Int64, _ db: Database) throws {
+    private static func keep(_ token: [UInt8], clientID: String, of driver: Int64, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """
                 INSERT INTO apple_refresh_token (driver, client_id, sealed_refresh_token) VALUES (?, ?, ?)
                 ON CONFLICT (driver, client_id) DO UPDATE SET sealed_refresh_token = excluded.sealed_refresh_token
                 """,
-            arguments: [driver, clientID, token.data])
+            arguments: [driver, clientID, token])
     }
 
     /// Moves the driver's refresh tokens of all apps, if any, into the queue of tokens to be revoked.
-    static func revokeTokens(of driver: Int64, at now: Moment, _ db: Database) throws {
-        let rows = try Row.fetchAll(
+    static func revokeTokens(of driver: Int64, at now: Moment, _ db: any SQLTransaction) throws {
+        let rows = try SQLRow.fetchAll(
             db,
             sql: """
                 SELECT sealed_refresh_token, subject, apple_refresh_token.client_id FROM apple_refresh_token
@@ -52,16 +48,16 @@ enum AppleRows {
                 WHERE apple_refresh_token.driver = ?
                 """,
             arguments: [driver])
-        for row in rows { try revoke(row[0], subject: row[1], clientID: row[2], at: now, db) }
+        for row in rows { try revoke(try row[0], subject: try row[1], clientID: try row[2], at: now, db) }
         try forgetTokens(of: driver, db)
     }
 
-    private static func forgetTokens(of driver: Int64, _ db: Database) throws {
+    private static func forgetTokens(of driver: Int64, _ db: any SQLTransaction) throws {
         try db.execute(sql: "DELETE FROM apple_refresh_token WHERE driver = ?", arguments: [driver])
     }
 
     private static func revoke(
-        _ sealedToken: Data, subject: String, clientID: String, at now: Moment, _ db: Database
+        _ sealedToken: [UInt8], subject: String, clientID: String, at now: Moment, _ db: any SQLTransaction
     ) throws {
         try db.execute(
             sql: """
@@ -70,23 +66,22 @@ enum AppleRows {
                 VALUES (?, ?, ?, ?, ?)
                 """,
             arguments: [
-                clientID, sealedToken, plainDigest(subject).data, now.millisecondsSinceEpoch,
+                clientID, sealedToken, plainDigest(subject), now.millisecondsSinceEpoch,
                 now.millisecondsSinceEpoch,
             ])
     }
 
-    static func nextRevocation(at now: Moment, _ db: Database) throws -> AppleRevocation? {
-        let row = try Row.fetchOne(
+    static func nextRevocation(at now: Moment, _ db: any SQLTransaction) throws -> AppleRevocation? {
+        let row = try SQLRow.fetchOne(
             db,
             sql: """
                 SELECT id, client_id, sealed_refresh_token, subject_digest, attempt_count FROM apple_revocation
                 WHERE next_attempt_at_ms <= ? ORDER BY next_attempt_at_ms, id LIMIT 1
                 """,
             arguments: [now.millisecondsSinceEpoch])
-        return row.map { row in
-            AppleRevocation(
-                id: row[0], clientID: row[1], sealedRefreshToken: Array(row[2] as Data),
-                subjectDigest: Array(row[3] as Data), attemptCount: row[4])
+        return try row.map { row in
+            try AppleRevocation(
+                id: row[0], clientID: row[1], sealedRefreshToken: row[2], subjectDigest: row[3], attemptCount: row[4])
         }
     }
 
@@ -94,27 +89,29 @@ enum AppleRows {
 
     /// Applies a notification, unless it was applied before. Returns the driver whom it deleted, if any.
     static func take(
-        _ notice: AppleServerNotification, _ erasing: Erasing, rowsMax: Int, from origin: RequestOrigin, _ db: Database
-    ) throws -> (driver: DriverID, piece: ErasurePiece)? {
-        try db.execute(
+        _ notice: AppleServerNotification, _ erasing: Erasing, from origin: RequestOrigin, _ db: any SQLTransaction
+    ) throws -> (driver: DriverID, effects: ChangeEffects)? {
+        let added = try db.execute(
             sql: "INSERT INTO apple_notice (jti_digest, taken_at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING",
-            arguments: [plainDigest(notice.jti).data, origin.at.millisecondsSinceEpoch])
-        guard db.changesCount == 1 else { return nil }
-        let row = try Row.fetchOne(
+            arguments: [plainDigest(notice.jti), origin.at.millisecondsSinceEpoch])
+        guard added == 1 else { return nil }
+        let row = try SQLRow.fetchOne(
             db,
             sql: """
-                SELECT driver.id, driver_id FROM apple_identity JOIN driver ON driver.id = driver WHERE subject = ?
+                SELECT driver.id, driver_id FROM apple_identity
+                JOIN driver ON driver.id = apple_identity.driver WHERE subject = ?
                 """,
             arguments: [notice.subject])
         guard let row else {
             try AuditRows.add(.appleNotice, .done, reason: "unknown_subject", from: origin, db)
             return nil
         }
-        let driver: Int64 = row[0]
+        let driver: Int64 = try row[0]
         try AuditRows.add(.appleNotice, .done, reason: notice.kind.word, driver: driver, from: origin, db)
         switch notice.kind {
         case .accountDeleted:
-            return (DriverID(row[1]), try erasing.erase(DriverID(row[1]), rowsMax: rowsMax, db))
+            let id = DriverID(try row[1])
+            return (id, try erasing.erase(id, db))
         case .consentRevoked: try forgetConsent(of: driver, at: origin.at, db)
         case .emailEnabled, .emailDisabled:
             try db.execute(
@@ -127,7 +124,7 @@ enum AppleRows {
 
     /// Ends the driver's sessions that were created by signing in with Apple. Deletes Apple's refresh tokens without
     /// queueing them, because Apple has already revoked them.
-    private static func forgetConsent(of driver: Int64, at now: Moment, _ db: Database) throws {
+    private static func forgetConsent(of driver: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         let sids = try Set(
             String.fetchAll(
                 db, sql: "SELECT sid FROM sign_in_session WHERE driver = ? AND method = 'apple'", arguments: [driver]))

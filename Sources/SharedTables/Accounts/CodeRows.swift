@@ -1,7 +1,6 @@
 // Issues one-time codes within the limits (CodeSendLimits). The steps are the same for every number, whether or not it
 // has an account. Guesses are in GuessRows.
 
-import GRDB
 import Identity
 import JourneyModel
 
@@ -33,8 +32,16 @@ enum CodeRows {
         }
     }
 
+    /// Whether a send counts toward the total limit. NULL, in rows of older versions, means that it was sent.
+    private static let counted = "is_sent IS DISTINCT FROM 0"
+
+    /// Whether a send went to a number without an account.
+    private static func sentToUnknown(_ db: any SQLTransaction) -> String {
+        "\(db.condition("is_sent", is: true)) AND \(db.condition("is_known", is: false))"
+    }
+
     static func issue(
-        _ new: NewCode, limits: CodeSendLimits, _ digests: KeyedHashes, _ db: Database
+        _ new: NewCode, limits: CodeSendLimits, _ digests: KeyedHashes, _ db: any SQLTransaction
     ) throws -> CodeIssue {
         let send = Send(new, digests)
         try prune("one_time_code_send", before: Moment(millisecondsSinceEpoch: send.begin), db)
@@ -47,8 +54,8 @@ enum CodeRows {
                 .otpSend, .refused, reason: "limited", driver: known, phone: send.phone, from: new.origin, db)
             return .limited(retryAfterSeconds: seconds)
         }
-        let newcomers = try count("is_sent AND NOT is_known", [], send, db)
-        let ofPrefix = try count("is_sent AND NOT is_known AND prefix_digest = ?", [send.prefix.data], send, db)
+        let newcomers = try count(sentToUnknown(db), [], send, db)
+        let ofPrefix = try count("\(sentToUnknown(db)) AND prefix_digest = ?", [send.prefix], send, db)
         let isHeldBack =
             known == nil
             && (limits.newcomers > 0 && newcomers >= limits.newcomers
@@ -60,7 +67,7 @@ enum CodeRows {
             phone: send.phone, from: new.origin, db)
         let isNew = known == nil && !isHeldBack ? 1 : 0
         let uses = [
-            CodeSendUse(.total, count: try count("is_sent IS NOT 0", [], send, db), max: limits.total),
+            CodeSendUse(.total, count: try count(counted, [], send, db), max: limits.total),
             CodeSendUse(.newcomers, count: newcomers + isNew, max: limits.newcomers),
             CodeSendUse(.prefix, count: ofPrefix + isNew, max: limits.perPrefix),
         ]
@@ -68,37 +75,39 @@ enum CodeRows {
     }
 
     /// Returns how much of each limit is used. For the limit per prefix, returns the count of the most used prefix.
-    static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: Database) throws -> [CodeSendUse] {
+    static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: any SQLTransaction) throws -> [CodeSendUse] {
         let begin = now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds).millisecondsSinceEpoch
         func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: [begin]) ?? 0 }
         return [
             CodeSendUse(
                 .total,
-                count: try count("SELECT count(*) FROM one_time_code_send WHERE is_sent IS NOT 0 AND at_ms > ?"),
+                count: try count("SELECT count(*) FROM one_time_code_send WHERE \(counted) AND at_ms > ?"),
                 max: limits.total),
             CodeSendUse(
                 .newcomers,
                 count: try count(
-                    "SELECT count(*) FROM one_time_code_send WHERE is_sent AND NOT is_known AND at_ms > ?"),
+                    "SELECT count(*) FROM one_time_code_send WHERE \(sentToUnknown(db)) AND at_ms > ?"),
                 max: limits.newcomers),
             CodeSendUse(
                 .prefix,
                 count: try count(
                     """
-                    SELECT count(*) AS sends FROM one_time_code_send WHERE is_sent AND NOT is_known AND at_ms > ?
+                    SELECT count(*) AS sends FROM one_time_code_send WHERE \(sentToUnknown(db)) AND at_ms > ?
                     GROUP BY prefix_digest ORDER BY sends DESC LIMIT 1
                     """),
                 max: limits.perPrefix),
         ]
     }
 
-    private static func limitingSendTimes(_ send: Send, _ limits: CodeSendLimits, _ db: Database) throws -> [Moment?] {
+    private static func limitingSendTimes(
+        _ send: Send, _ limits: CodeSendLimits, _ db: any SQLTransaction
+    ) throws -> [Moment?] {
         [
-            try timeOfSend(limits.perNumber, where: "phone_digest = ?", [send.phone.data], send, db),
-            try timeOfSend(limits.perAddress, where: "address_digest = ?", [send.address.data], send, db),
-            try timeOfSend(limits.perNetwork, where: "network_digest = ?", [send.network?.data], send, db),
-            try timeOfSend(limits.perSite, where: "site_digest = ?", [send.site?.data], send, db),
-            try timeOfSend(limits.total, where: "is_sent IS NOT 0", [], send, db),
+            try timeOfSend(limits.perNumber, where: "phone_digest = ?", [send.phone], send, db),
+            try timeOfSend(limits.perAddress, where: "address_digest = ?", [send.address], send, db),
+            try timeOfSend(limits.perNetwork, where: "network_digest = ?", [send.network], send, db),
+            try timeOfSend(limits.perSite, where: "site_digest = ?", [send.site], send, db),
+            try timeOfSend(limits.total, where: counted, [], send, db),
         ]
     }
 
@@ -106,7 +115,7 @@ enum CodeRows {
     /// `limit`-th of them, counted from the latest. Returns nil if there are fewer sends. Also returns nil if `limit`
     /// is 0, because 0 means that there is no limit.
     private static func timeOfSend(
-        _ limit: Int, where condition: String, _ arguments: StatementArguments, _ send: Send, _ db: Database
+        _ limit: Int, where condition: String, _ arguments: SQLArguments, _ send: Send, _ db: any SQLTransaction
     ) throws -> Moment? {
         guard limit > 0 else { return nil }
         return try Int64.fetchOne(
@@ -120,14 +129,14 @@ enum CodeRows {
     }
 
     private static func count(
-        _ condition: String, _ arguments: StatementArguments, _ send: Send, _ db: Database
+        _ condition: String, _ arguments: SQLArguments, _ send: Send, _ db: any SQLTransaction
     ) throws -> Int {
         try Int.fetchOne(
             db, sql: "SELECT count(*) FROM one_time_code_send WHERE \(condition) AND at_ms > ?",
             arguments: arguments + [send.begin]) ?? 0
     }
 
-    private static func add(_ send: Send, isKnown: Bool, isSent: Bool, _ db: Database) throws {
+    private static func add(_ send: Send, isKnown: Bool, isSent: Bool, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """
                 INSERT INTO one_time_code_send
@@ -135,12 +144,12 @@ enum CodeRows {
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
-                send.phone.data, send.address.data, send.network?.data, send.site?.data, send.prefix.data, isKnown,
+                send.phone, send.address, send.network, send.site, send.prefix, isKnown,
                 isSent, send.now.millisecondsSinceEpoch,
             ])
     }
 
-    private static func replaceCode(_ send: Send, by new: NewCode, _ db: Database) throws {
+    private static func replaceCode(_ send: Send, by new: NewCode, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """
                 DELETE FROM asked_code WHERE (phone_digest, address_digest) IN (
@@ -150,17 +159,18 @@ enum CodeRows {
             arguments: [send.now.millisecondsSinceEpoch, prunedMax])
         try db.execute(
             sql: """
-                INSERT OR REPLACE INTO asked_code
-                    (phone_digest, address_digest, code_digest, issued_at_ms, expires_at_ms)
+                INSERT INTO asked_code (phone_digest, address_digest, code_digest, issued_at_ms, expires_at_ms)
                 VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT (phone_digest, address_digest) DO UPDATE SET code_digest = excluded.code_digest,
+                    issued_at_ms = excluded.issued_at_ms, expires_at_ms = excluded.expires_at_ms, wrong_count = 0
                 """,
             arguments: [
-                send.phone.data, send.address.data, new.digest.data, send.now.millisecondsSinceEpoch,
+                send.phone, send.address, new.digest, send.now.millisecondsSinceEpoch,
                 new.expiresAt.millisecondsSinceEpoch,
             ])
     }
 
-    static func prune(_ table: String, before begin: Moment, _ db: Database) throws {
+    static func prune(_ table: String, before begin: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """
                 DELETE FROM \(table) WHERE id IN (SELECT id FROM \(table) WHERE at_ms <= ? ORDER BY at_ms LIMIT ?)

@@ -1,6 +1,5 @@
 // A sign-in inside its transaction: checks the nonce or the code, finds the account, and creates a session.
 
-import GRDB
 import Identity
 import JourneyModel
 
@@ -8,7 +7,7 @@ enum SignInRows {
     // MARK: Apple
 
     static func signIn(
-        _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn, _ db: Database
+        _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn, _ db: any SQLTransaction
     ) throws -> SignInOutcome {
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM apple_identity WHERE subject = ?", arguments: [identity.subject])
@@ -32,15 +31,15 @@ enum SignInRows {
     /// created. Returns nil if that request was too long ago, or if the session has changed since. Both requests derive
     /// the same session id and the same refresh token from the identity token, so `new` contains the values of the
     /// earlier request.
-    private static func repeated(_ new: NewSignIn, of driver: Int64, _ db: Database) throws -> User? {
-        let row = try Row.fetchOne(
+    private static func repeated(_ new: NewSignIn, of driver: Int64, _ db: any SQLTransaction) throws -> User? {
+        let row = try SQLRow.fetchOne(
             db, sql: "SELECT id, created_at_ms FROM sign_in_session WHERE sid = ? AND driver = ? AND kind = ?",
             arguments: [new.sid, driver, new.kind.rawValue])
-        guard let row, RepeatRule.isRepeat(of: Moment(millisecondsSinceEpoch: row[1]), at: new.origin.at) else {
+        guard let row, RepeatRule.isRepeat(of: try row[1], at: new.origin.at) else {
             return nil
         }
         if let token = new.refreshToken {
-            guard let stored = try RenewalRows.token(token.digest, of: row[0], db), stored.spentAt == nil else {
+            guard let stored = try RenewalRows.token(token.digest, of: try row[0], db), stored.spentAt == nil else {
                 return nil
             }
         }
@@ -48,7 +47,7 @@ enum SignInRows {
     }
 
     /// Stores the nonce. Returns false when it was used before.
-    private static func useNonce(of identity: AppleIdentity, at now: Moment, _ db: Database) throws -> Bool {
+    private static func useNonce(of identity: AppleIdentity, at now: Moment, _ db: any SQLTransaction) throws -> Bool {
         try db.execute(
             sql: """
                 DELETE FROM apple_nonce WHERE digest IN (
@@ -56,18 +55,18 @@ enum SignInRows {
                 """,
             arguments: [now.millisecondsSinceEpoch])
         let (expiresAt, overflow) = identity.expiresAtSeconds.multipliedReportingOverflow(by: 1000)
-        try db.execute(
+        let added = try db.execute(
             sql: "INSERT INTO apple_nonce (digest, expires_at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING",
-            arguments: [identity.nonceDigest.data, overflow ? .max : expiresAt])
-        return db.changesCount == 1
+            arguments: [identity.nonceDigest, overflow ? .max : expiresAt])
+        return added == 1
     }
 
     /// Creates an account. The email address in the request becomes the profile's address only if Apple has verified no
     /// address. The address in the request is never used to find an account.
     private static func add(
-        _ identity: AppleIdentity, _ profile: FirstProfile, _ new: NewSignIn, _ db: Database
+        _ identity: AppleIdentity, _ profile: FirstProfile, _ new: NewSignIn, _ db: any SQLTransaction
     ) throws -> Int64 {
-        let driver = try DriverRows.add(new.newDriver, at: new.origin.at, db)
+        let driver = try db.addDriver(new.newDriver, at: new.origin.at)
         var profile = profile
         profile.email = identity.verifiedEmail ?? profile.email
         try DriverRows.addAccount(driver, profile, at: new.origin.at, db)
@@ -83,7 +82,7 @@ enum SignInRows {
     // MARK: One-time codes
 
     static func signIn(
-        _ number: PhoneNumber, guess digest: [UInt8], _ new: NewSignIn, _ digests: KeyedHashes, _ db: Database
+        _ number: PhoneNumber, guess digest: [UInt8], _ new: NewSignIn, _ digests: KeyedHashes, _ db: any SQLTransaction
     ) throws -> SignInOutcome {
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [number.e164])
@@ -98,8 +97,8 @@ enum SignInRows {
         return try signIn(driver, new, as: .signInOTP, isNew: known == nil, db)
     }
 
-    private static func add(_ number: PhoneNumber, _ new: NewSignIn, _ db: Database) throws -> Int64 {
-        let driver = try DriverRows.add(new.newDriver, at: new.origin.at, db)
+    private static func add(_ number: PhoneNumber, _ new: NewSignIn, _ db: any SQLTransaction) throws -> Int64 {
+        let driver = try db.addDriver(new.newDriver, at: new.origin.at)
         try DriverRows.addAccount(driver, FirstProfile(), at: new.origin.at, db)
         try db.execute(
             sql: "INSERT INTO phone_identity (phone, driver, linked_at_ms) VALUES (?, ?, ?)",
@@ -110,12 +109,12 @@ enum SignInRows {
     // MARK: Both ways of signing in
 
     private static func signIn(
-        _ driver: Int64, _ new: NewSignIn, as action: AuditAction, isNew: Bool, _ db: Database
+        _ driver: Int64, _ new: NewSignIn, as action: AuditAction, isNew: Bool, _ db: any SQLTransaction
     ) throws -> SignInOutcome {
         try SignInSessionRows.add(new, of: driver, db)
         try AuditRows.add(
             action, .done, reason: isNew ? "new_account" : nil, driver: driver, sid: new.sid, from: new.origin, db)
-        guard let user = try DriverRows.user(driver, db) else { throw SQLiteError.unreadable("account.driver") }
+        guard let user = try DriverRows.user(driver, db) else { throw UnreadableColumn(name: "account.driver") }
         return .signedIn(user)
     }
 }

@@ -1,10 +1,9 @@
 // The audit table. Each audited action adds one entry, in the same transaction as the action itself.
 
-import GRDB
-import Identity
-import JourneyModel
+package import Identity
+package import JourneyModel
 
-enum AuditRows {
+package enum AuditRows {
     /// SQL conditions that select high-volume entries, each with the number of days for which these entries are kept.
     /// The first condition selects entries without a known driver, which are mostly refusals. The second condition
     /// selects the hourly renewals of phones. Neither condition selects receipts of deletions, so receipts are kept.
@@ -30,7 +29,7 @@ enum AuditRows {
     /// not an account has that number.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String? = nil, driver: Int64? = nil,
-        sid: String? = nil, phone: [UInt8]? = nil, from origin: RequestOrigin, _ db: Database
+        sid: String? = nil, phone: [UInt8]? = nil, from origin: RequestOrigin, _ db: any SQLTransaction
     ) throws {
         try add(
             action, outcome, reason: reason, driver: driver, sid: sid, phone: phone, address: origin.address,
@@ -38,8 +37,9 @@ enum AuditRows {
     }
 
     /// Adds an entry for an operator's command, which has no request.
-    static func add(
-        _ action: AuditAction, _ outcome: AuditOutcome, ofOperatorTo driver: Int64, at now: Moment, _ db: Database
+    package static func add(
+        _ action: AuditAction, _ outcome: AuditOutcome, ofOperatorTo driver: Int64, at now: Moment,
+        _ db: any SQLTransaction
     ) throws {
         try add(
             action, outcome, reason: nil, driver: driver, sid: nil, phone: nil, address: nil, requestID: nil, at: now,
@@ -50,7 +50,7 @@ enum AuditRows {
     /// because `driver` can read the entry and must not learn the origin.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String, ofAnother driver: Int64, at now: Moment,
-        _ db: Database
+        _ db: any SQLTransaction
     ) throws {
         try add(
             action, outcome, reason: reason, driver: driver, sid: nil, phone: nil, address: nil, requestID: nil,
@@ -59,22 +59,23 @@ enum AuditRows {
 
     private static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String?, driver: Int64?, sid: String?, phone: [UInt8]?,
-        address: String?, requestID: String?, at now: Moment, _ db: Database
+        address: String?, requestID: String?, at now: Moment, _ db: any SQLTransaction
     ) throws {
-        try db.execute(
-            literal: """
+        let line = try Int64.fetchOne(
+            db,
+            sql: """
                 INSERT INTO audit (at_ms, action, outcome, reason, driver, sid, address, request_id, phone_digest)
-                VALUES (\(now.millisecondsSinceEpoch), \(action.rawValue), \(outcome.rawValue), \(reason),
-                    \(driver), \(sid), \(address), \(requestID), \(phone?.data))
-                """)
-        let line = db.lastInsertedRowID
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+                """,
+            arguments: [now, action.rawValue, outcome.rawValue, reason, driver, sid, address, requestID, phone])
+        guard let line else { throw UnreadableColumn(name: "audit.id") }
         try forgetPassing(before: line, at: now, db)
         if let driver { try forgetRequests(of: driver, db) }
     }
 
     /// Deletes up to two old entries of each kind in `passing`. Called with each new entry, so that old entries cannot
     /// pile up.
-    private static func forgetPassing(before line: Int64, at now: Moment, _ db: Database) throws {
+    private static func forgetPassing(before line: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         for (condition, days) in passing {
             try db.execute(
                 sql: """
@@ -87,7 +88,7 @@ enum AuditRows {
         }
     }
 
-    private static func forgetRequests(of driver: Int64, _ db: Database) throws {
+    private static func forgetRequests(of driver: Int64, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """
                 DELETE FROM audit WHERE id IN (
@@ -97,8 +98,8 @@ enum AuditRows {
     }
 
     /// Returns the entries about a driver, newest first.
-    static func entries(of driver: DriverID, limit: Int, _ db: Database) throws -> [AuditEntry] {
-        let rows = try Row.fetchAll(
+    package static func entries(of driver: DriverID, limit: Int, _ db: any SQLTransaction) throws -> [AuditEntry] {
+        let rows = try SQLRow.fetchAll(
             db,
             sql: """
                 SELECT audit.id, at_ms, action, outcome, reason, sid, address, request_id
@@ -107,10 +108,10 @@ enum AuditRows {
                 """,
             arguments: [driver.rawValue, limit])
         return try rows.map { row in
-            guard let action = AuditAction(rawValue: row[2]) else { throw SQLiteError.unreadable("action") }
-            guard let outcome = AuditOutcome(rawValue: row[3]) else { throw SQLiteError.unreadable("outcome") }
-            return AuditEntry(
-                id: row[0], at: Moment(millisecondsSinceEpoch: row[1]), action: action, outcome: outcome,
+            guard let action = AuditAction(rawValue: try row[2]) else { throw UnreadableColumn(name: "action") }
+            guard let outcome = AuditOutcome(rawValue: try row[3]) else { throw UnreadableColumn(name: "outcome") }
+            return try AuditEntry(
+                id: row[0], at: row[1], action: action, outcome: outcome,
                 reason: row[4], driver: driver, sid: row[5], address: row[6], requestID: row[7])
         }
     }

@@ -1,16 +1,16 @@
 // Devices and their push tokens. A push token identifies one device and is stored only once, for the driver who last
 // signed in on that phone. A device's waiting notifications are deleted with its row.
 
-import GRDB
-import Identity
-import JourneyModel
+package import Identity
+package import JourneyModel
 
-enum DeviceRows {
+package enum DeviceRows {
     /// The columns that `device(_:at:)` reads.
-    static let columns = "push_token, platform, environment, app_version, locale, notifications, live_activity_token"
+    package static let columns =
+        "push_token, platform, environment, app_version, locale, notifications, live_activity_token"
 
-    static func device(_ row: Row, at index: Int) -> Device {
-        Device(
+    package static func device(_ row: SQLRow, at index: Int) throws -> Device {
+        try Device(
             pushToken: row[index], platform: row[index + 1], environment: row[index + 2], appVersion: row[index + 3],
             push: PushSettings(
                 locale: row[index + 4], notifications: preferences(row[index + 5]),
@@ -26,7 +26,8 @@ enum DeviceRows {
     }
 
     static func put(
-        _ device: Device, of caller: Caller, from origin: RequestOrigin, _ digests: KeyedHashes, _ db: Database
+        _ device: Device, of caller: Caller, from origin: RequestOrigin, _ digests: KeyedHashes,
+        _ db: any SQLTransaction
     ) throws -> DevicePut {
         var session: SignInSessionRow?
         if let sid = caller.signInSession {
@@ -54,46 +55,48 @@ enum DeviceRows {
     }
 
     private static func write(
-        _ device: Device, driver: Int64, session: Int64?, at now: Moment, _ db: Database
+        _ device: Device, driver: Int64, session: Int64?, at now: Moment, _ db: any SQLTransaction
     ) throws {
         try db.execute(
-            literal: """
+            sql: """
                 INSERT INTO device (push_token, driver, session, platform, environment, app_version, updated_at_ms)
-                VALUES (\(device.pushToken), \(driver), \(session), \(device.platform), \(device.environment),
-                    \(device.appVersion), \(now.millisecondsSinceEpoch))
+                VALUES (?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT (push_token) DO UPDATE SET driver = excluded.driver, session = excluded.session,
                     platform = excluded.platform, environment = excluded.environment,
                     app_version = excluded.app_version, updated_at_ms = excluded.updated_at_ms
-                """)
+                """,
+            arguments: [
+                device.pushToken, driver, session, device.platform, device.environment, device.appVersion, now,
+            ])
         try db.execute(
             sql: """
                 DELETE FROM device WHERE id IN (
-                    SELECT id FROM device WHERE driver = ? ORDER BY updated_at_ms DESC, id DESC LIMIT -1 OFFSET ?)
+                    SELECT id FROM device WHERE driver = ? ORDER BY updated_at_ms DESC, id DESC 
+                    LIMIT 9223372036854775807 OFFSET ?)
                 """,
             arguments: [driver, AccountRules.devicesPerDriverMax])
     }
 
-    private static func write(_ push: PushSettings, of pushToken: String, _ db: Database) throws {
+    private static func write(_ push: PushSettings, of pushToken: String, _ db: any SQLTransaction) throws {
         let notifications = push.notifications == NotificationPreferences() ? nil : push.notifications.json
         try db.execute(
-            literal: """
-                UPDATE device SET locale = \(push.locale), notifications = \(notifications),
-                    live_activity_token = \(push.liveActivityToken)
-                WHERE push_token = \(pushToken)
-                """)
+            sql: "UPDATE device SET locale = ?, notifications = ?, live_activity_token = ? WHERE push_token = ?",
+            arguments: [push.locale, notifications, push.liveActivityToken, pushToken])
     }
 
-    static func remove(_ pushToken: String, of caller: Caller, from origin: RequestOrigin, _ db: Database) throws {
+    static func remove(
+        _ pushToken: String, of caller: Caller, from origin: RequestOrigin, _ db: any SQLTransaction
+    ) throws {
         guard let driver = try DriverRows.row(of: caller.driver, db) else { return }
-        try db.execute(
+        let removed = try db.execute(
             sql: "DELETE FROM device WHERE push_token = ? AND driver = ?", arguments: [pushToken, driver])
-        guard db.changesCount > 0 else { return }
+        guard removed > 0 else { return }
         try AuditRows.add(.deviceRemoved, .done, driver: driver, sid: caller.signInSession, from: origin, db)
     }
 
     /// Removes a device that the push service no longer knows, unless it registered at `moment` or later.
-    static func removeUnregistered(
-        _ device: Int64, registeredBefore moment: Moment, at now: Moment, _ db: Database
+    package static func removeUnregistered(
+        _ device: Int64, registeredBefore moment: Moment, at now: Moment, _ db: any SQLTransaction
     ) throws {
         let driver = try Int64.fetchOne(
             db, sql: "DELETE FROM device WHERE id = ? AND updated_at_ms < ? RETURNING driver",

@@ -1,25 +1,23 @@
-// Implements the ports of accounts on SQLite. Every change is one piece of work for the writer, and every read uses its
-// own snapshot. The other files of this folder contain the statements that these transactions run.
+// Implements the ports of accounts. Every change is one transaction of the database, and every read uses its own
+// snapshot. The other files of this folder contain the statements that these transactions run.
 
-import Engine
-import GRDB
+package import Engine
 package import Identity
 package import JourneyModel
-import SharedTables
 
-package struct SQLiteAccounts: Sendable {
-    let store: SQLiteEventStore
-    let digests: KeyedHashes
+package struct StoredAccounts: Sendable {
+    package let store: any AccountDatabase
+    package let digests: KeyedHashes
 
     /// `digests` must be the ones with which the store was opened.
-    package init(store: SQLiteEventStore, digests: KeyedHashes) {
+    package init(store: any AccountDatabase, digests: KeyedHashes) {
         self.store = store
         self.digests = digests
     }
 
-    /// Runs one transaction. `keepsDriverCache` has the same meaning as in `SQLiteEventStore.change`.
-    func change<Outcome: Sendable>(
-        keepsDriverCache: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome
+    /// Runs one transaction. `keepsDriverCache` has the same meaning as in `ChangeEffects`.
+    package func change<Outcome: Sendable>(
+        keepsDriverCache: Bool = false, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async throws(AccountFailure) -> Outcome {
         do throws(StoreFailure) {
             return try await store.change(keepsDriverCache: keepsDriverCache, change)
@@ -28,22 +26,22 @@ package struct SQLiteAccounts: Sendable {
         }
     }
 
-    /// Runs one transaction that may begin a deletion. The transaction may also complete the deletion, and the writer
-    /// then truncates the WAL. The WAL is therefore copied into the database file before the transaction, so that
-    /// little is left to copy during the truncation.
+    /// Runs one transaction that may begin a deletion. `effects` computes from the outcome what it changed apart from
+    /// its own rows.
     func beginErasure<Outcome: Sendable>(
-        _ begin: @escaping @Sendable (Database) throws -> Outcome, piece: @escaping @Sendable (Outcome) -> ErasurePiece?
+        effects: @escaping @Sendable (Outcome) -> ChangeEffects,
+        _ begin: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async throws(AccountFailure) -> Outcome {
-        await store.copyWAL()
+        await store.prepareErasure()
         do throws(StoreFailure) {
-            return try await store.change(effects: { piece($0)?.effects ?? ChangeEffects() }, begin)
+            return try await store.change(effects: effects, begin)
         } catch {
             throw AccountFailure(error)
         }
     }
 
-    func read<Value: Sendable>(
-        _ value: @escaping @Sendable (Database) throws -> Value
+    package func read<Value: Sendable>(
+        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
     ) async throws(AccountFailure) -> Value {
         do throws(StoreFailure) {
             return try await store.read(value)
@@ -54,7 +52,7 @@ package struct SQLiteAccounts: Sendable {
 }
 
 extension AccountFailure {
-    init(_ failure: StoreFailure) {
+    package init(_ failure: StoreFailure) {
         switch failure {
         case .driverErased: self = .unauthorized
         case .unavailable(let text): self = .unavailable(text)
@@ -66,7 +64,7 @@ extension AccountFailure {
 
 // MARK: Signing in
 
-extension SQLiteAccounts: SignInStore {
+extension StoredAccounts: SignInStore {
     package func signIn(
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome {
@@ -98,7 +96,7 @@ extension SQLiteAccounts: SignInStore {
 
 // MARK: Sign-in sessions
 
-extension SQLiteAccounts: SignInSessionStore {
+extension StoredAccounts: SignInSessionStore {
     package func rotate(
         _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome {
@@ -139,7 +137,7 @@ extension SQLiteAccounts: SignInSessionStore {
                     JOIN sign_in_session ON sign_in_session.id = refresh_token.session
                     JOIN driver ON driver.id = sign_in_session.driver WHERE digest = ? AND driver_id = ?
                     """,
-                arguments: [digest.data, driver.rawValue])
+                arguments: [digest, driver.rawValue])
         }
     }
 
@@ -150,7 +148,7 @@ extension SQLiteAccounts: SignInSessionStore {
 
 // MARK: Accounts and devices
 
-extension SQLiteAccounts: AccountRecordStore {
+extension StoredAccounts: AccountRecordStore {
     package func user(_ driver: DriverID) async throws(AccountFailure) -> User? {
         try await read { db in try DriverRows.row(of: driver, db).flatMap { try DriverRows.user($0, db) } }
     }
@@ -166,9 +164,8 @@ extension SQLiteAccounts: AccountRecordStore {
     package func erase(
         _ driver: DriverID, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure) {
-        let erasing = Erasing(receipt: receipt, pseudonym: pseudonym, digests: digests)
-        let rowsMax = store.pace.rowsPerErasurePiece
-        _ = try await beginErasure({ db in try erasing.erase(driver, rowsMax: rowsMax, db) }, piece: { $0 })
+        let erasing = Erasing(receipt: receipt, pseudonym: pseudonym, digests: digests, events: store)
+        _ = try await beginErasure(effects: { $0 }, { db in try erasing.erase(driver, db) })
     }
 
     package func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece {
@@ -176,16 +173,18 @@ extension SQLiteAccounts: AccountRecordStore {
             let row = try DriverRows.row(of: caller.driver, db)
             try AuditRows.add(.exported, .done, driver: row, sid: caller.signInSession, from: origin, db)
         }
-        return try await piece(of: caller.driver) { db in try AccountExport(of: caller, at: origin.at, db) }
+        return try await piece(of: caller.driver) { [store] db in
+            try AccountExport(of: caller, at: origin.at, store, db)
+        }
     }
 
     private func piece(
-        of driver: DriverID, _ reached: @escaping @Sendable (Database) throws -> AccountExport
+        of driver: DriverID, _ reached: @escaping @Sendable (any SQLTransaction) throws -> AccountExport
     ) async throws(AccountFailure) -> ExportPiece {
         let json: [UInt8]?
         let export: AccountExport
         do throws(StoreFailure) {
-            (json, export) = try await store.readOutsideRefold(of: driver) { db in
+            (json, export) = try await store.readEvents(of: driver) { db in
                 var export = try reached(db)
                 return (try export.piece(db), export)
             }
@@ -202,17 +201,16 @@ extension SQLiteAccounts: AccountRecordStore {
     package func take(
         _ notice: AppleServerNotification, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure) -> DriverID? {
-        let erasing = Erasing(receipt: receipt, pseudonym: pseudonym, digests: digests)
-        let rowsMax = store.pace.rowsPerErasurePiece
-        let take = { @Sendable (db: Database) in
-            try AppleRows.take(notice, erasing, rowsMax: rowsMax, from: origin, db)
+        let erasing = Erasing(receipt: receipt, pseudonym: pseudonym, digests: digests, events: store)
+        let take = { @Sendable (db: any SQLTransaction) in
+            try AppleRows.take(notice, erasing, from: origin, db)
         }
         guard notice.kind == .accountDeleted else { return try await change(take)?.driver }
-        return try await beginErasure(take, piece: { $0?.piece })?.driver
+        return try await beginErasure(effects: { $0?.effects ?? ChangeEffects() }, take)?.driver
     }
 }
 
-extension SQLiteAccounts: DeviceStore {
+extension StoredAccounts: DeviceStore {
     package func put(
         _ device: Device, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> DevicePut {
@@ -228,40 +226,24 @@ extension SQLiteAccounts: DeviceStore {
 
 // MARK: Deletions
 
-extension SQLiteAccounts: ErasureCompletion {
+extension StoredAccounts: ErasureCompletion {
     package func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int {
         let digest = driver.map(digests.driver)
-        let unfinished = try await read { db in try ErasureProgress.unfinished(digest, db) }
+        let unfinished = try await read { [store] db in try store.unfinishedErasures(digest, db) }
         for driver in unfinished {
             do throws(StoreFailure) {
-                try await completeErasure(of: driver)
+                try await store.completeErasure(of: driver)
             } catch {
                 throw AccountFailure(error)
             }
         }
         return unfinished.count
     }
-
-    /// Runs the remaining pieces of a deletion. Another task or process may run them at the same time.
-    private func completeErasure(of driver: Int64) async throws(StoreFailure) {
-        let rowsMax = store.pace.rowsPerErasurePiece
-        var step: ErasureStep? = .audit
-        while let next = step {
-            // Before the last piece, copy the WAL into the database file. The last piece rewrites no rows. It runs
-            // right after this copy, before the WAL has grown again.
-            if next == .wal { await store.copyWAL() }
-            let piece = try await store.change(isPaced: next != .wal, effects: \.effects) { db -> ErasurePiece in
-                var progress = try ErasureProgress(of: driver, db)
-                return try progress?.advance(rowsMax: rowsMax, mayComplete: false, db) ?? ErasurePiece()
-            }
-            step = piece.step
-        }
-    }
 }
 
 // MARK: Status checks for every request, and reads by commands
 
-extension SQLiteAccounts: SessionStatusStore {
+extension StoredAccounts: SessionStatusStore {
     package func status(
         ofSession sid: String, of driver: DriverID
     ) async throws(AccountFailure) -> SessionStatus {
@@ -282,18 +264,18 @@ extension SQLiteAccounts: SessionStatusStore {
     }
 }
 
-extension SQLiteAccounts: AppleRevocationQueue {
+extension StoredAccounts: AppleRevocationQueue {
     package func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation? {
         try await read { db in try AppleRows.nextRevocation(at: now, db) }
     }
 
     package func delivered(_ id: Int64, at now: Moment) async throws(AccountFailure) {
-        try await change { db in try db.execute(sql: "DELETE FROM apple_revocation WHERE id = ?", arguments: [id]) }
+        try await change { db in _ = try db.execute(sql: "DELETE FROM apple_revocation WHERE id = ?", arguments: [id]) }
     }
 
     package func failed(_ id: Int64, tryAgainAt: Moment) async throws(AccountFailure) {
         try await change { db in
-            try db.execute(
+            _ = try db.execute(
                 sql: """
                     UPDATE apple_revocation SET attempt_count = attempt_count + 1, next_attempt_at_ms = ? WHERE id = ?
                     """,
@@ -302,7 +284,7 @@ extension SQLiteAccounts: AppleRevocationQueue {
     }
 }
 
-extension SQLiteAccounts: AuditReading {
+extension StoredAccounts: AuditReading {
     package func entries(of driver: DriverID, limit: Int) async throws(AccountFailure) -> [AuditEntry] {
         try await read { db in try AuditRows.entries(of: driver, limit: limit, db) }
     }

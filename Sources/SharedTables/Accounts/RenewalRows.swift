@@ -1,21 +1,20 @@
 // Renewal of tokens: refresh tokens, and the single tokens of shipped clients. RefreshRule judges the presented token
 // in the transaction that spends it. Two concurrent requests are therefore judged one after the other.
 
-import GRDB
 import Identity
 import JourneyModel
 
 enum RenewalRows {
-    static func add(_ token: NewRefreshToken, of session: Int64, at now: Moment, _ db: Database) throws {
+    static func add(_ token: NewRefreshToken, of session: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: "INSERT INTO refresh_token (digest, session, issued_at_ms, expires_at_ms) VALUES (?, ?, ?, ?)",
             arguments: [
-                token.digest.data, session, now.millisecondsSinceEpoch, token.expiresAt.millisecondsSinceEpoch,
+                token.digest, session, now.millisecondsSinceEpoch, token.expiresAt.millisecondsSinceEpoch,
             ])
     }
 
     static func rotate(
-        _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin, _ db: Database
+        _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin, _ db: any SQLTransaction
     ) throws -> RenewalOutcome {
         guard let (token, session) = try presented(digest, db) else {
             try AuditRows.add(.refresh, .refused, reason: "unknown", from: origin, db)
@@ -37,7 +36,7 @@ enum RenewalRows {
         case .rotate:
             try db.execute(
                 sql: "UPDATE refresh_token SET spent_at_ms = ? WHERE digest = ?",
-                arguments: [origin.at.millisecondsSinceEpoch, digest.data])
+                arguments: [origin.at.millisecondsSinceEpoch, digest])
             try add(new, of: session.id, at: origin.at, db)
             try forgetOld(of: session.id, at: origin.at, db)
             return try renewed(session, until: new.expiresAt, reason: nil, from: origin, db)
@@ -48,7 +47,8 @@ enum RenewalRows {
     }
 
     static func renew(
-        _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin, _ db: Database
+        _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin,
+        _ db: any SQLTransaction
     ) throws -> RenewalOutcome {
         // The access token of a token pair is valid for an hour. It must not be exchanged for a single token, because a
         // single token is valid for a month.
@@ -63,55 +63,53 @@ enum RenewalRows {
     }
 
     /// Returns the token with that digest, if it belongs to `session`.
-    static func token(_ digest: [UInt8], of session: Int64, _ db: Database) throws -> StoredRefreshToken? {
-        try Row.fetchOne(
+    static func token(_ digest: [UInt8], of session: Int64, _ db: any SQLTransaction) throws -> StoredRefreshToken? {
+        try SQLRow.fetchOne(
             db, sql: "SELECT expires_at_ms, spent_at_ms FROM refresh_token WHERE digest = ? AND session = ?",
-            arguments: [digest.data, session]
-        ).map {
-            StoredRefreshToken(
-                expiresAt: Moment(millisecondsSinceEpoch: $0[0]), spentAt: StoredEvents.moment($0[1]))
-        }
+            arguments: [digest, session]
+        ).map { try StoredRefreshToken(expiresAt: $0[0], spentAt: $0[1]) }
     }
 
     private static func presented(
-        _ digest: [UInt8], _ db: Database
+        _ digest: [UInt8], _ db: any SQLTransaction
     ) throws -> (StoredRefreshToken, SignInSessionRow)? {
-        let row = try Row.fetchOne(
+        let row = try SQLRow.fetchOne(
             db,
             sql: """
                 SELECT refresh_token.expires_at_ms, spent_at_ms, sign_in_session.id, sid, driver
                 FROM refresh_token JOIN sign_in_session ON sign_in_session.id = refresh_token.session WHERE digest = ?
                 """,
-            arguments: [digest.data])
+            arguments: [digest])
         guard let row else { return nil }
         return (
-            StoredRefreshToken(
-                expiresAt: Moment(millisecondsSinceEpoch: row[0]), spentAt: StoredEvents.moment(row[1])),
-            SignInSessionRow(id: row[2], sid: row[3], driver: row[4], kind: .pair)
+            try StoredRefreshToken(expiresAt: row[0], spentAt: row[1]),
+            try SignInSessionRow(id: row[2], sid: row[3], driver: row[4], kind: .pair)
         )
     }
 
     private static func renewed(
         _ session: SignInSessionRow, until expiresAt: Moment, reason: String?, from origin: RequestOrigin,
-        _ db: Database
+        _ db: any SQLTransaction
     ) throws -> RenewalOutcome {
         try db.execute(
             sql: """
-                UPDATE sign_in_session SET last_used_at_ms = max(last_used_at_ms, ?),
-                expires_at_ms = max(expires_at_ms, ?) WHERE id = ?
+                UPDATE sign_in_session SET
+                    last_used_at_ms = CASE WHEN last_used_at_ms < ?1 THEN ?1 ELSE last_used_at_ms END,
+                    expires_at_ms = CASE WHEN expires_at_ms < ?2 THEN ?2 ELSE expires_at_ms END
+                WHERE id = ?3
                 """,
             arguments: [origin.at.millisecondsSinceEpoch, expiresAt.millisecondsSinceEpoch, session.id])
         try AuditRows.add(
             .refresh, .done, reason: reason, driver: session.driver, sid: session.sid, from: origin, db)
         guard let user = try DriverRows.user(session.driver, db) else {
-            throw SQLiteError.unreadable("account.driver")
+            throw UnreadableColumn(name: "account.driver")
         }
         return .renewed(user, sid: session.sid)
     }
 
     /// Deletes the session's expired tokens, which would be rejected anyway. If too many tokens remain, deletes the
     /// oldest of them too.
-    private static func forgetOld(of session: Int64, at now: Moment, _ db: Database) throws {
+    private static func forgetOld(of session: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",
             arguments: [session, now.millisecondsSinceEpoch])

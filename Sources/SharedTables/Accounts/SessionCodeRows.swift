@@ -1,13 +1,9 @@
 // The verification codes of sessions. A session has at most one code. SessionCodeRule decides about an entered code.
 
-import Engine
-import GRDB
 package import Identity
 package import JourneyModel
 
-import struct Foundation.Data
-
-extension SQLiteAccounts: SessionCodeStore {
+extension StoredAccounts: SessionCodeStore {
     package func issue(
         codeWithDigest digest: [UInt8], ofSession sessionID: String, at now: Moment
     ) async throws(AccountFailure) -> SessionCodeIssue {
@@ -31,49 +27,51 @@ enum SessionCodeRows {
     static let keptMilliseconds: Int64 = 86_400_000
 
     private struct Session {
-        var id: Int64
+        var reference: SessionReference
         var driver: Int64
         /// The hard deadline of the session if it is in progress; otherwise nil.
         var endsAt: Moment?
     }
 
     static func issue(
-        _ digest: [UInt8], ofSession sessionID: String, at now: Moment, _ db: Database
+        _ digest: [UInt8], ofSession sessionID: String, at now: Moment, _ db: any SQLTransaction
     ) throws -> SessionCodeIssue {
         try prune(at: now, db)
         guard let session = try session(sessionID, of: nil, at: now, db) else { return .sessionNotFound }
-        guard let endsAt = session.endsAt, try code(of: session.id, db)?.acceptedAt == nil else {
+        guard let endsAt = session.endsAt, try code(of: session.reference, db)?.acceptedAt == nil else {
             return .sessionNotActive
         }
         try db.execute(
             sql: """
-                INSERT OR REPLACE INTO session_code (session, driver, code_digest, issued_at_ms, expires_at_ms)
+                INSERT INTO session_code (session, driver, code_digest, issued_at_ms, expires_at_ms)
                 VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT (session) DO UPDATE SET driver = excluded.driver, code_digest = excluded.code_digest,
+                    issued_at_ms = excluded.issued_at_ms, expires_at_ms = excluded.expires_at_ms, wrong_count = 0,
+                    accepted_at_ms = NULL
                 """,
-            arguments: [
-                session.id, session.driver, digest.data, now.millisecondsSinceEpoch, endsAt.millisecondsSinceEpoch,
-            ])
+            arguments: [session.reference, session.driver, digest, now, endsAt])
         try AuditRows.add(.sessionCode, .done, reason: "by_service", ofAnother: session.driver, at: now, db)
         return .issued(expiresAt: endsAt)
     }
 
     static func judge(
-        _ guess: [UInt8], ofSession sessionID: String, of driver: DriverID, from origin: RequestOrigin, _ db: Database
+        _ guess: [UInt8], ofSession sessionID: String, of driver: DriverID, from origin: RequestOrigin,
+        _ db: any SQLTransaction
     ) throws -> SessionCodeRule? {
         guard let session = try session(sessionID, of: driver, at: origin.at, db) else { return nil }
-        guard let code = try code(of: session.id, db) else { return .unavailable }
+        guard let code = try code(of: session.reference, db) else { return .unavailable }
         let verdict = SessionCodeRule.judge(
             code, guess: guess, isInProgress: session.endsAt != nil, at: origin.at)
         switch verdict {
         case .right(let acceptedAt) where code.acceptedAt == nil:
             try db.execute(
                 sql: "UPDATE session_code SET accepted_at_ms = ? WHERE session = ?",
-                arguments: [acceptedAt.millisecondsSinceEpoch, session.id])
+                arguments: [acceptedAt.millisecondsSinceEpoch, session.reference])
             try AuditRows.add(.sessionVerified, .done, driver: session.driver, from: origin, db)
         case .wrong:
             try db.execute(
                 sql: "UPDATE session_code SET wrong_count = wrong_count + 1 WHERE session = ?",
-                arguments: [session.id])
+                arguments: [session.reference])
             try AuditRows.add(
                 .sessionVerified, .refused, reason: "wrong_code", driver: session.driver, from: origin, db)
         case .right, .unavailable: break
@@ -81,41 +79,31 @@ enum SessionCodeRows {
         return verdict
     }
 
-    private static func code(of session: Int64, _ db: Database) throws -> StoredSessionCode? {
-        try Row.fetchOne(
+    private static func code(of session: SessionReference, _ db: any SQLTransaction) throws -> StoredSessionCode? {
+        try SQLRow.fetchOne(
             db,
             sql: "SELECT code_digest, expires_at_ms, wrong_count, accepted_at_ms FROM session_code WHERE session = ?",
             arguments: [session]
         ).map {
-            StoredSessionCode(
-                digest: Array($0[0] as Data), expiresAt: Moment(millisecondsSinceEpoch: $0[1]), wrongCount: $0[2],
-                acceptedAt: StoredEvents.moment($0[3]))
+            try StoredSessionCode(digest: $0[0], expiresAt: $0[1], wrongCount: $0[2], acceptedAt: $0[3])
         }
     }
 
     /// Returns the session with this id; nil if there is none, or if it belongs to another driver than `driver`.
     private static func session(
-        _ sessionID: String, of driver: DriverID?, at now: Moment, _ db: Database
+        _ sessionID: String, of driver: DriverID?, at now: Moment, _ db: any SQLTransaction
     ) throws -> Session? {
-        let row = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT session.id, driver.id, driver_id, state,
-                    (SELECT current.session_id FROM session AS current WHERE current.id = driver.session),
-                    NULL, NULL, grace_deadline_ms, hard_deadline_ms, ended_by, NULL
-                FROM session JOIN driver ON driver.id = session.driver WHERE session_id = ?
-                """,
-            arguments: [sessionID])
-        guard let row else { return nil }
-        let owner = DriverID(row[2])
+        guard let session = try db.session(sessionID) else { return nil }
+        let owner = session.driverID
         guard !owner.isPseudonym, driver.map({ haveSameBytes($0.rawValue, owner.rawValue) }) ?? true else { return nil }
-        let journey = try StoredEvents.journey(row, 3).advanced(to: now)
+        let journey = session.journey.advanced(to: now)
         let isInProgress =
             journey.state.hasSessionInProgress && journey.sessionID.map { haveSameBytes($0, sessionID) } == true
-        return Session(id: row[0], driver: row[1], endsAt: isInProgress ? journey.hardDeadline : nil)
+        return Session(
+            reference: session.reference, driver: session.driver, endsAt: isInProgress ? journey.hardDeadline : nil)
     }
 
-    private static func prune(at now: Moment, _ db: Database) throws {
+    private static func prune(at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: """
                 DELETE FROM session_code WHERE session IN (

@@ -1,11 +1,10 @@
 // The transactions of `OperatorAccounts`. They make the same changes as the driver's own requests, but their audit
 // entries name the operator's action.
 
-import GRDB
 package import Identity
 package import JourneyModel
 
-extension SQLiteAccounts: OperatorAccountStore {
+extension StoredAccounts: OperatorAccountStore {
     package func endAllByOperator(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> Int? {
         try await change { db in
             guard let row = try DriverRows.row(of: driver, db) else { return nil }
@@ -18,14 +17,14 @@ extension SQLiteAccounts: OperatorAccountStore {
 
     package func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool {
         let erasing = Erasing(
-            receipt: receipt, pseudonym: Accounts.pseudonym(), digests: digests, isByOperator: true)
-        let (digest, rowsMax) = (digests.driver(driver), store.pace.rowsPerErasurePiece)
-        let begin = { @Sendable (db: Database) throws -> ErasurePiece? in
+            receipt: receipt, pseudonym: Accounts.pseudonym(), digests: digests, events: store, isByOperator: true)
+        let (store, digest) = (store, digests.driver(driver))
+        let erase = { @Sendable (db: any SQLTransaction) throws -> ChangeEffects? in
             let isKnown = try DriverRows.row(of: driver, db) != nil
-            guard try isKnown || !ErasureProgress.unfinished(digest, db).isEmpty else { return nil }
-            return try erasing.erase(driver, rowsMax: rowsMax, db)
+            guard try isKnown || !store.unfinishedErasures(digest, db).isEmpty else { return nil }
+            return try erasing.erase(driver, db)
         }
-        return try await beginErasure(begin, piece: { $0 }) != nil
+        return try await beginErasure(effects: { $0 ?? ChangeEffects() }, erase) != nil
     }
 
     // MARK: After a restore
@@ -47,24 +46,29 @@ extension SQLiteAccounts: OperatorAccountStore {
 }
 
 extension MissingErasures {
-    init(_ erasures: [RecordedErasure], _ digests: KeyedHashes, _ db: Database) throws {
+    init(_ erasures: [RecordedErasure], _ digests: KeyedHashes, _ db: any SQLTransaction) throws {
         self.init()
         var missing: [[UInt8]: RecordedErasure] = [:]
-        let known = try ErasureRecords.all(db).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
+        let known = try ErasureRows.all(db).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
         for erasure in erasures where known[erasure.digest].map({ $0 < erasure.at }) ?? true {
             if let other = missing[erasure.digest], other.at >= erasure.at { continue }
             missing[erasure.digest] = erasure
         }
         guard !missing.isEmpty else { return }
-        let rows = try Row.fetchCursor(db, sql: "SELECT driver_id, created_at_ms FROM driver")
-        while let row = try rows.next() {
-            let driver = DriverID(row[0])
-            // A driver first seen after the deletion is a new driver with the same id.
-            guard let erasure = missing[digests.driver(driver)],
-                Moment(millisecondsSinceEpoch: row[1]) <= erasure.at
-            else { continue }
-            drivers.append((driver, erasure))
-            missing[erasure.digest] = nil
+        var last = Int64.min
+        while true {
+            let rows = try SQLRow.fetchAll(
+                db, sql: "SELECT id, driver_id, created_at_ms FROM driver WHERE id > ? ORDER BY id LIMIT 1000",
+                arguments: [last])
+            for row in rows {
+                last = try row[0]
+                let driver = DriverID(try row[1])
+                // A driver first seen after the deletion is a new driver with the same id.
+                guard let erasure = missing[digests.driver(driver)], try row[2] <= erasure.at else { continue }
+                drivers.append((driver, erasure))
+                missing[erasure.digest] = nil
+            }
+            if rows.isEmpty { break }
         }
         drivers.sort { $0.erasure.at < $1.erasure.at }
         withoutDriver = missing.values.sorted { $0.at < $1.at }

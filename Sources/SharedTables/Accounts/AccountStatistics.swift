@@ -1,7 +1,8 @@
-// Counts of audit entries by action and outcome, for metrics.
+// The port `AccountStatistics`. A store with these tables implements it by naming it.
 
 package import Engine
 package import Identity
+package import JourneyModel
 
 extension SQLDatabase {
     /// Returns the id of the newest entry; 0 when there is none yet.
@@ -24,6 +25,19 @@ extension SQLDatabase {
                 counts.counts.append((action, outcome, try row[2]))
             }
             return counts
+        }
+    }
+
+    /// Returns the used share of each limit. Counts the codes that were sent in the hour before `now`.
+    package func codeSendUses(_ limits: CodeSendLimits, at now: Moment) async throws(StoreFailure) -> [CodeSendUse] {
+        try await read { db in try CodeRows.uses(limits, at: now, db) }
+    }
+
+    package func waitingRevocations() async throws(StoreFailure) -> WaitingRevocations {
+        try await read { db in
+            guard let row = try SQLRow.fetchOne(db, sql: "SELECT count(*), min(created_at_ms) FROM apple_revocation")
+            else { return WaitingRevocations(count: 0, oldest: nil) }
+            return try WaitingRevocations(count: row[0], oldest: row[1])
         }
     }
 }

@@ -1,45 +1,38 @@
-// Finds, creates, reads and changes drivers as sign-in users. (DriverRow.swift handles the heads of their journeys,
-// which are stored in the same rows.)
+// Finds, creates, reads and changes drivers as sign-in users. (Each store handles the heads of their journeys, which
+// are stored in the same rows.)
 
-import GRDB
-import Identity
-import JourneyModel
+package import Identity
+package import JourneyModel
 
-import struct Foundation.Data
-
-enum DriverRows {
-    static func row(of driver: DriverID, _ db: Database) throws -> Int64? {
+package enum DriverRows {
+    package static func row(of driver: DriverID, _ db: any SQLTransaction) throws -> Int64? {
         try Int64.fetchOne(db, sql: "SELECT id FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
-    }
-
-    static func add(_ driver: DriverID, at now: Moment, _ db: Database) throws -> Int64 {
-        try db.execute(
-            sql: "INSERT INTO driver (driver_id, created_at_ms, rules) VALUES (?, ?, ?)",
-            arguments: [driver.rawValue, now.millisecondsSinceEpoch, Fold.rulesVersion])
-        return db.lastInsertedRowID
     }
 
     /// Returns the caller's row number. Creates the row for a driver of another service who is seen for the first time.
     /// Throws `.driverWasErased` if the caller has a sign-in session but no row. Also throws it if the driver was
     /// erased so recently that this request may be from before the erasure.
-    static func rowOrNew(of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: Database) throws -> Int64 {
+    package static func rowOrNew(
+        of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: any SQLTransaction
+    ) throws -> Int64 {
         if let row = try row(of: caller.driver, db) { return row }
         let erasedAt = try erasedAt(caller.driver, digests, db)
         guard caller.signInSession == nil, !(erasedAt.map { AccountRules.isSettling(erasedAt: $0, at: now) } ?? false)
-        else { throw SQLiteError.driverWasErased }
-        return try add(caller.driver, at: now, db)
+        else { throw DriverErased() }
+        return try db.addDriver(caller.driver, at: now)
     }
 
-    static func erasedAt(_ driver: DriverID, _ digests: KeyedHashes, _ db: Database) throws -> Moment? {
-        try Int64.fetchOne(
+    package static func erasedAt(
+        _ driver: DriverID, _ digests: KeyedHashes, _ db: any SQLTransaction
+    ) throws -> Moment? {
+        try Moment.fetchOne(
             db, sql: "SELECT erased_at_ms FROM erased_driver WHERE driver_digest = ?",
-            arguments: [digests.driver(driver).data]
-        ).map(Moment.init(millisecondsSinceEpoch:))
+            arguments: [digests.driver(driver)])
     }
 
     // MARK: Accounts
 
-    static func addAccount(_ driver: Int64, _ profile: FirstProfile, at now: Moment, _ db: Database) throws {
+    static func addAccount(_ driver: Int64, _ profile: FirstProfile, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
             sql: "INSERT INTO account (driver, name, email, role, created_at_ms) VALUES (?, ?, ?, ?, ?)",
             arguments: [
@@ -49,8 +42,8 @@ enum DriverRows {
     }
 
     /// Returns the user; nil for a driver without an account.
-    static func user(_ driver: Int64, _ db: Database) throws -> User? {
-        let row = try Row.fetchOne(
+    static func user(_ driver: Int64, _ db: any SQLTransaction) throws -> User? {
+        let row = try SQLRow.fetchOne(
             db,
             sql: """
                 SELECT driver_id, name, email, phone, role FROM account
@@ -59,11 +52,14 @@ enum DriverRows {
                 WHERE account.driver = ?
                 """,
             arguments: [driver])
-        return row.map { User(id: DriverID($0[0]), name: $0[1], email: $0[2], phone: $0[3], role: $0[4]) }
+        return try row.map {
+            try User(id: DriverID($0[0]), name: $0[1], email: $0[2], phone: $0[3], role: $0[4])
+        }
     }
 
     static func change(
-        _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin, _ digests: KeyedHashes, _ db: Database
+        _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin, _ digests: KeyedHashes,
+        _ db: any SQLTransaction
     ) throws -> User {
         let driver = try rowOrNew(of: caller, at: origin.at, digests, db)
         if try user(driver, db) == nil {
@@ -76,12 +72,7 @@ enum DriverRows {
             try db.execute(sql: "UPDATE account SET email = ? WHERE driver = ?", arguments: [email, driver])
         }
         try AuditRows.add(.profileChanged, .done, driver: driver, sid: caller.signInSession, from: origin, db)
-        guard let user = try user(driver, db) else { throw SQLiteError.unreadable("account.driver") }
+        guard let user = try user(driver, db) else { throw UnreadableColumn(name: "account.driver") }
         return user
     }
-}
-
-extension [UInt8] {
-    /// The bytes as `Data`, which GRDB binds as a BLOB.
-    var data: Data { Data(self) }
 }

@@ -1,7 +1,6 @@
 // Creates, finds, lists and ends sign-in sessions. Ending a session deletes everything that depends on it, and adds a
 // row to the feed of revocations. The status cache of every process reads this feed.
 
-import GRDB
 import Identity
 import JourneyModel
 
@@ -16,54 +15,55 @@ struct SignInSessionRow {
 enum SignInSessionRows {
     private static let select = "SELECT sign_in_session.id, sid, driver, kind FROM sign_in_session"
 
-    static func row(of sid: String, driver: DriverID, _ db: Database) throws -> SignInSessionRow? {
-        try Row.fetchOne(
-            db, sql: "\(select) JOIN driver ON driver.id = driver WHERE sid = ? AND driver_id = ?",
+    static func row(of sid: String, driver: DriverID, _ db: any SQLTransaction) throws -> SignInSessionRow? {
+        try SQLRow.fetchOne(
+            db, sql: "\(select) JOIN driver ON driver.id = sign_in_session.driver WHERE sid = ? AND driver_id = ?",
             arguments: [sid, driver.rawValue]
         ).map(session)
     }
 
-    static func all(of driver: Int64, _ db: Database) throws -> [SignInSessionRow] {
-        try Row.fetchAll(db, sql: "\(select) WHERE driver = ? ORDER BY last_used_at_ms, id", arguments: [driver])
+    static func all(of driver: Int64, _ db: any SQLTransaction) throws -> [SignInSessionRow] {
+        try SQLRow.fetchAll(db, sql: "\(select) WHERE driver = ? ORDER BY last_used_at_ms, id", arguments: [driver])
             .map(session)
     }
 
-    static func add(_ new: NewSignIn, of driver: Int64, _ db: Database) throws {
+    static func add(_ new: NewSignIn, of driver: Int64, _ db: any SQLTransaction) throws {
         let now = new.origin.at
         try endExpired(at: now, db)
-        try db.execute(
-            literal: """
+        let session = try Int64.fetchOne(
+            db,
+            sql: """
                 INSERT INTO sign_in_session
                     (sid, driver, kind, method, client_name, created_at_ms, last_used_at_ms, expires_at_ms)
-                VALUES (\(new.sid), \(driver), \(new.kind.rawValue), \(new.method.rawValue), \(new.clientName),
-                    \(now.millisecondsSinceEpoch), \(now.millisecondsSinceEpoch),
-                    \(new.expiresAt.millisecondsSinceEpoch))
-                """)
-        let session = db.lastInsertedRowID
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+                """,
+            arguments: [
+                new.sid, driver, new.kind.rawValue, new.method.rawValue, new.clientName, now, now, new.expiresAt,
+            ])
+        guard let session else { throw UnreadableColumn(name: "sign_in_session.id") }
         if let token = new.refreshToken { try RenewalRows.add(token, of: session, at: now, db) }
         let tooMany = try all(of: driver, db).dropLast(AccountRules.sessionsPerDriverMax)
         try end(tooMany.filter { $0.id != session }, at: now, db)
     }
 
     /// Returns the driver's unexpired sessions. The session used last comes first.
-    static func live(of driver: DriverID, at now: Moment, _ db: Database) throws -> [SignInSession] {
-        let rows = try Row.fetchAll(
+    static func live(of driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws -> [SignInSession] {
+        let rows = try SQLRow.fetchAll(
             db,
             sql: """
                 SELECT sid, method, client_name, sign_in_session.created_at_ms, last_used_at_ms FROM sign_in_session
-                JOIN driver ON driver.id = driver WHERE driver_id = ? AND expires_at_ms > ?
+                JOIN driver ON driver.id = sign_in_session.driver WHERE driver_id = ? AND expires_at_ms > ?
                 ORDER BY last_used_at_ms DESC, sign_in_session.id DESC LIMIT ?
                 """,
             arguments: [driver.rawValue, now.millisecondsSinceEpoch, AccountRules.sessionsPerDriverMax])
         return try rows.map { row in
-            guard let method = SignInMethod(rawValue: row[1]) else { throw SQLiteError.unreadable("method") }
-            return SignInSession(
-                id: row[0], method: method, clientName: row[2], createdAt: Moment(millisecondsSinceEpoch: row[3]),
-                lastUsedAt: Moment(millisecondsSinceEpoch: row[4]))
+            guard let method = SignInMethod(rawValue: try row[1]) else { throw UnreadableColumn(name: "method") }
+            return try SignInSession(
+                id: row[0], method: method, clientName: row[2], createdAt: row[3], lastUsedAt: row[4])
         }
     }
 
-    static func end(_ sessions: [SignInSessionRow], at now: Moment, _ db: Database) throws {
+    static func end(_ sessions: [SignInSessionRow], at now: Moment, _ db: any SQLTransaction) throws {
         for session in sessions {
             try remove(session, db)
             try RevocationRows.add(sid: session.sid, at: now, db)
@@ -71,7 +71,7 @@ enum SignInSessionRows {
     }
 
     /// Deletes a sign-in session and everything that depends on it. Adds no row to the feed of revocations.
-    static func remove(_ session: SignInSessionRow, _ db: Database) throws {
+    static func remove(_ session: SignInSessionRow, _ db: any SQLTransaction) throws {
         try db.execute(sql: "DELETE FROM device WHERE session = ?", arguments: [session.id])
         try db.execute(sql: "DELETE FROM refresh_token WHERE session = ?", arguments: [session.id])
         try db.execute(sql: "DELETE FROM sign_in_session WHERE id = ?", arguments: [session.id])
@@ -79,17 +79,17 @@ enum SignInSessionRows {
 
     /// Ends a few expired sessions. Called with each sign-in. Nothing that belongs to an expired session can be used
     /// any more.
-    private static func endExpired(at now: Moment, _ db: Database) throws {
-        let expired = try Row.fetchAll(
+    private static func endExpired(at now: Moment, _ db: any SQLTransaction) throws {
+        let expired = try SQLRow.fetchAll(
             db, sql: "\(select) WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT 4",
             arguments: [now.millisecondsSinceEpoch]
         ).map(session)
         try end(expired, at: now, db)
     }
 
-    private static func session(_ row: Row) throws -> SignInSessionRow {
-        guard let kind = SignInKind(rawValue: row[3]) else { throw SQLiteError.unreadable("kind") }
-        return SignInSessionRow(id: row[0], sid: row[1], driver: row[2], kind: kind)
+    private static func session(_ row: SQLRow) throws -> SignInSessionRow {
+        guard let kind = SignInKind(rawValue: try row[3]) else { throw UnreadableColumn(name: "kind") }
+        return try SignInSessionRow(id: row[0], sid: row[1], driver: row[2], kind: kind)
     }
 }
 
@@ -100,9 +100,15 @@ enum RevocationRows {
     private static let keptMilliseconds: Int64 = 3_600_000
 
     /// Adds a revocation. `sid` is nil when a driver was deleted.
-    static func add(sid: String?, at now: Moment, _ db: Database) throws {
+    static func add(sid: String?, at now: Moment, _ db: any SQLTransaction) throws {
+        // The id is not left to the database. PostgreSQL's own numbers are not in the order of the commits, and have
+        // gaps. Here, of two transactions that read the same maximum, only one commits.
         try db.execute(
-            sql: "INSERT INTO revocation (sid, at_ms) VALUES (?, ?)", arguments: [sid, now.millisecondsSinceEpoch])
+            sql: """
+                INSERT INTO revocation (id, sid, at_ms) SELECT coalesce(max(id), 0) + 1, CAST(? AS TEXT), CAST(? AS BIGINT)
+                FROM revocation
+                """,
+            arguments: [sid, now])
         try db.execute(
             sql: """
                 DELETE FROM revocation WHERE at_ms < ? AND id IN (SELECT id FROM revocation ORDER BY id LIMIT 4)
@@ -110,12 +116,15 @@ enum RevocationRows {
             arguments: [now.advanced(byMilliseconds: -keptMilliseconds).millisecondsSinceEpoch])
     }
 
-    static func revocations(after id: Int64?, _ db: Database) throws -> RecentRevocations {
-        let last = try Int64.fetchOne(db, sql: "SELECT seq FROM sqlite_sequence WHERE name = 'revocation'") ?? 0
+    static func revocations(after id: Int64?, _ db: any SQLTransaction) throws -> RecentRevocations {
+        // The row with the highest id is never deleted: `add` deletes only rows that are older than the one it adds, and
+        // a deletion of a driver adds a row after those of the driver's sessions.
+        let last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM revocation") ?? 0
         guard let id else { return RecentRevocations(last: last, sids: [], concernsAll: true) }
         guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }
-        let sids = try Optional<String>.fetchAll(
-            db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, revocationsMax])
+        let sids: [String?] = try SQLRow.fetchAll(
+            db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, revocationsMax]
+        ).map { try $0[0] }
         // Ids have gaps only where rows were deleted. If there are fewer rows than ids, some revocations have therefore
         // been deleted.
         let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)

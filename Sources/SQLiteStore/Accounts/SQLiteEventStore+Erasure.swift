@@ -1,0 +1,51 @@
+// `EventErasure` on SQLite: the driver's row is renamed, and ErasureProgress rewrites the other rows in pieces.
+
+package import Engine
+import GRDB
+package import SharedTables
+
+extension SQLiteEventStore: EventErasure {
+    /// The transaction that begins a deletion may also complete it, and the writer then truncates the WAL. The WAL is
+    /// therefore copied into the database file before the transaction, so that little is left to copy during the
+    /// truncation.
+    package func prepareErasure() async { await copyWAL() }
+
+    package func beginErasure(
+        of driver: Int64, digest: [UInt8], pseudonym: String, _ db: any SQLTransaction
+    ) throws {
+        let db = try Database.of(db)
+        try ErasureProgress.begin(driver, digest, db)
+        try PurchaseRows.erase(driver, db)
+        try db.execute(
+            sql: "UPDATE driver SET driver_id = ?1, last_correction_ms = NULL, clock_memory = NULL WHERE id = ?2",
+            arguments: [pseudonym, driver])
+    }
+
+    package func eraseFirstRows(of driver: Int64, _ db: any SQLTransaction) throws -> ChangeEffects {
+        let db = try Database.of(db)
+        guard var progress = try ErasureProgress(of: driver, db) else { return ChangeEffects() }
+        var piece = try progress.advance(rowsMax: pace.rowsPerErasurePiece, mayComplete: true, db)
+        piece.changesDrivers()
+        return piece.effects
+    }
+
+    package func unfinishedErasures(_ digest: [UInt8]?, _ db: any SQLTransaction) throws -> [Int64] {
+        try ErasureProgress.unfinished(digest, Database.of(db))
+    }
+
+    package func completeErasure(of driver: Int64) async throws(StoreFailure) {
+        let rowsMax = pace.rowsPerErasurePiece
+        var step: ErasureStep? = .audit
+        while let next = step {
+            // Before the last piece, copy the WAL into the database file. The last piece rewrites no rows. It runs
+            // right after this copy, before the WAL has grown again.
+            if next == .wal { await copyWAL() }
+            let advance = { @Sendable (db: Database) throws -> ErasurePiece in
+                var progress = try ErasureProgress(of: driver, db)
+                return try progress?.advance(rowsMax: rowsMax, mayComplete: false, db) ?? ErasurePiece()
+            }
+            let piece = try await change(isPaced: next != .wal, effects: { $0.effects }, advance)
+            step = piece.step
+        }
+    }
+}

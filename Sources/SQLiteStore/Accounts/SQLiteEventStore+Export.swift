@@ -1,0 +1,79 @@
+// `EventExport` on SQLite: the sessions and events in a driver's export.
+
+package import Engine
+import GRDB
+package import JourneyModel
+package import SharedTables
+
+extension SQLiteEventStore: EventExport {
+    package func readEvents<Value: Sendable>(
+        of driver: DriverID, _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
+    ) async throws(StoreFailure) -> Value {
+        try await readOutsideRefold(of: driver) { db in try value(SQLiteTransaction(db)) }
+    }
+
+    package func exportedJourney(of driver: DriverID, _ db: any SQLTransaction) throws -> Journey {
+        try StoredChanges.storedHead(of: driver, Database.of(db))?.journey ?? Journey()
+    }
+
+    package var exportedSessions: ExportList {
+        Self.list(
+            "sessions", table: "session",
+            sql: """
+                SELECT session_id, opened_at_ms, registered_at_ms,
+                    coalesce(registered_charger, (SELECT place_id FROM place WHERE place.id = charger)) AS charger_id,
+                    coalesce(registered_merchant, (SELECT place_id FROM place WHERE place.id = merchant))
+                        AS merchant_id
+                FROM session WHERE id = ? AND driver = ?
+                """,
+            more: { session, now, json, db in
+                let journey = try StoredSessions.journey(in: session, db)?.advanced(to: now)
+                json.member("state", journey?.state.rawValue)
+                json.member("ended_by", journey?.endedBy?.rawValue)
+            })
+    }
+
+    package var exportedEvents: ExportList {
+        Self.list(
+            "events", table: "event",
+            sql: """
+                SELECT coalesce(event_id, idempotency_key) AS event_id, idempotency_key, name AS event, spelling,
+                    schema_version, \(SentMemberColumns.sql()),
+                    (SELECT session_id FROM session WHERE session.id = event.session) AS session_id,
+                    occurred_at, corrected_at_ms, sent_at_ms, timestamp_ms, received_at_ms, skew_ms, clock_rule,
+                    transition, reason, \(ImpliedSteps.jsonSQL) AS implied,
+                    after_state AS state, after_ended_by AS ended_by,
+                    (SELECT version FROM settings_version WHERE settings_version.id = event.settings_version)
+                        AS settings_version,
+                    metadata
+                FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
+                WHERE event.id = ? AND driver = ?
+                """)
+    }
+
+    /// Returns a list of rows by their row numbers. `sql` selects the row with a given row number and driver. Each
+    /// column has the name that `JSONWriter.member` expects. `more` writes the members that `sql` does not select; its
+    /// first argument is the row number.
+    private static func list(
+        _ name: String, table: String, sql: String,
+        more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)? = nil
+    ) -> ExportList {
+        ExportList(name: name) { driver, last, limit, db in
+            // Without the unary plus, SQLite would scan the rows of all drivers in the order of the row numbers, to
+            // avoid sorting. With the plus, SQLite finds the driver's rows in the index by driver.
+            try Int64.fetchAll(
+                db, sql: "SELECT id FROM \(table) WHERE driver = ? AND +id > ? ORDER BY +id LIMIT ?",
+                arguments: [driver, last.flatMap(Int64.init) ?? 0, limit]
+            ).map(SQLValue.integer)
+        } write: { key, driver, now, json, db in
+            let connection = try Database.of(db)
+            guard case .integer(let number) = key,
+                let row = try Row.fetchOne(connection.cachedStatement(sql: sql), arguments: [number, driver])
+            else { return }
+            json.beginObject()
+            for (column, value) in zip(row.columnNames, try SQLRow(row).values) { json.member(column, value) }
+            try more?(number, now, &json, connection)
+            json.endObject()
+        }
+    }
+}
