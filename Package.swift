@@ -220,7 +220,8 @@ let package = Package(
         .executableTarget(
             name: "App",
             dependencies: [
-                "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "Purchases", "Push", "SharedTables",
+                "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "Postgres", "PostgresStore", "Purchases",
+                "Push", "SharedTables",
                 "SQLiteStore", "RateLimiting", "Outbound", "JourneyModel", "Simulation", "MetricInstruments",
                 "PrometheusExport",
                 "Secrets", "StructuredLogging", "CSignals",

@@ -14,9 +14,6 @@ package protocol DatabaseStatus: Sendable {
     /// Returns the number of bytes that this process may still write on the database's disk. Returns nil if this is not
     /// known, as for a database on another machine.
     func diskFreeBytes() -> Int64?
-
-    /// Answers all waiting writes, and closes the database.
-    func close() async
 }
 
 package struct AppliedSchema: Hashable, Sendable {
@@ -27,6 +24,18 @@ package struct AppliedSchema: Hashable, Sendable {
 
     package init(number: Int, migrationsRun: [String]) {
         (self.number, self.migrationsRun) = (number, migrationsRun)
+    }
+}
+
+/// A migration of this binary, and when it was applied to the database.
+package struct MigrationStatus: Hashable, Sendable {
+    package var number: Int
+    package var name: String
+    /// Milliseconds since 1970-01-01T00:00:00Z; nil while the migration is not applied.
+    package var appliedAtMilliseconds: Int64?
+
+    package init(number: Int, name: String, appliedAtMilliseconds: Int64?) {
+        (self.number, self.name, self.appliedAtMilliseconds) = (number, name, appliedAtMilliseconds)
     }
 }
 

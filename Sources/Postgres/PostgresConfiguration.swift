@@ -48,6 +48,7 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
         if let password { parameters["password"] = password.reveal() }
         for value in parameters.values where value.utf8.contains(0) { throw .malformed }
         try Self.checkHosts(parameters)
+        try Self.checkModes(parameters)
         description = "\(parameters["host"] ?? parameters["hostaddr"] ?? "local socket")/\(parameters["dbname"] ?? "")"
         for (keyword, value) in Self.defaults where parameters[keyword] == nil { parameters[keyword] = value }
         // This module decodes UTF-8 only.
@@ -110,6 +111,14 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
             throw .host
         }
     }
+
+    /// libpq itself checks the values of these parameters only when it connects.
+    private static func checkModes(_ parameters: [String: String]) throws(PostgresConfigurationError) {
+        let modes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+        if let mode = parameters["sslmode"], !modes.contains(mode) { throw .sslMode }
+        let sessions = ["read-write", "primary"]
+        if let session = parameters["target_session_attrs"], !sessions.contains(session) { throw .readOnly }
+    }
 }
 
 extension PostgresConfiguration: CustomReflectable {
@@ -119,7 +128,7 @@ extension PostgresConfiguration: CustomReflectable {
 
 /// The error in a PostgreSQL URL. Each description is a message for the operator.
 package enum PostgresConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
-    case scheme, credentials, host, port, malformed
+    case scheme, credentials, host, port, sslMode, readOnly, malformed
 
     package var description: String {
         switch self {
@@ -129,6 +138,11 @@ package enum PostgresConfigurationError: Error, Hashable, Sendable, CustomString
                 + "\"#\" %23."
         case .host: "The host of the PostgreSQL URL is malformed."
         case .port: "A port of the PostgreSQL URL is not a number from 1 to 65535."
+        case .sslMode:
+            "sslmode in the PostgreSQL URL is none of disable, allow, prefer, require, verify-ca and verify-full."
+        case .readOnly:
+            "target_session_attrs in the PostgreSQL URL is not read-write or primary; Dwell needs a server that accepts "
+                + "writes."
         case .malformed:
             "libpq cannot parse the PostgreSQL URL: a parameter is unknown, or a \"%\" is not followed by two "
                 + "hexadecimal digits."

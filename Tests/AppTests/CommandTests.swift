@@ -19,7 +19,10 @@ import Testing
         let arguments = ["serve", "--host", "::1", "--port", "0", "--database", "/tmp/x", "--env-file", "e"]
         let serve = try #require(try Dwell.parseAsRoot(arguments) as? ServeCommand)
         #expect(serve.listenOptions.overrides == ["HTTP_HOST": "::1", "HTTP_PORT": "0"])
-        #expect(serve.settingsOptions.overrides == ["DATABASE_PATH": "/tmp/x", "ENV_FILE": "e"])
+        #expect(
+            serve.settingsOptions.overrides == [
+                "DATABASE_PATH": "/tmp/x", "DATABASE_URL": "", "DATABASE_URL_FILE": "", "ENV_FILE": "e",
+            ])
     }
 
     private static func correction(_ arguments: String...) -> [String] {

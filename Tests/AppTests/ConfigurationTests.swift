@@ -41,7 +41,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         #expect(configuration.http.hosts == ["127.0.0.1"] && configuration.http.port == 8080)
         #expect(configuration.http.unixSocketPath == nil && configuration.http.eventLoops == nil)
         #expect(configuration.http.connectionsMax == 10_000)
-        #expect(configuration.databasePath == "var/dwell.sqlite3")
+        #expect("\(configuration.database)" == "var/dwell.sqlite3")
         #expect(configuration.redis.endpoint == nil && configuration.redis.timeoutMilliseconds == 50)
         #expect(configuration.environment == .development && configuration.log.level == .info)
         #expect(configuration.log.format == nil && configuration.shutdownTimeoutSeconds == 20)
@@ -156,6 +156,64 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         #expect(problems.map(\.variable) == ["NATIVE_CHARGER_ANCHOR_RADIUS_M", "NATIVE_GRACE_PERIOD_SECONDS"])
     }
 
+    // MARK: The database
+
+    private static let url = "postgres://dwell:sesame@db1:5432,db2/dwell?sslmode=verify-full"
+
+    @Test func aURLMeansPostgreSQL() throws {
+        let key = ["JWT_SECRET": Self.secret]
+        for path in [[:], ["DATABASE_PATH": ""], ["DATABASE_PATH": "var/dwell.sqlite3"]] {
+            let read = report(path.merging(key) { $1 }.merging(["DATABASE_URL": Self.url]) { $1 })
+            let configuration = try #require(read.configuration)
+            #expect("\(configuration.database)" == "PostgreSQL db1,db2/dwell")
+            let url = try variable("DATABASE_URL", in: read)
+            #expect(url.shown == "db1,db2/dwell" && !String(reflecting: read).contains("sesame"))
+        }
+    }
+
+    @Test func aFileMayHoldTheURL() throws {
+        try withFiles(["url": Self.url + "\n"]) { folder in
+            let read = report(["JWT_SECRET": Self.secret, "DATABASE_URL_FILE": folder + "/url"])
+            #expect(read.configuration.map { "\($0.database)" } == "PostgreSQL db1,db2/dwell")
+        }
+    }
+
+    @Test func onlyOneDatabaseMayBeNamed() {
+        let both = report([
+            "JWT_SECRET": Self.secret, "DATABASE_URL": Self.url, "DATABASE_PATH": "/var/lib/dwell/dwell.sqlite3",
+        ])
+        #expect(
+            both.problems.map(\.description) == [
+                "DATABASE_URL and DATABASE_PATH are both set; allowed is one of them"
+            ])
+        #expect(report(["DATABASE_PATH": ""]).problems.map(\.variable) == ["DATABASE_PATH"])
+    }
+
+    @Test func serversOnPostgreSQLShareASigningKey() {
+        let problems = report(["DATABASE_URL": Self.url]).problems
+        #expect(problems.map(\.variable) == ["JWT_SECRET"])
+        #expect(problems.first?.detail.contains("with DATABASE_URL it must be") == true)
+    }
+
+    @Test(arguments: [
+        ("mysql://u:sesame@h/d", "postgres://"), ("postgres://u:ses@ame@h/d", "password is malformed"),
+        ("postgres://u:sesame@h:99999/d", "port"), ("postgres://u:sesame@h%20x/d", "host"),
+        ("postgres://u:sesame@h/d?sesame=1", "parameter"), ("postgres://u:sesame@h/d?sslmode=sesame", "sslmode"),
+        ("postgres://u:sesame@h/d?target_session_attrs=read-only", "target_session_attrs"),
+    ])
+    func theErrorNamesThePartOfTheURL(url: String, part: String) {
+        let problems = report(["JWT_SECRET": Self.secret, "DATABASE_URL": url]).problems
+        #expect(problems.map(\.variable) == ["DATABASE_URL"])
+        let detail = problems.first.map { String($0.detail.prefix { $0 != ";" }) } ?? ""
+        #expect(detail.contains(part) && !String(reflecting: problems).contains("sesame"), "\(detail)")
+    }
+
+    @Test func aPathOnTheCommandLineReplacesTheURL() {
+        let options = ["DATABASE_PATH": "a.sqlite3", "DATABASE_URL": "", "DATABASE_URL_FILE": ""]
+        let environment = ["DATABASE_URL": Self.url, "DATABASE_URL_FILE": "/nonexistent"]
+        #expect(report(environment, overrides: options).configuration.map { "\($0.database)" } == "a.sqlite3")
+    }
+
     // MARK: The environment file
 
     @Test func aMissingFileIsFineUnlessSomebodyNamedIt() throws {
@@ -191,7 +249,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
             #expect(configuration.tokens.scope.issuer == "quoted")
             #expect(configuration.tokens.scope.audience == "single")
             #expect(configuration.http.connectionsMax == 2)
-            #expect(configuration.databasePath == "a=b#c")
+            #expect("\(configuration.database)" == "a=b#c")
         }
     }
 

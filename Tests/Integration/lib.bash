@@ -3,7 +3,8 @@
 # server's code.
 #
 # Environment: DWELL is the binary. INTEGRATION_REDIS_URL is a Redis for the servers; if it is not set, they have no
-# Redis.
+# Redis. INTEGRATION_POSTGRES_URL is a PostgreSQL for them, without the name of a database; if it is not set, they use
+# SQLite.
 
 set -euo pipefail
 
@@ -46,11 +47,15 @@ prepare_server() {
     server_url=http://127.0.0.1:$server_port
     server_environment=(
         HTTP_PORT="$server_port"
-        DATABASE_PATH="$server_folder/dwell.sqlite3"
         LOG_FORMAT=json
         "${signing[@]}"
         "${limits[@]}"
     )
+    if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
+        server_environment+=(DATABASE_URL="$(postgres_database "$server_folder")")
+    else
+        server_environment+=(DATABASE_PATH="$server_folder/dwell.sqlite3")
+    fi
     if [[ -n ${INTEGRATION_REDIS_URL:-} ]]; then server_environment+=(REDIS_URL="$INTEGRATION_REDIS_URL"); fi
     server_environment+=("$@")
 }
@@ -149,6 +154,23 @@ dwell() {
     (cd "$server_folder" && env -i "${clean_environment[@]}" "${server_environment[@]}" "$DWELL" "$@")
 }
 
+# postgres_database FOLDER: prints the URL of the database of the server in that folder. Creates the database at the first
+# call.
+postgres_database() {
+    local name
+    name=test_$(printf '%s' "$1" | md5sum | cut -c 1-20)
+    if [[ ! -e $1/postgres-database ]]; then
+        psql -Xq -d "$INTEGRATION_POSTGRES_URL/postgres" -c "CREATE DATABASE $name TEMPLATE dwell_template"
+        touch "$1/postgres-database"
+    fi
+    printf '%s/%s\n' "$INTEGRATION_POSTGRES_URL" "$name"
+}
+
+# only_sqlite REASON: skips the test on PostgreSQL.
+only_sqlite() {
+    if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then skip "$1"; fi
+}
+
 # wait_for_log PATTERN: waits until the server's log has a line that matches.
 wait_for_log() {
     local attempt
@@ -163,6 +185,10 @@ wait_for_log() {
 
 # sql STATEMENT: prints the result, one row a line, with columns separated by |.
 sql() {
+    if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
+        psql -XqAt -v ON_ERROR_STOP=1 -d "$(postgres_database "$server_folder")" -c "$1"
+        return
+    fi
     python3 - "$server_folder/dwell.sqlite3" "$1" <<'PYTHON'
 import sqlite3, sys
 database = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True, timeout=10)

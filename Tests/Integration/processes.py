@@ -3,6 +3,8 @@ depends on the columns that store events."""
 
 import argparse
 import collections
+import hashlib
+import json
 import os
 import pathlib
 import shutil
@@ -16,6 +18,8 @@ import time
 from client import SECRET, Client
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+# A PostgreSQL for the servers, without the name of a database; None if they use SQLite.
+POSTGRES = os.environ.get("INTEGRATION_POSTGRES_URL")
 # Turns the limits off; a test may set them.
 UNLIMITED = {f"RATE_LIMIT_{name}": "0" for name in (
     "SESSION_EVENTS", "PRESESSION_EVENTS", "REGISTRATIONS", "DEVICES", "ACCOUNT", "READS", "PINGS",
@@ -35,6 +39,25 @@ def arguments(description):
         "--scale", default=float(os.environ.get("DWELL_TEST_SCALE", "1")), type=float,
         help="multiplies durations and repetitions (default: $DWELL_TEST_SCALE, else 1)")
     return parser
+
+
+def psql(url, sql):
+    """Runs SQL with psql. Returns the rows of a SELECT as tuples; bytes are texts that begin with \\x."""
+    is_query = sql.lstrip().upper().startswith("SELECT")
+    if is_query:
+        sql = f"SELECT coalesce(json_agg(to_json(found)), '[]') FROM ({sql}) AS found"
+    output = subprocess.run(
+        ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql], check=True, text=True,
+        stdout=subprocess.PIPE).stdout
+    if not is_query:
+        return []
+    # Several columns may have the same name, so the members of an object are read as pairs.
+    return [tuple(value for _, value in row) for row in json.loads(output, object_pairs_hook=list)]
+
+
+def literal(value):
+    """Returns the value as SQL."""
+    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
 
 
 def free_port():
@@ -77,11 +100,13 @@ class Server:
         self.folder = folder
         self.port = free_port()
         self.database_path = (database_folder or folder) / "dwell.sqlite3"
+        # The PostgreSQL database; None with SQLite.
+        self.database_url = environment.get("DATABASE_URL")
         self.environment = {
             "PATH": os.environ.get("PATH", ""),
             "HOME": os.environ.get("HOME", "/"),
             "HTTP_PORT": str(self.port),
-            "DATABASE_PATH": str(self.database_path),
+            **({} if "DATABASE_PATH" in environment else self.database_settings()),
             "JWT_SECRET": SECRET,
             "LOG_FORMAT": "json",
             "LOG_LEVEL": "warning",
@@ -89,6 +114,19 @@ class Server:
             **environment,
         }
         self.process = None
+
+    def database_settings(self):
+        """Returns the setting for the database. With INTEGRATION_POSTGRES_URL, the first call creates a database."""
+        if self.database_url:
+            return {"DATABASE_URL": self.database_url}
+        if not POSTGRES:
+            return {"DATABASE_PATH": str(self.database_path)}
+        name = "test_" + hashlib.md5(str(self.database_path.parent).encode()).hexdigest()[:20]
+        self.database_url = f"{POSTGRES}/{name}"
+        exists = psql(f"{POSTGRES}/postgres", f"SELECT 1 FROM pg_database WHERE datname = '{name}'")
+        if not exists:
+            psql(f"{POSTGRES}/postgres", f"CREATE DATABASE {name} TEMPLATE dwell_template")
+        return {"DATABASE_URL": self.database_url}
 
     def __enter__(self):
         self.start()
@@ -147,21 +185,90 @@ class Server:
 
     def stored_keys(self):
         """Returns every stored event as (driver, idempotency_key). A duplicate event would be in the list twice."""
-        database = sqlite3.connect(f"file:{self.database_path}?mode=ro", uri=True, timeout=10)
+        return self.rows(
+            "SELECT driver.driver_id, event.idempotency_key FROM event JOIN driver ON driver.id = event.driver")
+
+    def rows(self, sql, *values):
+        """Runs a statement with these values for its question marks. Returns the rows."""
+        if self.database_url:
+            for value in values:
+                sql = sql.replace("?", literal(value), 1)
+            return psql(self.database_url, sql)
+        database = sqlite3.connect(self.database_path, timeout=10)
         try:
-            return database.execute(
-                "SELECT driver.driver_id, event.idempotency_key FROM event JOIN driver ON driver.id = event.driver"
-            ).fetchall()
+            rows = database.execute(sql, values).fetchall()
+            database.commit()
+            return rows
         finally:
             database.close()
 
     def integrity(self):
-        """Returns the result of SQLite's integrity check; "ok" if there is no problem."""
+        """Returns the result of SQLite's integrity check; "ok" if there is no problem. PostgreSQL has no such check
+        of a whole database."""
+        if self.database_url:
+            return "ok"
         database = sqlite3.connect(f"file:{self.database_path}?mode=ro", uri=True, timeout=10)
         try:
             return database.execute("PRAGMA integrity_check").fetchone()[0]
         finally:
             database.close()
+
+
+class Postgres:
+    """A PostgreSQL with a Unix socket only, in a folder of its own. A context manager."""
+
+    def __init__(self, settings=()):
+        self.programs = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+        # PostgreSQL refuses to run as root.
+        self.as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+        self.settings = settings
+
+    def __enter__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dwell-postgres.", dir="/tmp"))
+        if self.as_user:
+            shutil.chown(self.folder, "postgres")
+        self.folder.chmod(0o711)
+        self.data = self.folder / "data"
+        self.url = f"postgresql://dwell@{str(self.folder).replace('/', '%2F')}:5432"
+        self.run("initdb", "-D", self.data, "-U", "dwell", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        with open(self.data / "postgresql.conf", "a", encoding="utf-8") as file:
+            file.write("\n".join([
+                "listen_addresses = ''", f"unix_socket_directories = '{self.folder}'", "fsync = off",
+                "full_page_writes = off", *self.settings, ""]))
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.run("pg_ctl", "stop", "-m", "immediate", "-D", self.data, check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self, program, *arguments, check=True):
+        result = subprocess.run(
+            [*self.as_user, self.programs / program, *arguments], cwd="/", stdin=subprocess.DEVNULL, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if check and result.returncode != 0:
+            raise AssertionError(f"{program} ended with {result.returncode}: {result.stdout}")
+
+    def start(self):
+        # The server would keep a pipe open, so the output goes to a file.
+        with open(self.folder / "output", "wb") as output:
+            subprocess.run(
+                [*self.as_user, self.programs / "pg_ctl", "start", "-w", "-D", self.data, "-l", self.data / "log"],
+                cwd="/", stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True)
+
+    def create_database(self, name):
+        """Returns the URL of a new database."""
+        psql(f"{self.url}/postgres", f"CREATE DATABASE {name}")
+        return f"{self.url}/{name}"
+
+    def kill(self):
+        """Kills the postmaster with SIGKILL, and waits until its other processes have noticed and ended."""
+        postmaster = int((self.data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+        processes = [int(number) for number in subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(postmaster)], stdout=subprocess.PIPE, check=False).stdout.split()]
+        os.kill(postmaster, signal.SIGKILL)
+        for number in processes:
+            wait_until(lambda: not pathlib.Path(f"/proc/{number}").exists(), 20, f"the end of process {number}")
 
 
 class Redis:

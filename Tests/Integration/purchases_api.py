@@ -3,9 +3,7 @@
 the transaction's id, and it requests notifications that it missed. Apple's server stalls, returns wrong data, is busy,
 and stops."""
 
-import contextlib
 import secrets
-import sqlite3
 import time
 
 from app_store import COINS, LIFETIME, MONTHLY, AppStore, Authority, now_ms, number
@@ -157,10 +155,7 @@ def _(lab):
         return lab.call("GET", "/native/entitlements", token=ann, server=server).expect(200).json["entitlements"]
 
     def sql(statement):
-        with contextlib.closing(sqlite3.connect(server.database_path, timeout=10)) as database:
-            rows = database.execute(statement).fetchall()
-            database.commit()
-            return rows
+        return server.rows(statement)
 
     def restart():
         server.stop()
@@ -224,13 +219,10 @@ def _(lab):
         return {one["product_id"] for one in found if one["gives_access"]}
 
     def checked():
-        with contextlib.closing(sqlite3.connect(server.database_path, timeout=10)) as database:
-            return database.execute("SELECT count(*) FROM purchase_signer WHERE checked_at_ms IS NOT NULL").fetchone()[0]
+        return server.rows("SELECT count(*) FROM purchase_signer WHERE checked_at_ms IS NOT NULL")[0][0]
 
     def forget_checks():
-        with contextlib.closing(sqlite3.connect(server.database_path, timeout=10)) as database:
-            database.execute("UPDATE purchase_signer SET checked_at_ms = NULL")
-            database.commit()
+        server.rows("UPDATE purchase_signer SET checked_at_ms = NULL")
 
     def check_again():
         forget_checks()

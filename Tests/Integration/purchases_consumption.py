@@ -3,10 +3,8 @@
 the owner's consent is recorded. Also tests an unavailable Apple, a withdrawn consent, and a server that is killed
 during the request."""
 
-import contextlib
 import json
 import secrets
-import sqlite3
 import time
 
 from app_store import COINS, now_ms, number
@@ -44,7 +42,7 @@ class Shop:
 
     def show(self, *words):
         return expect(self.lab.dwell("purchases", "--driver", self.driver, *words,
-                                     DATABASE_PATH=str(self.server.database_path)), 0)
+                                     **self.server.database_settings()), 0)
 
     def consent(self, is_given):
         answer = self.call("PUT", CONSENT, {"consumption": is_given}).expect(200).json
@@ -68,10 +66,7 @@ class Shop:
         assert time.monotonic() - begin < 2
 
     def sql(self, statement):
-        with contextlib.closing(sqlite3.connect(self.server.database_path, timeout=10)) as database:
-            rows = database.execute(statement).fetchall()
-            database.commit()
-            return rows
+        return self.server.rows(statement)
 
     def outcomes(self):
         return [row[0] for row in self.sql("SELECT outcome FROM consumption_request ORDER BY id")]

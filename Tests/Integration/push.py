@@ -6,7 +6,6 @@ import collections
 import concurrent.futures
 import json
 import signal
-import sqlite3
 import subprocess
 import time
 
@@ -85,8 +84,7 @@ def post(server, driver, *steps, ago=0.0):
 
 
 def rows(server, sql):
-    with sqlite3.connect(f"file:{server.database_path}?mode=ro", uri=True) as database:
-        return database.execute(sql).fetchall()
+    return server.rows(sql)
 
 
 def figure(server, series):

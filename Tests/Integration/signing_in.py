@@ -14,7 +14,6 @@ import os
 import pathlib
 import re
 import secrets
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -159,7 +158,7 @@ class Lab:
 
     def second_server(self, **environment):
         """Starts another server process on the same database."""
-        return self.start_server("second", DATABASE_PATH=str(self.server.database_path), **environment)
+        return self.start_server("second", **self.server.database_settings(), **environment)
 
     def restart(self, clean=False):
         if clean:
@@ -260,10 +259,7 @@ class Lab:
         return rows_of(run.stdout)
 
     def sql(self, statement, *values):
-        with contextlib.closing(sqlite3.connect(self.server.database_path, timeout=10)) as database:
-            rows = database.execute(statement, values).fetchall()
-            database.commit()
-            return rows
+        return self.server.rows(statement, *values)
 
     def bytes_on_disk(self):
         """Returns the contents of the database, its WAL and all other files in the directory, except the log."""

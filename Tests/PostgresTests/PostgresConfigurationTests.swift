@@ -47,6 +47,8 @@ import Testing
         ("postgres://u:sesame@h:port/d", .port),
         ("postgres://u:sesame@h:99999/d", .port),
         ("postgres://u:sesame@h%20x/d", .host),
+        ("postgres://u:sesame@h/d?sslmode=sesame", .sslMode),
+        ("postgres://u@h/d?target_session_attrs=any&application_name=sesame", .readOnly),
     ])
     func `a bad URL is refused without quoting it`(url: String, expected: PostgresConfigurationError) {
         let error = #expect(throws: PostgresConfigurationError.self) { try PostgresConfiguration(url: url) }

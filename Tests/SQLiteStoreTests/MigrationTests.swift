@@ -1,6 +1,7 @@
 // Tests that the files in `migrations/`, the migrations in the binary, and the database that these migrations create
 // agree. A database with migrations that the binary does not know is rejected.
 
+import Engine
 import Foundation
 import GRDB
 import Testing

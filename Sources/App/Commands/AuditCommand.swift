@@ -4,6 +4,7 @@ import ArgumentParser
 import Identity
 import JourneyModel
 import SQLiteStore
+import SharedTables
 
 struct AuditCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -12,8 +13,8 @@ struct AuditCommand: AsyncParsableCommand {
         discussion: """
             Lists actions by the driver and by operators, newest first, with time, address, request and outcome: \
             sign-ins (also rejected ones), token refreshes and refresh token reuse, sign-outs, profile changes, \
-            exports, device changes, Apple's notifications and deletions. Reads only the database file, so it works \
-            with or without a running server.
+            exports, device changes, Apple's notifications and deletions. Reads only the database, so it works with \
+            or without a running server.
 
             EXAMPLES
               dwell audit --driver drv_5bqk2r
@@ -39,16 +40,28 @@ struct AuditCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        let path = try Configuration.report(from: input).required().databasePath
-        let entries = try reading(path) { (records: AuditRecords) throws(RecordsUnreadable) in
-            try records.entries(of: DriverID(driver), limit: limit)
-        }
+        let configuration = try Configuration.report(from: input).required()
+        let database = configuration.database
+        let entries = try await entries(configuration)
         if json { return print(AuditText.json(entries, of: DriverID(driver))) }
         guard !entries.isEmpty else {
-            writeToStandardError("\(path) has no audit records for driver \(escaped(driver)).\n")
+            writeToStandardError("\(database) has no audit records for driver \(escaped(driver)).\n")
             throw ExitCode.failure
         }
         print(AuditText.table(entries))
+    }
+
+    private func entries(_ configuration: Configuration) async throws -> [AuditEntry] {
+        switch configuration.database {
+        case .sqlite(let path):
+            try reading(path) { (records: AuditRecords) throws(RecordsUnreadable) in
+                try records.entries(of: DriverID(driver), limit: limit)
+            }
+        case .postgres:
+            try await changing(configuration) { stores, _ in
+                try await stores.accounts.entries(of: DriverID(driver), limit: limit)
+            }
+        }
     }
 }
 

@@ -18,6 +18,9 @@ struct SettingsOptions: ParsableArguments {
         var overrides: [String: String] = [:]
         overrides[Variables.environmentFile.name] = environmentFile
         overrides[Variables.databasePath.name] = database
+        if database != nil {
+            for name in [Variables.databaseURL.name, Variables.databaseURL.fileVariableName] { overrides[name] = "" }
+        }
         return overrides
     }
 

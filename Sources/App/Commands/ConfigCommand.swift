@@ -50,7 +50,7 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
         // The partial configuration is enough, because only the path of the database is needed. The command must also
         // work when the environment file is invalid, because the history is most useful then.
-        let path = Configuration.report(from: input).partial.databasePath
+        let path = try Configuration.report(from: input).partial.database.file(insteadOf: onlySQLite)
         let (changes, reloads, corrections) = try reading(path) {
             (records: SettingsRecords) throws(RecordsUnreadable) in
             // Read one change more than `limit`, because the oldest shown change is compared with the change before it.

@@ -64,7 +64,8 @@ struct ConfigTryCommand: AsyncParsableCommand {
         guard let start = Self.start(since, now: now) else { throw ExitCode.validationFailure }
         let durations = try durations(configuration.settings)
         let progress = ProgressOutput(unit: "drivers")
-        let outcome = try reading(configuration.databasePath) { (trial: RefoldTrial) throws(RecordsUnreadable) in
+        let outcome = try reading(configuration.database.file(insteadOf: onlySQLite)) {
+            (trial: RefoldTrial) throws(RecordsUnreadable) in
             try trial.run(.settings(since: start, durations), now: now) {
                 progress.show(DeliveryProgress(delivered: $0.done, total: $0.total))
             }

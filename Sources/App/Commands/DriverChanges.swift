@@ -38,7 +38,9 @@ func changingDrivers<Outcome>(
 ) async throws -> Outcome {
     let configuration = try options.configuration()
     do {
-        if let server = try await ServerChanges(database: configuration.databasePath) { return try await body(server) }
+        if case .sqlite(let path) = configuration.database, let server = try await ServerChanges(database: path) {
+            return try await body(server)
+        }
     } catch let failure as ServerChanges.Failure {
         writeToStandardError("\(failure)\n")
         throw ExitCode.failure

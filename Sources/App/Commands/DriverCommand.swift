@@ -66,7 +66,7 @@ struct DriverFindCommand: AsyncParsableCommand {
     func run() async throws {
         let configuration = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides))
             .required()
-        let path = configuration.databasePath
+        let path = try configuration.database.file(insteadOf: onlySQLite)
         guard let question else { throw ExitCode.failure }
         let drivers = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
             try records.find(question)
@@ -142,7 +142,7 @@ struct DriverEraseCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try settingsOptions.configuration().databasePath
+        let path = try settingsOptions.configuration().database.file(insteadOf: onlySQLite)
         let driver = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
             try records.find(.id(DriverID(id))).first
         }

@@ -33,7 +33,8 @@ struct DriverErasuresCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let path = try settingsOptions.configuration().databasePath
+        let path = try settingsOptions.configuration().database.file(
+            insteadOf: "Backups of PostgreSQL contain this list in the table erased_driver.")
         let first = since.flatMap(RFC3339.moment(from:))
         let recorded = try readingErasures(path) { () throws(RecordsUnreadable) in
             try ErasureRecords.read(database: path)

@@ -50,7 +50,7 @@ struct ExplainCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        let path = try Configuration.report(from: input).required().databasePath
+        let path = try Configuration.report(from: input).required().database.file(insteadOf: onlySQLite)
         guard let events = try reading(path, read) else {
             let whose = session.map { "session \(escaped($0))" } ?? "driver \(escaped(driver ?? ""))"
             writeToStandardError("\(path) has no events of \(whose).\n")

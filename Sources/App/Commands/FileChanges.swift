@@ -53,37 +53,3 @@ struct FileChanges: DriverChanges {
         }
     }
 }
-
-/// Opens the database that the settings name, runs `body`, and closes the database. Works whether or not a server is
-/// running. Prints errors to standard error and fails the command.
-func changing<Outcome>(
-    _ options: SettingsOptions, _ body: (Stores, Moment) async throws -> Outcome
-) async throws -> Outcome {
-    try await changing(
-        options.configuration(), body)
-}
-
-func changing<Outcome>(
-    _ configuration: Configuration, _ body: (Stores, Moment) async throws -> Outcome
-) async throws -> Outcome {
-    let path = configuration.databasePath
-    let digests = KeyedHashes(signingKey: try configuration.tokens.requiredKey())
-    let silent = Logger(label: "dwell", factory: { _ in SwiftLogNoOpLogHandler() })
-    do {
-        let store = try SQLiteEventStore(existing: path, digests: digests)
-        let outcome: Outcome
-        do {
-            outcome = try await body(Stores(store, path: path, digests: digests, logger: silent), .now)
-        } catch {
-            await store.close()
-            throw error
-        }
-        await store.close()
-        return outcome
-    } catch let code as ExitCode {
-        throw code
-    } catch {
-        writeToStandardError("\(path): \(DatabaseOpening.reason(error))\n")
-        throw ExitCode.failure
-    }
-}

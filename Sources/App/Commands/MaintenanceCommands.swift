@@ -31,7 +31,8 @@ struct BackupCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try settingsOptions.configuration().databasePath
+        let path = try settingsOptions.configuration().database.file(
+            insteadOf: "Back up PostgreSQL with its own tools, such as pg_basebackup or pg_dump.")
         try runMaintenance("pages") { progress throws(MaintenanceRefusal) in
             try DatabaseBackup.make(of: path, to: file, replacing: force, progress)
         }
@@ -73,7 +74,8 @@ struct RestoreCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try settingsOptions.configuration().databasePath
+        let path = try settingsOptions.configuration().database.file(
+            insteadOf: "Restore PostgreSQL with its own tools, such as pg_restore.")
         let plan = try refusing { () throws(MaintenanceRefusal) in try DatabaseBackup.planRestore(of: file, to: path) }
         print(Self.text(plan, file: file, path: path))
         if let loss = plan.loss { try confirm("\(loss) Restore anyway?", yes: yes) }
@@ -126,7 +128,8 @@ struct CheckCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try settingsOptions.configuration().databasePath
+        let path = try settingsOptions.configuration().database.file(
+            insteadOf: "dwell check reads SQLite files only; amcheck (pg_amcheck) checks PostgreSQL.")
         let report = try runMaintenance("events") { progress throws(MaintenanceRefusal) in
             let check = try DatabaseCheck(path: path)
             defer { check.close() }

@@ -1,9 +1,11 @@
 // `dwell migrate`.
 
 import ArgumentParser
+import Engine
 import Foundation
 import JourneyModel
 import SQLiteStore
+import Sockets
 import StructuredLogging
 
 struct MigrateCommand: AsyncParsableCommand {
@@ -24,12 +26,20 @@ struct MigrateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        let path = try Configuration.report(from: input).required().databasePath
+        let database = try Configuration.report(from: input).required().database
         do {
-            if !status { await (try SQLiteFile.open(path)).close() }
-            print(Self.table(try DatabaseOpening.status(path: path)))
+            switch database {
+            case .sqlite(let path):
+                if !status { await (try SQLiteFile.open(path)).close() }
+                print(Self.table(try DatabaseOpening.status(path: path)))
+            case .postgres(let configuration):
+                let loops = try EventLoopGroup(count: 1)
+                let result = await PostgresSchema.result(configuration, migrates: !status, loops: loops)
+                await loops.shutdown()
+                print(Self.table(try result.get()))
+            }
         } catch {
-            writeToStandardError("\(UnusableDatabase(path: path, error))\n")
+            writeToStandardError("\(UnusableDatabase(database, error))\n")
             throw ExitCode.failure
         }
     }

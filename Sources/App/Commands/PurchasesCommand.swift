@@ -45,7 +45,7 @@ struct PurchasesShowCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try settingsOptions.configuration().databasePath
+        let path = try settingsOptions.configuration().database.file(insteadOf: onlySQLite)
         let found = try reading(path) { (records: PurchaseRecords) throws(RecordsUnreadable) in
             try records.purchases(of: DriverID(driver))
         }
@@ -81,7 +81,7 @@ struct PurchasesMoveCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try settingsOptions.configuration().databasePath
+        let path = try settingsOptions.configuration().database.file(insteadOf: onlySQLite)
         let key = SubscriptionKey(
             environment: sandbox ? .sandbox : .production, originalTransactionID: transaction)
         let record = try reading(path) { (records: PurchaseRecords) throws(RecordsUnreadable) in

@@ -94,7 +94,7 @@ struct RefoldCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let path = try settingsOptions.configuration().databasePath
+        let path = try settingsOptions.configuration().database.file(insteadOf: onlySQLite)
         if dryRun { return try tryOut(path) }
         do {
             let (counts, failures) = try await refold(path)
@@ -109,7 +109,7 @@ struct RefoldCommand: AsyncParsableCommand {
             writeToStandardError("\(failure)\n")
             throw ExitCode.failure
         } catch {
-            writeToStandardError("\(UnusableDatabase(path: path, error))\n")
+            writeToStandardError("\(UnusableDatabase(.sqlite(path: path), error))\n")
             throw ExitCode.failure
         }
     }

@@ -72,7 +72,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
         let configuration = try Configuration.report(from: input).required()
-        let path = configuration.databasePath
+        let path = try configuration.database.file(insteadOf: onlySQLite)
         let found: [String]
         do {
             let scan = ErasureScan(path: path)

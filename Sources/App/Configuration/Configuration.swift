@@ -152,11 +152,6 @@ enum Variables {
 
     // MARK: Storage
 
-    static let databasePath = Variable<String>.text(
-        "DATABASE_PATH", .storage, default: "var/dwell.sqlite3", allowed: "the path of a file",
-        "The SQLite database; created at the first start."
-    ) { isPath($0) && !$0.hasSuffix("/") && !$0.hasPrefix(":") && !$0.hasPrefix("file:") }
-
     static let redis = Variable<RedisEndpoint?>.secret(
         "REDIS_URL", .storage,
         allowed: "redis://[[user:]password@]host[:port][/database], several hosts of a Redis Cluster separated by "
@@ -320,7 +315,7 @@ enum Variables {
             trustedProxiesField, corsAllowedOrigins, headerTimeoutSeconds, bodyTimeoutSeconds, bodyBytesPerSecondMin,
             bodyTimeMaxSeconds,
             idleTimeoutSeconds, writeStallTimeoutSeconds, outputBufferBytes, bufferedBytesMax,
-            databasePath, eventRetentionDays, auditRetentionDays, redis, redisTimeoutMilliseconds,
+            databasePath, databaseURL, eventRetentionDays, auditRetentionDays, redis, redisTimeoutMilliseconds,
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,
             v1AccessTokenTTLSeconds, refreshTokenTTLDays, legacyTokenTTLDays, dataKey,
         ] + signIn + purchases + links + push + [

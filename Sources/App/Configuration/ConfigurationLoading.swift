@@ -73,7 +73,7 @@ extension Configuration {
         if http.hosts.isEmpty, http.unixSocketPath == nil {
             reading.note(Variables.hosts.name, " is empty; allowed is that with \(Variables.unixSocket.name) only")
         }
-        databasePath = reading.value(of: Variables.databasePath)
+        database = Database(&reading)
         let retentionDays = reading.value(of: Variables.eventRetentionDays)
         eventRetentionDays = retentionDays == 0 ? nil : retentionDays
         let auditDays = reading.value(of: Variables.auditRetentionDays)
@@ -81,7 +81,7 @@ extension Configuration {
         redis = Redis(
             endpoint: reading.value(of: Variables.redis),
             timeoutMilliseconds: reading.value(of: Variables.redisTimeoutMilliseconds))
-        tokens = TokenConfiguration(&reading, environment: environment, databasePath: databasePath)
+        tokens = TokenConfiguration(&reading, environment: environment, database: database)
         apple = AppleConfiguration(&reading, hasDataKey: tokens.dataKey != nil)
         codes = CodeConfiguration(&reading, environment: environment)
         purchases = PurchaseConfiguration(&reading, environment: environment)
@@ -185,11 +185,13 @@ extension Configuration.Operation {
 }
 
 extension TokenConfiguration {
-    fileprivate init(_ reading: inout ConfigurationReading, environment: AppEnvironment, databasePath: String) {
+    fileprivate init(
+        _ reading: inout ConfigurationReading, environment: AppEnvironment, database: Configuration.Database
+    ) {
         let secret = reading.value(of: Variables.jwtSecret)
         let privateKeyFile = reading.value(of: Variables.jwtPrivateKeyFile)
         key = Self.key(
-            secret: secret, privateKeyFile: privateKeyFile, environment: environment, databasePath: databasePath,
+            secret: secret, privateKeyFile: privateKeyFile, environment: environment, database: database,
             &reading)
         scope = TokenScope(
             issuer: reading.value(of: Variables.jwtIssuer), audience: reading.value(of: Variables.jwtAudience))
@@ -202,12 +204,13 @@ extension TokenConfiguration {
     }
 
     private static func key(
-        secret: Secret<String>?, privateKeyFile: String?, environment: AppEnvironment, databasePath: String,
+        secret: Secret<String>?, privateKeyFile: String?, environment: AppEnvironment, database: Configuration.Database,
         _ reading: inout ConfigurationReading
     ) -> Key {
         let secretName = Variables.jwtSecret.name
         let fileName = Variables.jwtPrivateKeyFile.name
-        let standard = Key.generated(LocalKeyFile(besideDatabase: databasePath))
+        let path = if case .sqlite(let path) = database { path } else { Variables.databasePath.defaultText }
+        let standard = Key.generated(LocalKeyFile(besideDatabase: path))
         switch (secret, privateKeyFile) {
         case (.some, .some):
             reading.note(secretName, " and \(fileName) are both set; allowed is one of them")
@@ -226,6 +229,10 @@ extension TokenConfiguration {
             let isReported = reading.problems.contains { $0.variable.hasPrefix(secretName) || $0.variable == fileName }
             if environment == .production, !isReported {
                 reading.note(secretName, " is not set; with APP_ENV=production it must be, or \(fileName)")
+            } else if case .postgres = database, !isReported {
+                // A generated key is in a file on one machine.
+                let url = Variables.databaseURL.name
+                reading.note(secretName, " is not set; with \(url) it must be, or \(fileName), equal on all servers")
             }
         }
         return standard

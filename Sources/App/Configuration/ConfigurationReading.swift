@@ -95,7 +95,8 @@ struct ConfigurationReading {
                 ReadVariable(
                     declaration: variable, shown: shown, source: found.source, text: Secret(found.text)))
             let text = variable.isSecret ? "" : "=\(shown)"
-            note(variable.name, "\(text) (\(found.source)) is not allowed; allowed is \(variable.allowed)")
+            let flaw = variable.flaw(found.text).map { ": \($0)" } ?? ""
+            note(variable.name, "\(text) (\(found.source)) is not allowed\(flaw); allowed is \(variable.allowed)")
             return variable.defaultValue
         }
         let shown = escaped(variable.show(value))

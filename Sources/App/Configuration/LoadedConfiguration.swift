@@ -80,8 +80,7 @@ struct Configuration: Sendable {
     var shutdownTimeoutSeconds: Int
     var log: Log
     var http: HTTP
-    /// The path of the database file. A path that does not begin with a slash is relative to the working directory.
-    var databasePath: String
+    var database: Database
     /// The number of days for which events are kept; nil to keep them forever.
     var eventRetentionDays: Int?
     /// The number of days for which audit entries are kept. If nil, entries are kept forever, except those of the

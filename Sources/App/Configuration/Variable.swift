@@ -71,6 +71,9 @@ struct Variable<Value: Sendable>: Declaration {
     /// Returns the value in a form that may be shown to the operator. For a secret, the result contains only the part
     /// that may be shown.
     let show: @Sendable (Value) -> String
+    /// Returns what is wrong with an invalid text, if that can be said more precisely than by `allowed`. The result
+    /// contains no part of a secret.
+    var flaw: @Sendable (String) -> String? = { _ in nil }
 
     func accepts(_ text: String) -> Bool {
         parse(text) != nil

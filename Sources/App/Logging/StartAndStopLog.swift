@@ -20,7 +20,7 @@ struct StartAndStopLog: Sendable {
             metadata: [
                 "version": "\(version)", "pid": .number(ProcessInfo.processInfo.processIdentifier),
                 "environment": "\(configuration.environment.rawValue)",
-                "database": "\(configuration.databasePath)", "schema": .number(schema.number),
+                "database": "\(configuration.database)", "schema": .number(schema.number),
                 "migrations_run": .array(schema.migrationsRun.map { "\($0)" }),
                 "settings_version": "\(settings.version)",
                 "redis": "\(configuration.redis.endpoint.map { "\($0)" } ?? "not configured")",

@@ -144,6 +144,7 @@ struct InstanceService: Sendable {
         Variables.logFormat.name, Variables.logRefusalsPerClient.name, Variables.logRefusalsPerSecond.name,
         Variables.hosts.name, Variables.port.name, Variables.unixSocket.name, Variables.eventLoops.name,
         Variables.connectionsMax.name, Variables.connectionsPerAddressMax.name, Variables.databasePath.name,
+        Variables.databaseURL.name,
         Variables.metricsPort.name, Variables.metricsHost.name, Variables.settingsChangedBy.name,
         Variables.settingsChangeReason.name, Variables.privacyFile.name, Variables.termsFile.name,
         Variables.supportFile.name,

@@ -20,7 +20,13 @@ extension Stores {
         return Stores(store, path: path, digests: opening.digests, logger: opening.logger)
     }
 
-    init(_ store: SQLiteEventStore, path: String, digests: KeyedHashes, logger: Logger) {
+    static func sqlite(existing path: String, _ digests: KeyedHashes) throws -> Stores {
+        let logger = Logger(label: "dwell", factory: { _ in SwiftLogNoOpLogHandler() })
+        return Stores(
+            try SQLiteEventStore(existing: path, digests: digests), path: path, digests: digests, logger: logger)
+    }
+
+    private init(_ store: SQLiteEventStore, path: String, digests: KeyedHashes, logger: Logger) {
         let accounts = StoredAccounts(store: store, digests: digests)
         let truncation = WALTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)
         self.init(
@@ -29,7 +35,7 @@ extension Stores {
             instances: store, settingsHistory: store, accounts: accounts, accountStatistics: store,
             purchases: SQLitePurchases(accounts: accounts), pushes: store, pushQueue: store, simulatedDrivers: store,
             status: store, backups: store, sampler: { store.sampler(path: path, $0) },
-            loops: [LoopService(loop: truncation.run)])
+            loops: [LoopService(loop: truncation.run)], close: store.close)
     }
 }
 
@@ -45,40 +51,22 @@ enum SQLiteFile {
             return try SQLiteEventStore(
                 path: path, nowMilliseconds: now, digests: digests, charging: charging, metrics: metrics)
         } catch {
-            throw UnusableDatabase(path: path, error)
+            throw UnusableDatabase(.sqlite(path: path), error)
         }
     }
 
     /// Opens an existing Dwell database and migrates it. Throws if the file is missing.
     static func open(existing path: String) throws -> SQLiteEventStore {
         guard FileManager.default.fileExists(atPath: path) else {
-            throw UnusableDatabase(path: path, reason: "file not found")
+            throw UnusableDatabase(.sqlite(path: path), reason: "file not found")
         }
         do {
             // This check fails for an empty file, which has no schema. Only a server and `dwell migrate` create a
             // schema.
             _ = try DatabaseOpening.status(path: path)
         } catch {
-            throw UnusableDatabase(path: path, error)
+            throw UnusableDatabase(.sqlite(path: path), error)
         }
         return try open(path)
     }
-}
-
-/// An error for a database that cannot be used. Its text names the file, because the texts of SQLite's errors do not
-/// name it.
-struct UnusableDatabase: Error, CustomStringConvertible {
-    var path: String
-    var reason: String
-
-    init(path: String, reason: String) {
-        (self.path, self.reason) = (path, reason)
-    }
-
-    /// Converts any error. An `UnusableDatabase` stays unchanged, because it already names its database.
-    init(path: String, _ error: any Error) {
-        self = error as? Self ?? Self(path: path, reason: DatabaseOpening.reason(error))
-    }
-
-    var description: String { "the database \(path): \(reason)" }
 }

@@ -1,5 +1,5 @@
-// The database of one process, as the ports that the other parts use. SQLiteStores fills them. No other file of the
-// wiring knows which database it is.
+// The database of one process, as the ports that the other parts use. SQLiteStores and PostgresStores fill them. No
+// other file of the server knows which database it is.
 
 import CoreMetrics
 import Engine
@@ -11,7 +11,7 @@ import RateLimiting
 import SQLiteStore
 import ServiceLifecycle
 import SharedTables
-import StructuredLogging
+import Sockets
 
 struct Stores: Sendable {
     let events: any EventStore
@@ -39,23 +39,38 @@ struct Stores: Sendable {
     let sampler: @Sendable (any MetricsFactory) -> (@Sendable () -> Void)
     /// The background loops of the database itself. They run for as long as the server runs.
     let loops: [any Service]
+    /// Answers all waiting writes, and closes the database.
+    let close: @Sendable () async -> Void
 }
 
 extension Stores {
-    /// What a store needs when it is opened.
+    /// What a server gives to the store that it opens.
     struct Opening: Sendable {
         /// Computes the keyed hashes that identify deleted drivers.
         var digests: KeyedHashes
         /// The time recorded with the migrations that run.
-        var milliseconds = millisecondsSince1970()
-        /// Charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
-        var charging: (any RefoldCharging)?
-        var metrics: any MetricsFactory = NOOPMetricsHandler.instance
+        var milliseconds: Int64
+        /// Charges the rate limiter for the refolds that late events cause.
+        var charging: any RefoldCharging
+        var metrics: any MetricsFactory
+        /// The event loops for the connections to the database.
+        var loops: EventLoopGroup
         var logger: Logger
     }
 
     /// Opens the database that the settings name, and migrates it. Creates an SQLite database if it is missing.
-    static func open(_ configuration: Configuration, _ opening: Opening) throws -> Stores {
-        try sqlite(configuration.databasePath, opening)
+    static func open(_ database: Configuration.Database, _ opening: Opening) async throws -> Stores {
+        switch database {
+        case .sqlite(let path): try sqlite(path, opening)
+        case .postgres(let configuration): try await postgres(configuration, opening)
+        }
+    }
+
+    /// Opens an existing database that has this binary's schema, for a command. Servers may use it at the same time.
+    static func existing(_ database: Configuration.Database, digests: KeyedHashes) async throws -> Stores {
+        switch database {
+        case .sqlite(let path): try sqlite(existing: path, digests)
+        case .postgres(let configuration): try await postgres(existing: configuration, digests)
+        }
     }
 }

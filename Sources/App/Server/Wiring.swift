@@ -45,7 +45,8 @@ struct Wiring {
     private let analyticsFailure = DeliveryFailure()
     /// The server that listens on METRICS_PORT; nil when METRICS_PORT is not set.
     private let operatorServer: Server?
-    private let control: ControlService
+    /// Nil with PostgreSQL: commands change the database themselves, which all servers on it see.
+    private let control: ControlService?
 
     /// Opens the database and creates all parts of the server. The server does not listen yet.
     ///
@@ -68,12 +69,12 @@ struct Wiring {
         } else {
             (shared, admission) = (nil, process)
         }
-        stores = try Stores.open(
-            configuration,
+        stores = try await Stores.open(
+            configuration.database,
             Stores.Opening(
                 digests: digests, milliseconds: startAndStop.startedAtMilliseconds,
                 charging: RefoldCharges(admission: admission, limits: configuration.rateLimits), metrics: metrics,
-                logger: logger))
+                loops: loops, logger: logger))
         settings = CurrentSettings(
             VersionedSettings(configuration.settings), rules: configuration.settingsRules)
         let startedAt = Moment(millisecondsSinceEpoch: startAndStop.startedAtMilliseconds)
@@ -164,7 +165,7 @@ struct Wiring {
             signals: signals, reload: reload.run, beginDrain: watching.readiness.beginDrain, logger: logger)
         var services: [any Service] = [ClosingService(close: close)]
         services += stores.loops
-        services.append(control)
+        if let control { services.append(control) }
         services.append(LoopService(loop: instance.run, end: instance.end))
         services.append(LoopService(loop: requestLog.run, end: requestLog.reportLastOmitted))
         if let shared { services.append(RedisService(admission: shared)) }
@@ -208,15 +209,15 @@ struct Wiring {
 
     @Sendable private func close() async {
         outgoing.close()
-        await stores.status.close()
+        await stores.close()
         await loops.shutdown()
     }
 
     private static func control(
         _ configuration: Configuration, _ accounts: OperatorAccounts, _ refolds: any SettingsCorrecting,
         refusals: @escaping RefusalRenderer, observer: any RequestObserver, logger: Logger, loops: EventLoopGroup
-    ) -> ControlService {
-        let path = configuration.databasePath
+    ) -> ControlService? {
+        guard case .sqlite(let path) = configuration.database else { return nil }
         let routes = ControlRoutes(
             accounts: accounts, refolder: refolds, version: version,
             database: ControlSocket.identity(ofDatabase: path) ?? "", clock: { .now }, logger: logger)

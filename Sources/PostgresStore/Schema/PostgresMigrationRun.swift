@@ -29,20 +29,21 @@ package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringCo
         case .notDwell: "not a Dwell database: it has tables, and no record of Dwell's migrations"
         case .encodingIsNotUTF8(let encoding):
             "the database has the encoding \(encoding): create it with ENCODING 'UTF8'"
-        case .failed(let error): "the migration failed: \(error)"
+        case .failed(let error): "PostgreSQL: \(error)"
         }
     }
 }
 
 package struct PostgresMigrationRun: Sendable {
-    private let migrations: [PostgresMigration]
+    let migrations: [PostgresMigration]
 
     package init(_ migrations: [PostgresMigration] = PostgresMigration.all) {
         self.migrations = migrations
     }
 
-    private struct Applied {
+    struct Applied {
         var checksum: String
+        var atMilliseconds: Int64
     }
 
     /// Applies the missing migrations in one transaction. Returns the numbers of those that it applied.
@@ -70,10 +71,25 @@ package struct PostgresMigrationRun: Sendable {
             return missing.map(\.number)
         } catch {
             _ = try? await connection.run([.init(.rollback)], until: deadline)
-            if let refusal = error as? PostgresMigrationRefusal { throw refusal }
-            if let error = error as? PostgresError { throw .failed(error) }
-            throw .failed(PostgresError(.unreadable, "\(error)"))
+            throw Self.refusal(error)
         }
+    }
+
+    /// Returns the applied migrations by number; none for an empty database.
+    func applied(
+        on connection: PostgresConnection, until deadline: Deadline
+    ) async throws(PostgresMigrationRefusal) -> [Int64: Applied] {
+        do {
+            return try await check(connection, deadline)
+        } catch {
+            throw Self.refusal(error)
+        }
+    }
+
+    private static func refusal(_ error: any Error) -> PostgresMigrationRefusal {
+        if let refusal = error as? PostgresMigrationRefusal { return refusal }
+        if let error = error as? PostgresError { return .failed(error) }
+        return .failed(PostgresError(.unreadable, "\(error)"))
     }
 
     /// Returns the applied migrations by number. Throws a refusal if they do not match the migrations of this binary.
@@ -88,7 +104,9 @@ package struct PostgresMigrationRun: Sendable {
         }
         let rows = try await connection.run([.init(Self.records)], until: deadline)[0].rows
         var applied: [Int64: Applied] = [:]
-        for row in rows { applied[try row.int8(0)] = Applied(checksum: try row.text(1)) }
+        for row in rows {
+            applied[try row.int8(0)] = Applied(checksum: try row.text(1), atMilliseconds: try row.int8(2))
+        }
         // Dwell creates the table and its first row in one transaction.
         guard let newest = applied.keys.max() else { throw PostgresMigrationRefusal.notDwell }
         let known = migrations.map(\.number).max() ?? 0
@@ -124,7 +142,7 @@ package struct PostgresMigrationRun: Sendable {
             (SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()), current_setting('server_encoding')
         """)
     private static let records = PostgresStatement(
-        "migration_records", "SELECT number, sha256 FROM schema_migration ORDER BY number")
+        "migration_records", "SELECT number, sha256, applied_at_ms FROM schema_migration ORDER BY number")
     private static let record = PostgresStatement(
         "migration_record",
         "INSERT INTO schema_migration (number, name, sha256, applied_at_ms) VALUES ($1, $2, $3, $4)")

@@ -2,6 +2,7 @@
 // `synchronous=FULL`. Without this setting, a power cut could lose events acknowledged with 200 (contract, section 3).
 
 internal import CSQLiteVFS
+package import Engine
 internal import Foundation
 package import GRDB
 internal import GRDBSQLite

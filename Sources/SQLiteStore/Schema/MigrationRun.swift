@@ -2,6 +2,7 @@
 // DatabaseMigrator is not used, because it records only the names of migrations. It would not notice that an applied
 // migration was edited.
 
+package import Engine
 package import GRDB
 
 /// The reason why this binary cannot use a database. The refused database is not changed.
@@ -46,13 +47,6 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
 }
 
 /// One line of `dwell migrate --status`.
-package struct MigrationStatus: Hashable, Sendable {
-    package var number: Int
-    package var name: String
-    /// Milliseconds since 1970-01-01T00:00:00Z; nil while the migration is not applied.
-    package var appliedAtMilliseconds: Int64?
-}
-
 package struct MigrationRun: Sendable {
     private let migrations: [Migration]
 

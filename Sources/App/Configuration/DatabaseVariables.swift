@@ -1,0 +1,84 @@
+// Which database the server uses: an SQLite file (DATABASE_PATH), or PostgreSQL (DATABASE_URL).
+
+import Postgres
+
+extension Variables {
+    static let databasePath = Variable<String>(
+        name: "DATABASE_PATH", section: .storage, defaultText: "var/dwell.sqlite3", defaultValue: "var/dwell.sqlite3",
+        allowed: .text("the path of a file"), isSecret: false,
+        sentence: "The SQLite database; created at the first start. Has no effect with DATABASE_URL.",
+        // The path may be empty with DATABASE_URL.
+        parse: { text in
+            let isFile = isPath(text) && !text.hasSuffix("/") && !text.hasPrefix(":") && !text.hasPrefix("file:")
+            return isFile || text.isEmpty ? text : nil
+        }, show: { $0.isEmpty ? "not set" : $0 })
+
+    static let databaseURL: Variable<PostgresConfiguration?> = {
+        var variable = Variable<PostgresConfiguration?>.secret(
+            "DATABASE_URL", .storage,
+            allowed: "postgres://user:password@host:port/database, also with several hosts separated by commas, and "
+                + "with libpq's parameters, such as ?sslmode=verify-full&sslrootcert=/path",
+            "PostgreSQL in place of the SQLite database. Several servers, also on several machines, can use it at the "
+                + "same time.",
+            parse: { try? PostgresConfiguration(url: $0) }, show: { $0.description })
+        variable.flaw = { text in
+            do throws(PostgresConfigurationError) {
+                _ = try PostgresConfiguration(url: text)
+                return nil
+            } catch {
+                return error.flaw
+            }
+        }
+        return variable
+    }()
+}
+
+extension PostgresConfigurationError {
+    /// The wrong part of the URL. Quotes nothing of it.
+    fileprivate var flaw: String {
+        switch self {
+        case .scheme: "it does not begin with postgres:// or postgresql://"
+        case .credentials:
+            "the user or the password is malformed (\"@\" is written %40, \"/\" %2F, \"?\" %3F, \"#\" %23)"
+        case .host: "the host is malformed"
+        case .port: "a port is not a number from 1 to 65535"
+        case .malformed: "a parameter is unknown, or a \"%\" is not followed by two hexadecimal digits"
+        case .sslMode: "sslmode is none of disable, allow, prefer, require, verify-ca, verify-full"
+        case .readOnly: "target_session_attrs is not read-write or primary, but the server writes"
+        }
+    }
+}
+
+extension Configuration {
+    enum Database: Sendable, CustomStringConvertible {
+        /// The path of the file. A path that does not begin with a slash is relative to the working directory.
+        case sqlite(path: String)
+        case postgres(PostgresConfiguration)
+
+        /// For the log. Contains no password.
+        var description: String {
+            switch self {
+            case .sqlite(let path): path
+            case .postgres(let configuration): "PostgreSQL \(configuration)"
+            }
+        }
+
+        /// Reads the two variables. Records a problem if both are set. The default of DATABASE_PATH counts as not set,
+        /// because an environment file made from ENV.example contains it.
+        init(_ reading: inout ConfigurationReading) {
+            let path = reading.value(of: Variables.databasePath)
+            let (name, other) = (Variables.databasePath.name, Variables.databaseURL.name)
+            if let postgres = reading.value(of: Variables.databaseURL) {
+                if !path.isEmpty, path != Variables.databasePath.defaultText {
+                    reading.note(other, " and \(name) are both set; allowed is one of them")
+                }
+                self = .postgres(postgres)
+                return
+            }
+            if path.isEmpty, !reading.problems.contains(where: { $0.variable.hasPrefix(other) }) {
+                reading.note(name, " is empty; allowed is \(Variables.databasePath.allowed), or empty with \(other)")
+            }
+            self = .sqlite(path: path)
+        }
+    }
+}

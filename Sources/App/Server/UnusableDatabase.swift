@@ -1,0 +1,19 @@
+import SQLiteStore
+
+/// An error for a database that cannot be used. Its text names the database, because the texts of the databases' errors
+/// do not name it.
+struct UnusableDatabase: Error, CustomStringConvertible {
+    var database: Configuration.Database
+    var reason: String
+
+    init(_ database: Configuration.Database, reason: String) {
+        (self.database, self.reason) = (database, reason)
+    }
+
+    /// Converts any error. An `UnusableDatabase` stays unchanged, because it already names its database.
+    init(_ database: Configuration.Database, _ error: any Error) {
+        self = error as? Self ?? Self(database, reason: DatabaseOpening.reason(error))
+    }
+
+    var description: String { "the database \(database): \(reason)" }
+}

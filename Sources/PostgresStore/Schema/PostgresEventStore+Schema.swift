@@ -1,0 +1,52 @@
+// What an operator sees of the schema: the applied migrations, for `dwell migrate` and the server's first log line.
+
+package import Engine
+package import Postgres
+package import Sockets
+
+extension PostgresMigrationRun {
+    /// Returns the migrations of this binary, each with the time at which it was applied. Changes nothing.
+    package func status(
+        on connection: PostgresConnection, until deadline: Deadline
+    ) async throws(PostgresMigrationRefusal) -> [MigrationStatus] {
+        let applied = try await applied(on: connection, until: deadline)
+        return migrations.map { migration in
+            MigrationStatus(
+                number: Int(migration.number), name: migration.name,
+                appliedAtMilliseconds: applied[migration.number]?.atMilliseconds)
+        }
+    }
+}
+
+extension PostgresEventStore {
+    /// Opens a connection and reads the status of the migrations.
+    package static func migrationStatus(
+        _ configuration: PostgresConfiguration, on loop: EventLoop, until deadline: Deadline
+    ) async throws(PostgresMigrationRefusal) -> [MigrationStatus] {
+        let connection: PostgresConnection
+        do throws(PostgresError) {
+            connection = try await PostgresConnection.open(configuration, on: loop, until: deadline)
+        } catch {
+            throw .failed(error)
+        }
+        defer { connection.close() }
+        return try await PostgresMigrationRun().status(on: connection, until: deadline)
+    }
+
+    package func schema(openedAtMilliseconds: Int64) async throws(StoreFailure) -> AppliedSchema {
+        let results = try await read([PostgresQuery(Self.appliedMigrations)])
+        do throws(PostgresError) {
+            var schema = AppliedSchema(number: 0, migrationsRun: [])
+            for row in results[0].rows {
+                schema.number = Int(try row.int8(0))
+                if try row.int8(2) == openedAtMilliseconds { schema.migrationsRun.append(try row.text(1)) }
+            }
+            return schema
+        } catch {
+            throw StoreFailure(reading: error)
+        }
+    }
+
+    private static let appliedMigrations = PostgresStatement(
+        "applied_migrations", "SELECT number, name, applied_at_ms FROM schema_migration ORDER BY number")
+}

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Two servers on one PostgreSQL. The same drivers send events through both. One server is killed, then PostgreSQL is
+killed and started again. No acknowledged event is lost, and none is stored twice. A stream on one server shows the
+changes that come through the other."""
+
+import os
+import socket
+import threading
+import time
+
+from client import Client, rendered, token
+from phones import Load, Phone, percentile, rfc3339
+from processes import UNLIMITED, Folder, Postgres, Server, arguments, compare_with_disk, wait_until
+from report import Report
+
+METRICS_TOKEN = "metrics-token-of-the-check"
+
+
+class SharedPhone(Phone):
+    """A phone whose driver also uses another phone. The keys of the two differ, their sessions do not."""
+
+    def __init__(self, driver, letter):
+        super().__init__(driver)
+        self.letter = letter
+
+    def next_event(self):
+        event = super().next_event()
+        return {**event, "event_id": event["event_id"] + self.letter}
+
+
+class Stream:
+    """An open stream of a driver. A context manager."""
+
+    def __init__(self, port, driver):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket.sendall(rendered("GET", "/native/session/stream", token(driver)))
+        self.received = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def wait_for(self, text):
+        """Returns when the stream has sent the text, and forgets what it has sent."""
+        while text not in self.received:
+            more = self.socket.recv(65536)
+            if not more:
+                raise AssertionError(f"the stream ended before {text}")
+            self.received += more
+        self.received = b""
+
+
+class Run:
+    """What was sent so far."""
+
+    def __init__(self, report, servers):
+        self.report = report
+        self.servers = servers
+        self.acknowledged, self.sent = set(), set()
+
+    def load(self, what, drivers, seconds, at_end=None, statuses=(200,)):
+        """Sends events of the drivers through both servers. Sends everything again that was not acknowledged."""
+        loads = [
+            Load(server.port, [SharedPhone(driver, letter) for driver in drivers], repeat_every=10)
+            for server, letter in zip(self.servers, "ab")]
+        threads = [threading.Thread(target=load.run, args=(seconds,)) for load in loads]
+        for thread in threads:
+            thread.start()
+        if at_end:
+            time.sleep(seconds / 2)
+            at_end()
+        for thread in threads:
+            thread.join()
+        exchanges = [exchange for load in loads for exchange in load.exchanges]
+        wrong = [exchange for exchange in exchanges if exchange.status not in statuses]
+        wrong += [exchange for load in loads for exchange in load.wrong_words() if exchange.status == 200 and not at_end]
+        self.report.check(not wrong, f"{what}: {len(exchanges)} right answers", *wrong)
+        for load in loads:
+            self.acknowledged |= load.acknowledged()
+        refused = [exchange.sent for exchange in exchanges if exchange.status != 200]
+        again = refused + [sent for load in loads for sent in load.unanswered]
+        self.sent |= self.acknowledged | {(sent.driver, sent.key) for sent in again}
+        return again
+
+    def send_again(self, what, again):
+        """Sends the events through both servers in turn."""
+        wrong = []
+        for index, sent in enumerate(again):
+            with Client(self.servers[index % 2].port, token(sent.driver)) as client:
+                status, body = client.post("/native/events", sent.event)
+            if status == 200:
+                self.acknowledged.add((sent.driver, sent.key))
+            else:
+                wrong.append((status, body))
+        self.report.check(not wrong, f"{what}: {len(again)} events without an acknowledgement are sent again", *wrong)
+
+    def compare(self, what, drivers):
+        compare_with_disk(self.report, self.servers[0], self.acknowledged, self.sent, what)
+        different = []
+        for driver in drivers:
+            answers = []
+            for server in self.servers:
+                with Client(server.port, token(driver)) as client:
+                    answers.append(client.get("/native/session"))
+            if answers[0] != answers[1]:
+                different.append(answers)
+        self.report.check(not different, f"{what}: both servers show the same journeys", *different)
+
+
+def start_together(servers):
+    threads = [threading.Thread(target=server.start) for server in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def wait_until_ready(server):
+    def is_ready():
+        with Client(server.port, None) as client:
+            return client.request("GET", "/readyz").status == 200
+    wait_until(is_ready, 30, "readiness")
+
+
+def follow(report, servers, count):
+    """Measures how long a change takes from the response of one server to the stream of the other."""
+    driver = f"followed-{os.getpid()}"
+    seconds = []
+    with Stream(servers[0].port, driver) as stream, Client(servers[1].port, token(driver)) as client:
+        stream.wait_for(b"IDLE")
+        for number in range(count):
+            begins = number % 2 == 0
+            event = {
+                "event_id": f"{driver}-{number}", "event": "enteredChargerIntentZone" if begins else "exitedChargerIntentZone",
+                "occurred_at": rfc3339(int(time.time() * 1000)), "charger_id": f"charger-{number}"}
+            sent = time.monotonic()
+            status, body = client.post("/native/events", event)
+            if status != 200:
+                raise AssertionError(f"{status} {body}")
+            stream.wait_for(f'"state":"{body["session"]["state"]}"'.encode())
+            seconds.append(time.monotonic() - sent)
+    report.note(
+        f"a change through one server is on the stream of the other after p50 {percentile(seconds, 0.5) * 1000:.0f} ms, "
+        f"max {max(seconds) * 1000:.0f} ms ({count} changes)")
+
+
+def instances(server):
+    with Client(server.port, METRICS_TOKEN) as client:
+        text = client.request("GET", "/metrics").body.decode()
+    return [line for line in text.splitlines() if line.startswith("dwell_instances ")]
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--drivers", default=24, type=int)
+    options = parser.parse_args()
+    report = Report("two servers on PostgreSQL")
+    seconds = max(1, 4 * options.scale)
+    drivers = [f"shared-{os.getpid()}-{index}" for index in range(options.drivers)]
+    with Folder() as first, Folder() as second, Postgres() as postgres:
+        environment = {**UNLIMITED, "DATABASE_URL": postgres.create_database("shared"), "METRICS_TOKEN": METRICS_TOKEN}
+        servers = [Server(options, folder, environment) for folder in (first, second)]
+        try:
+            start_together(servers)
+            report.check(True, "both start at once on an empty database, and one of them migrates it")
+            run = Run(report, servers)
+            again = run.load("both run", drivers, seconds)
+            run.send_again("both run", again)
+            run.compare("both run", drivers)
+            report.run("a stream shows changes through the other server",
+                       lambda: follow(report, servers, max(4, round(20 * options.scale))))
+            found = instances(servers[0])
+            report.check(found == ["dwell_instances 2"], "each server has its heartbeat", *found)
+
+            again = run.load("one is killed", drivers, seconds, at_end=servers[1].kill)
+            servers[1].start()
+            run.send_again("one is killed", again)
+            run.compare("one is killed", drivers)
+
+            def restart():
+                postgres.kill()
+                time.sleep(1)
+                postgres.start()
+
+            again = run.load("PostgreSQL is killed", drivers, seconds * 2, at_end=restart, statuses=(200, 500, 503))
+            for server in servers:
+                wait_until_ready(server)
+            run.send_again("PostgreSQL is killed", again)
+            run.compare("PostgreSQL is killed", drivers)
+            for number, server in enumerate(servers):
+                report.check(server.stop() == 0, f"SIGTERM ends server {number} with 0", server.log())
+        finally:
+            for server in servers:
+                server.kill()
+    report.note(f"{len(run.acknowledged)} acknowledged events")
+    report.exit()
+
+
+if __name__ == "__main__":
+    main()
