@@ -21,6 +21,11 @@ extension SQLiteEventStore: EventErasure {
             arguments: [pseudonym, driver])
     }
 
+    /// Versions before migration 14 stored codes in `one_time_code`.
+    package func eraseOlderCodes(ofPhone digest: [UInt8], _ db: any SQLTransaction) throws {
+        try db.execute(sql: "DELETE FROM one_time_code WHERE phone_digest = ?", arguments: [digest])
+    }
+
     package func eraseFirstRows(of driver: Int64, _ db: any SQLTransaction) throws -> ChangeEffects {
         let db = try Database.of(db)
         guard var progress = try ErasureProgress(of: driver, db) else { return ChangeEffects() }

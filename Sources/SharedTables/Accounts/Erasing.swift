@@ -61,7 +61,7 @@ struct Erasing: Sendable {
     /// per address and the total limit.
     private func eraseCodes(of number: PhoneNumber, _ db: any SQLTransaction) throws {
         let digest = digests.phone(number)
-        try db.execute(sql: "DELETE FROM one_time_code WHERE phone_digest = ?", arguments: [digest])
+        try events.eraseOlderCodes(ofPhone: digest, db)
         try db.execute(sql: "DELETE FROM asked_code WHERE phone_digest = ?", arguments: [digest])
         try db.execute(sql: "DELETE FROM one_time_code_guess WHERE phone_digest = ?", arguments: [digest])
         // Each record gets other random bytes, so that it is not known any more which of them belong together.

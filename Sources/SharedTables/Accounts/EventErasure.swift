@@ -16,6 +16,9 @@ package protocol EventErasure: Sendable {
     ///   - pseudonym: a random name. The new ids of the driver's sessions and events also begin with it.
     func beginErasure(of driver: Int64, digest: [UInt8], pseudonym: String, _ db: any SQLTransaction) throws
 
+    /// Deletes what tables that only this store has contain about the phone number with this keyed hash.
+    func eraseOlderCodes(ofPhone digest: [UInt8], _ db: any SQLTransaction) throws
+
     /// Rewrites the first rows of the driver, as the last step of the transaction that begins the deletion. For a driver
     /// with few rows this completes the deletion. Returns what the transaction changed apart from its own rows.
     func eraseFirstRows(of driver: Int64, _ db: any SQLTransaction) throws -> ChangeEffects
@@ -32,6 +35,10 @@ package protocol EventErasure: Sendable {
     /// Waits until the removed bytes have left the files that the server can truncate (SQLite's WAL). Returns false if
     /// this takes longer than `timeout`.
     func finishRemoval(within timeout: Duration) async -> Bool
+}
+
+extension EventErasure {
+    package func eraseOlderCodes(ofPhone digest: [UInt8], _ db: any SQLTransaction) throws {}
 }
 
 /// Searches a database for what a deletion has left behind, for `dwell verify-erased`. The search is independent of the
