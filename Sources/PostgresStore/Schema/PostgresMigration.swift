@@ -25,6 +25,9 @@ package struct PostgresMigration: Sendable {
     /// constant `_001_events_sql`.
     package static let all = [
         PostgresMigration(
-            number: 1, name: "events", sql: String(decoding: PackageResources._001_events_sql, as: UTF8.self))
+            number: 1, name: "events", sql: String(decoding: PackageResources._001_events_sql, as: UTF8.self)),
+        PostgresMigration(
+            number: 2, name: "shared_tables",
+            sql: String(decoding: PackageResources._002_shared_tables_sql, as: UTF8.self)),
     ]
 }
