@@ -82,9 +82,8 @@ package struct AnalyticsForwarding: Sendable {
             let position = try await feed.position(of: Self.consumer)
             let events = try await feed.storedEvents(after: position.last, limit: pace.batchSize)
             guard let last = events.last else { return Self.idleMilliseconds }
-            // Row numbers are consecutive. A gap in the row numbers means that retention deleted events before this
-            // task read them.
-            let deletedCount = last.id - position.last - Int64(events.count)
+            // If row numbers are consecutive, a gap means that retention deleted events before this task read them.
+            let deletedCount = feed.hasConsecutiveIDs ? last.id - position.last - Int64(events.count) : 0
             return try await forward(
                 events, to: last.id, deletedCount: deletedCount, waiting: position.waitingCount, &pace)
         } catch {

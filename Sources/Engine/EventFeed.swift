@@ -10,6 +10,10 @@ package protocol EventFeed: Sendable {
     /// row numbers.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
+    /// Whether row numbers are consecutive, so that a gap means events that were deleted before the consumer read them.
+    /// If false, the store itself counts such events as lost when it deletes them.
+    var hasConsecutiveIDs: Bool { get }
+
     /// Returns the position of the consumer with this name. A consumer without a stored position starts at the first
     /// event.
     func position(of consumer: String) async throws(StoreFailure) -> FeedPosition
@@ -28,19 +32,23 @@ package struct FeedPosition: Hashable, Sendable {
     /// The number of processed events that were never delivered, because the service refused them or because they were
     /// deleted before they were read.
     package var lostCount: Int64
+    private var countedWaiting: Int64?
 
-    package init(last: Int64, newest: Int64, lostCount: Int64) {
+    /// - Parameter waitingCount: the number of stored events that the consumer has not processed. A store may stop
+    ///   counting at a high number. Nil if row numbers are consecutive.
+    package init(last: Int64, newest: Int64, lostCount: Int64, waitingCount: Int64? = nil) {
         self.last = last
         self.newest = newest
         self.lostCount = lostCount
+        countedWaiting = waitingCount
     }
 
-    package var waitingCount: Int64 { max(newest - last, 0) }
+    package var waitingCount: Int64 { countedWaiting ?? max(newest - last, 0) }
 }
 
 /// One stored event in the form that consumers outside the database get.
 package struct FeedEvent: Hashable, Sendable {
-    /// The event's row number. Row numbers ascend in the order of the commits. Only deleted events leave gaps.
+    /// The event's row number. Row numbers ascend in the order in which the feed delivers the events.
     package var id: Int64
     package var driver: DriverID
     package var eventID: String

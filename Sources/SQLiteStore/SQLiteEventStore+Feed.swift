@@ -5,6 +5,8 @@ import GRDB
 package import JourneyModel
 
 extension SQLiteEventStore: EventFeed {
+    package var hasConsecutiveIDs: Bool { true }
+
     package func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent] {
         try await read { db in
             // While a driver's deletion is not complete, the driver's events may still identify the person. These

@@ -126,6 +126,8 @@ private final class ScriptedFeed: EventFeed {
         }
     }
 
+    var hasConsecutiveIDs: Bool { true }
+
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent] {
         try answer { Array($0.events.filter { $0.id > id }.prefix(limit)) }
     }
