@@ -82,6 +82,17 @@ package struct RefoldCounts: Hashable, Sendable {
 
     package init() {}
 
+    /// Counts an event that was refolded.
+    package mutating func countEvent(_ old: Verdict, _ new: Verdict) {
+        events += 1
+        if old != new { verdicts[RefoldChange(from: Self.text(old), to: Self.text(new)), default: 0] += 1 }
+    }
+
+    private static func text(_ verdict: Verdict) -> String {
+        verdict.transition.rawValue + (verdict.reason.map { " " + $0.rawValue } ?? "")
+            + (verdict.implied.isEmpty ? "" : ", implied " + verdict.implied.names.joined(separator: " "))
+    }
+
     /// Counts a session that changed.
     package mutating func add(_ change: RefoldChange, sessionID: String) {
         sessions[change, default: 0] += 1

@@ -60,7 +60,7 @@ import Testing
             "API/JourneyAnswers.swift", "App/Commands/ExplanationJSON.swift", "Outbound/PostHogCapture.swift",
             "Engine/EventFeed.swift", "SQLiteStore/SQLiteEventStore+Feed.swift",
             "SQLiteStore/Events/StoredSessions.swift", "SQLiteStore/Records/RecordedEventRows.swift",
-            "SQLiteStore/Records/RecordedEvent.swift", "SQLiteStore/Accounts/SQLiteEventStore+Export.swift",
+            "Engine/RecordedEvent.swift", "SQLiteStore/Accounts/SQLiteEventStore+Export.swift",
             "SharedTables/Accounts/AccountExport.swift",
         ]
         for file in handlers {

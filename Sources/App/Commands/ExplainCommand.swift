@@ -1,6 +1,7 @@
 // `dwell explain`: shows how the server processed each event of a driver or session, and why.
 
 import ArgumentParser
+import Engine
 import Foundation
 import JourneyModel
 import SQLiteStore

@@ -1,8 +1,8 @@
 // Values that are derived from a recorded event. Both output formats, text and JSON, show them. The verdict is the
 // stored verdict; it is not computed again.
 
+import Engine
 import JourneyModel
-import SQLiteStore
 
 /// The effect of an event on a deadline.
 struct DeadlineChange: Hashable {

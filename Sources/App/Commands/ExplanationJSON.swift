@@ -1,8 +1,8 @@
 // Formats recorded events as JSON. The members have the names used in GET /native/sessions/{session_id}: `occurred_at`
 // is the corrected time, and `occurred_at_sent` is the text as sent. A member without a value is omitted.
 
+import Engine
 import JourneyModel
-import SQLiteStore
 
 struct ExplanationJSON {
     /// Whether the output contains the metadata of events, which may contain coordinates.

@@ -1,7 +1,7 @@
 // Formats recorded events for a terminal, in at most 100 columns. Each event has a headline and aligned lines.
 
+import Engine
 import JourneyModel
-import SQLiteStore
 
 struct ExplanationText {
     var isColored: Bool

@@ -1,5 +1,6 @@
 // Reads a database file for `dwell explain`. Each call is one snapshot.
 
+package import Engine
 import GRDB
 package import JourneyModel
 

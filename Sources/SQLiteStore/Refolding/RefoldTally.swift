@@ -16,7 +16,7 @@ struct RefoldTally {
     }
 
     mutating func note(_ folded: Refolded) {
-        counts.count(folded)
+        counts.countEvent(folded.row.verdict, folded.verdict)
         sessions.note(folded)
     }
 
@@ -36,20 +36,6 @@ struct RefoldTally {
         sessions.count(into: &counts)
         let state = { (journey: Journey) in now.map { journey.advanced(to: $0).state } ?? journey.state }
         if state(stored.journey) != state(folded.journey) { counts.movedDrivers = 1 }
-    }
-}
-
-extension RefoldCounts {
-    fileprivate mutating func count(_ folded: Refolded) {
-        events += 1
-        if folded.verdict != folded.row.verdict {
-            verdicts[RefoldChange(from: Self.text(folded.row.verdict), to: Self.text(folded.verdict)), default: 0] += 1
-        }
-    }
-
-    private static func text(_ verdict: Verdict) -> String {
-        verdict.transition.rawValue + (verdict.reason.map { " " + $0.rawValue } ?? "")
-            + (verdict.implied.isEmpty ? "" : ", implied " + verdict.implied.names.joined(separator: " "))
     }
 }
 

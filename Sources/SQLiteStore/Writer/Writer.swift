@@ -24,7 +24,7 @@ final class Writer: @unchecked Sendable {
     static let restingMax = 1_000
 
     private let pool: DatabasePool
-    private let metrics: WriterMetrics
+    private let metrics: StoreMetrics
     private let queue: WriteQueue<WriterWork>
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
@@ -45,7 +45,7 @@ final class Writer: @unchecked Sendable {
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         self.pool = pool
-        self.metrics = WriterMetrics(metrics)
+        self.metrics = StoreMetrics(metrics)
         queue = WriteQueue(requestsMax: waitingMax)
         checkpointer = try Checkpointer(path: pool.path, pace: checkpoints)
         try pool.writeWithoutTransaction { db in

@@ -1,33 +1,33 @@
-// The writer's metrics about transactions: the number of requests that share a transaction, its duration, and whether
+// The metrics of every store about its write transactions: the number of requests that share a transaction, its duration, and whether
 // it is committed.
 
-import CoreMetrics
-import MetricInstruments
+package import CoreMetrics
+package import MetricInstruments
 
 extension MetricFamily {
-    static let commitSize = MetricFamily(
+    package static let commitSize = MetricFamily(
         "dwell_store_commit_requests", "Requests per transaction.", bounds: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512])
-    static let commitSeconds = MetricFamily(
+    package static let commitSeconds = MetricFamily(
         "dwell_store_commit_duration_seconds", "Duration of a write transaction, from BEGIN to the synced COMMIT.",
         bounds: durations)
-    static let commits = MetricFamily(
+    package static let commits = MetricFamily(
         "dwell_store_commits_total", "Write transactions.")
 }
 
-struct WriterMetrics: Sendable {
+package struct StoreMetrics: Sendable {
     private let size: any RecorderHandler
     private let duration: any TimerHandler
     private let committed: any CounterHandler
     private let failed: any CounterHandler
 
-    init(_ factory: any MetricsFactory) {
+    package init(_ factory: any MetricsFactory) {
         size = factory.recorder(.commitSize)
         duration = factory.timer(.commitSeconds)
         committed = factory.counter(.commits, [("outcome", "committed")])
         failed = factory.counter(.commits, [("outcome", "failed")])
     }
 
-    func record(requests: Int, took: Duration, isCommitted: Bool) {
+    package func record(requests: Int, took: Duration, isCommitted: Bool) {
         size.record(Int64(requests))
         let (seconds, attoseconds) = took.components
         duration.recordNanoseconds(seconds &* 1_000_000_000 &+ attoseconds / 1_000_000_000)

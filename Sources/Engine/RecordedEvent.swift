@@ -1,6 +1,15 @@
-// All stored data about an event, for `dwell explain`.
+// All stored data about events, for `dwell explain`, and the port that reads them.
 
 package import JourneyModel
+
+package protocol RecordedEventReader: Sendable {
+    /// Returns the events of a session, with the driver's other events between them. If there are more than `limit`,
+    /// returns the latest ones. Returns nil for a session without events.
+    func recordedEvents(ofSession sessionID: String, limit: Int) async throws(StoreFailure) -> RecordedEvents?
+
+    /// Returns the driver's last `limit` events; nil if there are none.
+    func recordedEvents(of driver: DriverID, limit: Int) async throws(StoreFailure) -> RecordedEvents?
+}
 
 /// One stored event with its times, its verdict, and the journey before and after it.
 package struct RecordedEvent: Hashable, Sendable {
@@ -47,6 +56,20 @@ package struct RecordedEvent: Hashable, Sendable {
         /// The rule that determined `corrected`. Nil for the server's events, and for events that were stored before
         /// rules were recorded.
         package var rule: ClockRule?
+
+        package init(
+            occurredAtText: String, occurredAt: Moment, corrected: Moment, sentAt: Moment?, timestamp: Moment?,
+            receivedAt: Moment, skewMilliseconds: Int64, rule: ClockRule?
+        ) {
+            self.occurredAtText = occurredAtText
+            self.occurredAt = occurredAt
+            self.corrected = corrected
+            self.sentAt = sentAt
+            self.timestamp = timestamp
+            self.receivedAt = receivedAt
+            self.skewMilliseconds = skewMilliseconds
+            self.rule = rule
+        }
     }
 
     /// The settings with which the fold uses the event.
@@ -56,6 +79,42 @@ package struct RecordedEvent: Hashable, Sendable {
         package var storedVersion: String?
         package var gracePeriodSeconds: Int
         package var hardTimeoutSeconds: Int
+
+        package init(
+            version: String, storedVersion: String?, gracePeriodSeconds: Int, hardTimeoutSeconds: Int
+        ) {
+            self.version = version
+            self.storedVersion = storedVersion
+            self.gracePeriodSeconds = gracePeriodSeconds
+            self.hardTimeoutSeconds = hardTimeoutSeconds
+        }
+    }
+
+    package init(
+        id: Int64, eventID: String, idempotencyKey: String, name: EventName, spelling: String,
+        isBelowFloor:
+            Bool, origin: OrderedEvent.Origin, sent: SentMembers, sessionID: String?, times: Times,
+        metadata:
+            String?, settings: SettingsUsed, verdict: Verdict, before: Journey, after: Journey,
+        previousState:
+            JourneyState?
+    ) {
+        self.id = id
+        self.eventID = eventID
+        self.idempotencyKey = idempotencyKey
+        self.name = name
+        self.spelling = spelling
+        self.isBelowFloor = isBelowFloor
+        self.origin = origin
+        self.sent = sent
+        self.sessionID = sessionID
+        self.times = times
+        self.metadata = metadata
+        self.settings = settings
+        self.verdict = verdict
+        self.before = before
+        self.after = after
+        self.previousState = previousState
     }
 }
 
@@ -65,4 +124,12 @@ package struct RecordedEvents: Hashable, Sendable {
     package var events: [RecordedEvent]
     /// Whether there were more events than the limit. If so, `events` contains only the latest ones.
     package var isCut: Bool
+
+    package init(
+        driver: DriverID, events: [RecordedEvent], isCut: Bool
+    ) {
+        self.driver = driver
+        self.events = events
+        self.isCut = isCut
+    }
 }
