@@ -176,8 +176,10 @@ let package = Package(
         .target(
             name: "PostgresStore",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Postgres", "Purchases", "Push", "RateLimiting", "SharedTables",
-                "Sockets",
+                "Engine", "Identity", "JourneyModel", "MetricInstruments", "Postgres", "Push",
+                "RateLimiting",
+                "SharedTables", "Sockets",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -250,7 +252,9 @@ let package = Package(
         // Tests, one directory for each module.
         .target(
             name: "TestSupport",
-            dependencies: ["JourneyModel", "Engine", "SharedTables", "Sockets"],
+            dependencies: [
+                "JourneyModel", "Engine", "SharedTables", "Sockets", .product(name: "Logging", package: "swift-log"),
+            ],
             path: "Tests/TestSupport",
             swiftSettings: modelSettings
         ),
@@ -342,8 +346,10 @@ let package = Package(
         .testTarget(
             name: "PostgresStoreTests",
             dependencies: [
-                "PostgresStore", "Postgres", "Engine", "JourneyModel", "RateLimiting", "SharedTables", "Sockets",
+                "PostgresStore", "Postgres", "Engine", "Identity", "JourneyModel", "RateLimiting", "SharedTables",
+                "Sockets",
                 "TestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings

@@ -54,7 +54,7 @@ package enum AccountRules {
 
     /// After a driver's erasure, no account with the same id is created for this time. Requests that were admitted
     /// before the erasure may still be running.
-    static let erasureSettlesMilliseconds: Int64 = 60_000
+    package static let erasureSettlesMilliseconds: Int64 = 60_000
 
     package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
         now.milliseconds(since: erasedAt) < erasureSettlesMilliseconds

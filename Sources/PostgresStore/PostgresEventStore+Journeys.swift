@@ -27,7 +27,7 @@ extension PostgresEventStore: JourneyReader {
         }
     }
 
-    private func decoded<Value>(_ value: () throws(PostgresError) -> Value) throws(StoreFailure) -> Value {
+    func decoded<Value>(_ value: () throws(PostgresError) -> Value) throws(StoreFailure) -> Value {
         do throws(PostgresError) { return try value() } catch { throw StoreFailure(reading: error) }
     }
 
@@ -80,7 +80,7 @@ extension PostgresEventStore: JourneyReader {
     }
 
     /// Reads two columns: the name, and whether the event has a session.
-    private static func name(_ row: PostgresRow, _ first: Int) throws(PostgresError) -> EventName {
+    static func name(_ row: PostgresRow, _ first: Int) throws(PostgresError) -> EventName {
         guard let name = EventName(canonical: try row.text(first), hasSession: try row.bool(first + 1)) else {
             throw PostgresError(.unreadable, "an event has an unknown name")
         }
@@ -203,10 +203,21 @@ extension PostgresEventStore: JourneyReader {
     private func journeys(
         in sessions: [String], of driver: DriverID
     ) async throws(StoreFailure) -> [TextKey: Journey] {
+        try await journeys(in: sessions.map { (driver, $0) })
+    }
+
+    /// Likewise for sessions of several drivers.
+    func journeys(
+        in sessions: [(driver: DriverID, sessionID: String)]
+    ) async throws(StoreFailure) -> [TextKey: Journey] {
         guard !sessions.isEmpty else { return [:] }
         let found = try await read([
             PostgresQuery(
-                SessionQueries.journeys, [.text(driver.rawValue), .texts(sessions.map { Optional($0) })])
+                SessionQueries.journeys,
+                [
+                    .texts(sessions.map { Optional($0.driver.rawValue) }),
+                    .texts(sessions.map { Optional($0.sessionID) }),
+                ])
         ])
         return try decoded { () throws(PostgresError) in
             var journeys: [TextKey: Journey] = [:]
@@ -226,10 +237,11 @@ extension PostgresEventStore: JourneyReader {
         }
     }
 
-    private static func summary(_ row: PostgresRow) throws(PostgresError) -> SessionSummary {
+    static func summary(_ row: PostgresRow, at first: Int = 0) throws(PostgresError) -> SessionSummary {
         SessionSummary(
-            sessionID: try row.text(0), openedAt: try row.moment(1), registeredAt: try row.optionalMoment(2),
-            chargerID: try row.optionalText(3), merchantID: try row.optionalText(4))
+            sessionID: try row.text(first), openedAt: try row.moment(first + 1),
+            registeredAt: try row.optionalMoment(first + 2), chargerID: try row.optionalText(first + 3),
+            merchantID: try row.optionalText(first + 4))
     }
 
     private static func event(_ row: PostgresRow) throws(PostgresError) -> SessionEvent {
@@ -269,7 +281,7 @@ private enum JourneyStatements {
         """)
 }
 
-private enum SessionQueries {
+enum SessionQueries {
     private static let columns = """
         session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
         session.registered_merchant
@@ -277,7 +289,7 @@ private enum SessionQueries {
     private static let tables = "driver JOIN session ON session.driver = driver.id"
     /// False for a session whose events retention has deleted and whose row is kept only because the driver's fold
     /// begins in it.
-    private static let isThere = """
+    static let isThere = """
         (session.registered_at_ms IS NOT NULL OR session.session_id = driver.session_id
         OR EXISTS (SELECT 1 FROM event WHERE event.driver = driver.id AND event.session_id = session.session_id))
         """
@@ -297,7 +309,7 @@ private enum SessionQueries {
         ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $5::int8
         """)
 
-    /// Parameters: the driver's id, session ids. The last event of each session after which the journey was in it, and,
+    /// Parameters: ids of drivers, ids of their sessions. The last event of each session after which the journey was in it, and,
     /// if an event at or after it closed the session, whether that event was a reset.
     static let journeys = PostgresStatement(
         "session_journeys",
@@ -307,7 +319,8 @@ private enum SessionQueries {
             (SELECT closing.after_session_id IS NULL FROM event closing
                 WHERE closing.driver = driver.id AND closing.closed_session_id = asked.session_id
                     AND closing.corrected_at_ms >= last.corrected_at_ms LIMIT 1)
-        FROM driver, unnest($2::text[]) asked(session_id), LATERAL (
+        FROM unnest($1::text[], $2::text[]) asked(driver_id, session_id)
+        JOIN driver ON driver.driver_id = asked.driver_id, LATERAL (
             SELECT event.corrected_at_ms FROM event
             WHERE event.driver = driver.id AND event.session_id = asked.session_id
                 AND event.after_session_id = asked.session_id
@@ -315,7 +328,6 @@ private enum SessionQueries {
             SELECT * FROM event WHERE event.driver = driver.id AND event.session_id = asked.session_id
                 AND event.after_session_id = asked.session_id AND event.corrected_at_ms = latest.corrected_at_ms
             ORDER BY \(EventReads.descending) LIMIT 1) last
-        WHERE driver.driver_id = $1::text
         """)
 
     /// The corrected time of the cursor's event. Parameters: the driver's id, the session's, the cursor.

@@ -1,7 +1,9 @@
 // `EventStore` on PostgreSQL. Many instances may write at once (docs/decisions/postgresql.md). Requests that arrive while
 // a batch is under way form the next one. BatchRun stores a batch; this file decides what is tried again.
 
+package import CoreMetrics
 package import Engine
+package import Identity
 package import JourneyModel
 package import Logging
 package import Postgres
@@ -26,7 +28,11 @@ package final class PostgresEventStore: EventStore {
     private let writing: PostgresPool
     private let reading: PostgresPool
     let tables: TableTransactions
+    /// One connection for work in pieces that no request waits for: retention and the like. It is apart, so that it
+    /// never keeps a batch waiting for a connection.
+    let tending: PostgresPool
     private let batches: BatchRun
+    private let metrics: BatchMetrics
     private let writersMax: Int
     private let requestSeconds: Int
     /// The versions of drivers that the last read of `committedChanges` found.
@@ -36,12 +42,16 @@ package final class PostgresEventStore: EventStore {
     ///   - writersMax: the number of connections that write batches at the same time, 1 to 4.
     ///   - readersMax: the number of connections for reads.
     ///   - tableConnections: the number of connections, each with a thread, for the tables of SharedTables.
+    ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
     ///   - charging: charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
     package init(
         _ configuration: PostgresConfiguration, writersMax: Int = 2, readersMax: Int = 2,
         tableConnections: Int = PostgresEventStore.tableConnections, loops: EventLoopGroup,
-        requestSeconds: Int = PostgresEventStore.requestSeconds, charging: (any RefoldCharging)? = nil, logger: Logger
+        requestSeconds: Int = PostgresEventStore.requestSeconds, digests: KeyedHashes? = nil,
+        charging: (any RefoldCharging)? = nil, metrics: any MetricsFactory = NOOPMetricsHandler.instance,
+        logger: Logger
     ) {
+        self.metrics = BatchMetrics(metrics)
         self.writersMax = min(max(writersMax, 1), 4)
         self.requestSeconds = requestSeconds
         writing = PostgresPool(configuration, size: self.writersMax, loops: loops, logger: logger)
@@ -49,7 +59,10 @@ package final class PostgresEventStore: EventStore {
         tables = TableTransactions(
             configuration, connections: max(tableConnections, 1), loops: loops, requestSeconds: requestSeconds,
             logger: logger)
-        batches = BatchRun(pool: writing, charging: charging, knownSettings: KnownSettings(), logger: logger)
+        tending = PostgresPool(configuration, size: 1, loops: loops, logger: logger)
+        batches = BatchRun(
+            pool: writing, charging: charging, digests: digests, knownSettings: KnownSettings(), metrics: self.metrics,
+            logger: logger)
     }
 
     /// Keeps the connections and writes batches, until `close` or until the task is cancelled. Before it is called,
@@ -59,6 +72,7 @@ package final class PostgresEventStore: EventStore {
             group.addTask { await self.writing.run() }
             group.addTask { await self.reading.run() }
             group.addTask { await self.tables.run() }
+            group.addTask { await self.tending.run() }
             await withTaskCancellationHandler {
                 await withTaskGroup(of: Void.self) { writers in
                     for _ in 0..<writersMax { writers.addTask { await self.write() } }
@@ -114,6 +128,13 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
+    /// Folds the driver's events by the rules of this release, if an older one has folded them.
+    func refold(_ driver: DriverID, at now: Moment?) async -> Result<RefoldCounts, StoreFailure> {
+        await withCheckedContinuation { continuation in
+            add([(driver, Work(.refold(now, continuation), until: .inSeconds(BatchRun.lockedSeconds)))])
+        }
+    }
+
     private func add(_ works: [(driver: DriverID, work: Work)]) {
         do throws(WorkQueue.Refusal) {
             try queue.add(works)
@@ -133,7 +154,11 @@ package final class PostgresEventStore: EventStore {
                 case .done(let outcomes):
                     for (work, outcome) in zip(works, outcomes) { work.answer(outcome) }
                     queue.giveBack(group.driver, undone: [])
+                case .alone:
+                    for index in works.indices { works[index].conflictCount = DriverGroup.conflictsBeforeLock }
+                    putBack(works, of: group.driver, "the journey was folded by the rules of another release")
                 case .conflict:
+                    metrics.noteConflict()
                     for index in works.indices { works[index].conflictCount += 1 }
                     putBack(works, of: group.driver, "other writes of the driver were faster")
                 case .lost(let error, let isInDoubt):
@@ -240,6 +265,12 @@ extension PostgresEventStore {
             throw .failed(error)
         }
         defer { connection.close() }
-        return try await migrations.run(on: connection, atMilliseconds: now, until: deadline)
+        let applied = try await migrations.run(on: connection, atMilliseconds: now, until: deadline)
+        do throws(PostgresError) {
+            _ = try await connection.run([.init(EventPosition.raise)], until: deadline)
+        } catch {
+            throw .failed(error)
+        }
+        return applied
     }
 }

@@ -40,9 +40,14 @@ struct ArrayColumn<Row>: Sendable {
     }
 
     /// Returns `unnest($4::int8[], $5::text[], ...) alias(name, ...)`, beginning with parameter `first`.
-    static func unnest(_ columns: [Self], from first: Int, as alias: String) -> String {
-        let arrays = columns.enumerated().map { "$\(first + $0)::\($1.type)[]" }
-        return "unnest(\(arrays.joined(separator: ", "))) \(alias)(\(names(columns)))"
+    ///
+    /// - Parameter numbered: the name of a further column that counts the rows from 1.
+    static func unnest(
+        _ columns: [Self], from first: Int, as alias: String, numbered: String? = nil
+    ) -> String {
+        let arrays = columns.enumerated().map { "$\(first + $0)::\($1.type)[]" }.joined(separator: ", ")
+        guard let numbered else { return "unnest(\(arrays)) \(alias)(\(names(columns)))" }
+        return "unnest(\(arrays)) WITH ORDINALITY \(alias)(\(names(columns)), \(numbered))"
     }
 
     static func names(_ columns: [Self], of table: String? = nil) -> String {

@@ -1,6 +1,7 @@
 // Databases of their own on the shared PostgreSQL, and stores on them: each store stands for one instance.
 
 import Engine
+import Identity
 import JourneyModel
 import Logging
 import Postgres
@@ -49,14 +50,16 @@ enum StoreFixture {
 
     /// Runs `count` stores on one database during the body.
     static func withStores<Value: Sendable>(
-        _ count: Int = 1, on database: Database, requestSeconds: Int = 30, charging: (any RefoldCharging)? = nil,
+        _ count: Int = 1, on database: Database, requestSeconds: Int = 30, digests: KeyedHashes? = nil,
+        charging: (any RefoldCharging)? = nil,
         _ body: @Sendable ([PostgresEventStore]) async throws -> Value
     ) async throws -> Value {
         let configuration = try database.configuration
         let stores = (0..<count).map { _ in
             PostgresEventStore(
                 configuration, writersMax: 2, readersMax: 2, loops: loops, requestSeconds: requestSeconds,
-                charging: charging, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+                digests: digests, charging: charging,
+                logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         }
         return try await withThrowingTaskGroup(of: Void.self) { group in
             for store in stores { group.addTask { await store.run() } }

@@ -63,9 +63,11 @@ struct EventOfDriver: Sendable {
     static let add = PostgresStatement(
         "events_added",
         """
-        INSERT INTO event (lane, \(ArrayColumn.names(keys + sent + folded)))
-        SELECT driver.lane, \(ArrayColumn.names(keys + sent + folded, of: "given"))
-        FROM \(ArrayColumn.unnest(keys + sent + folded, from: 4, as: "given")) JOIN driver ON driver.id = given.driver
+        INSERT INTO event (lane, position, \(ArrayColumn.names(keys + sent + folded)))
+        SELECT driver.lane, \(EventPosition.ofTransaction) + least(given.place, \(EventPosition.placeMax)),
+            \(ArrayColumn.names(keys + sent + folded, of: "given"))
+        FROM \(ArrayColumn.unnest(keys + sent + folded, from: 4, as: "given", numbered: "place"))
+        JOIN driver ON driver.id = given.driver
         WHERE \(LaneParameters.condition("driver")) AND driver.batch = $3::int8
         """)
 
@@ -141,7 +143,7 @@ enum EventReads {
         coalesce(event.event_id, event.idempotency_key), event.idempotency_key, event.origin, event.sender,
         event.previous_state, settings_version.grace_period_seconds, settings_version.hard_timeout_seconds,
         event.second_place, event.closed_session_id, event.transition, event.reason, event.implied,
-        \(JourneyColumns.after)
+        \(JourneyColumns.after), settings_version.version
         """
 
     /// The events of drivers from a time on. Parameters: lanes, any lane, rows of drivers, times. They are sorted in
@@ -211,7 +213,7 @@ extension FoldedEvent {
             hardTimeoutSeconds: Int(try row.int8(13)))
         self.init(
             seq: try row.int8(1), event: event, verdict: try Verdict(row, at: 16), after: try Journey(row, at: 19),
-            secondPlace: secondPlace, closedSessionID: try row.optionalText(15))
+            secondPlace: secondPlace, closedSessionID: try row.optionalText(15), settingsVersion: try row.text(27))
     }
 
     /// Whether this event comes before the other in the order that the fold has found. As FoldOrder of SQLite's store:

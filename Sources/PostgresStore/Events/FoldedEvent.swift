@@ -22,6 +22,8 @@ struct FoldedEvent: Sendable {
     var secondPlace: Int64?
     /// The session in progress that this event closed without ending it.
     var closedSessionID: String?
+    /// The version of the settings with which a stored event is folded; nil for a new event.
+    var settingsVersion: String?
     /// Nil for a stored event.
     var unsaved: Unsaved?
     /// Whether a stored event has another verdict, journey or place than its row.

@@ -50,6 +50,31 @@ struct JourneyTail: Sendable {
         return insertLate(new, expiry: expiry)
     }
 
+    /// Folds all events again, as after a change of the rules. Returns the number of expiries that were missing. They
+    /// are in `events` then.
+    ///
+    /// - Parameters:
+    ///   - newSeq: the number of the first missing expiry.
+    ///   - expiry: makes the expiry of a deadline that passes before the event `next`.
+    mutating func refold(
+        newSeq: Int64,
+        expiry: (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ next: FoldedEvent, _ seq: Int64)
+            -> FoldedEvent
+    ) -> Int64 {
+        var walk = Walk(running: start, newSeq: .max, expirySeq: newSeq, stopsEarly: false)
+        // The settings of an expiry are those of the event before which its deadline passes. The events of one second
+        // are folded when the second is complete, so `next` is the first of them.
+        var next: FoldedEvent?
+        for event in events {
+            let upcoming = next ?? event
+            _ = walk.take(event) { deadline, running, seq in expiry(deadline, running, upcoming, seq) }
+            next = walk.firstOfSecond
+        }
+        if let next { walk.finish { deadline, running, seq in expiry(deadline, running, next, seq) } }
+        events = walk.result
+        return walk.expirySeq - newSeq
+    }
+
     /// Returns the event's index among the events of its second, if the event certainly comes after the last one.
     /// Returns nil if it comes earlier, or if it must be ordered together with other events of its second.
     private func placeAfterLast(_ event: OrderedEvent) -> Int64? {
@@ -137,10 +162,15 @@ private struct Walk {
     var hasMetStoredJourney = false
     /// Events of one second that are not folded yet, because more events of the same second may follow.
     private var second: [FoldedEvent] = []
+    /// Whether the walk ends where the journey equals the stored one.
+    private let stopsEarly: Bool
 
-    init(running: Journey, newSeq: Int64, expirySeq: Int64) {
+    init(running: Journey, newSeq: Int64, expirySeq: Int64, stopsEarly: Bool = true) {
         (self.running, self.newSeq, self.expirySeq) = (running, newSeq, expirySeq)
+        self.stopsEarly = stopsEarly
     }
+
+    var firstOfSecond: FoldedEvent? { second.first }
 
     typealias MakeExpiry = ((name: EventName, at: Moment), Journey, Int64) -> FoldedEvent
 
@@ -193,7 +223,7 @@ private struct Walk {
             result.append(row)
             hasMetStoredJourney = rank + 1 == order.count && row.after == journeyStored
         }
-        return !hasMetStoredJourney
+        return !(stopsEarly && hasMetStoredJourney)
     }
 
     private func isSameText(_ one: String?, _ other: String?) -> Bool {

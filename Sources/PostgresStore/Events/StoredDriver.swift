@@ -53,7 +53,10 @@ struct StoredDriver: Sendable {
         driver.grace_deadline_ms, driver.hard_deadline_ms, driver.ended_by, driver.previous_session_id
         """
 
-    var needsRefold: Bool { rules != Fold.rulesVersion }
+    /// Whether an older release folded the driver's events.
+    var needsRefold: Bool { rules < Fold.rulesVersion }
+    /// Whether a newer release folded the driver's events, as may happen while instances are replaced one by one.
+    var isOfNewerRelease: Bool { rules > Fold.rulesVersion }
 }
 
 /// A driver's row after a batch, to be written if no other transaction has moved the driver since it was read.

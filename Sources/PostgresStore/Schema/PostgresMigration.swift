@@ -29,5 +29,7 @@ package struct PostgresMigration: Sendable {
         PostgresMigration(
             number: 2, name: "shared_tables",
             sql: String(decoding: PackageResources._002_shared_tables_sql, as: UTF8.self)),
+        PostgresMigration(
+            number: 3, name: "erasure", sql: String(decoding: PackageResources._003_erasure_sql, as: UTF8.self)),
     ]
 }

@@ -3,6 +3,7 @@
 // something is missing or another instance was faster.
 
 import Engine
+import Identity
 import JourneyModel
 import Postgres
 import RateLimiting
@@ -14,6 +15,8 @@ struct FoldedGroup: Sendable {
     /// Nil if there is nothing to write.
     var moved: MovedDriver?
     var createdAt: Moment?
+    /// The keyed hash of a new driver's id.
+    var creatingDigest: [UInt8]?
     var added: [FoldedEvent] = []
     var refolded: [FoldedEvent] = []
     var sessions: [SessionRow] = []
@@ -28,17 +31,21 @@ struct FoldedGroup: Sendable {
     /// Whether the reads do not fit together, because another transaction was committed between them. Nothing is then
     /// written or answered.
     var isStale = false
+    /// Whether the group must be run as a batch of its own, under a lock. Nothing is then written or answered.
+    var mustBeAlone = false
 }
 
 struct BatchFold {
     private let reads: BatchReads
     /// Charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
     private let charging: (any RefoldCharging)?
+    /// Nil if no driver is ever deleted.
+    private let digests: KeyedHashes?
     /// The sessions that drivers of this batch have opened, with the rows of these drivers.
     private var claimed: [TextKey: Int64] = [:]
 
-    init(_ reads: BatchReads, charging: (any RefoldCharging)?) {
-        (self.reads, self.charging) = (reads, charging)
+    init(_ reads: BatchReads, charging: (any RefoldCharging)?, digests: KeyedHashes?) {
+        (self.reads, self.charging, self.digests) = (reads, charging, digests)
     }
 
     /// Folds one group. The groups are folded in order, because a session belongs to the first that opens it.
@@ -53,16 +60,33 @@ struct BatchFold {
             }
         }
         if state.result.isStale { return state.result }
-        if state.fold?.row.needsRefold == true {
-            let failure = StoreFailure.unavailable("the journey was folded by the rules of another release")
+        if state.fold?.row.isOfNewerRelease == true {
+            let failure = StoreFailure.unavailable("the journey was folded by the rules of a newer release")
             state.result.outcomes = group.works.map { _ in .failure(failure) }
             return state.result
+        }
+        var refolded = RefoldCounts()
+        if var fold = state.fold, fold.row.needsRefold {
+            // All of the driver's events are read, so other drivers do not wait for it, and no other instance moves the
+            // driver meanwhile.
+            guard group.needsLock else {
+                state.result.mustBeAlone = true
+                return state.result
+            }
+            let from = fold.row.floor ?? Moment(millisecondsSinceEpoch: .min)
+            guard reads.tails[key]?.from == from else {
+                state.result.need.tailFrom = from
+                return state.result
+            }
+            refolded = fold.refold(at: group.works.lazy.compactMap(\.refoldTime).first ?? nil)
+            state.fold = fold
         }
         for work in group.works where !state.result.isStale {
             switch work.kind {
             case .append(let append, _, _): self.append(append, isInDoubt: work.isInDoubt, &state)
             case .register(let registration, _): register(registration, &state)
             case .expire(let request, _): expire(request, &state)
+            case .refold: state.result.outcomes.append(.refold(refolded))
             }
         }
         if state.result.need.isNothing, !state.result.isStale {
@@ -92,7 +116,8 @@ struct BatchFold {
         consuming func finished() -> FoldedGroup {
             guard let fold, fold.isChanged, result.need.isNothing, !result.isStale else { return result }
             result.moved = fold.moved
-            result.added = fold.belowFloor + fold.tail.events.filter { $0.unsaved != nil }
+            // In the order of arrival, so that the feed has this order too.
+            result.added = (fold.belowFloor + fold.tail.events.filter { $0.unsaved != nil }).sorted { $0.seq < $1.seq }
             result.refolded = fold.tail.events.filter(\.isChanged)
             result.sessions = fold.sessions.values.map { session in
                 var session = session
@@ -121,6 +146,10 @@ struct BatchFold {
             return
         }
         let use = sessionUse(of: request.submission.sessionID, &state)
+        if state.fold == nil, isErased(request.driver, at: request.receivedAt, &state) {
+            state.result.outcomes.append(.event(.failed(.driverErased)))
+            return
+        }
         switch use {
         case .ofAnother: state.result.outcomes.append(.event(.sessionNotFound))
         case .unknown where request.requiresRegisteredSession:
@@ -152,6 +181,18 @@ struct BatchFold {
             ) { $0 == unsaved.append.digest }
         guard isRepeat else { return .keyReused }
         return .replayed(StoredEvent(eventID: added.event.eventID, verdict: added.verdict, journey: fold.journey))
+    }
+
+    /// Returns whether the driver, who has no row, was deleted so recently that requests from before the deletion may
+    /// still be in progress. A request must not create such a driver again.
+    private func isErased(_ driver: DriverID, at now: Moment, _ state: inout GroupState) -> Bool {
+        guard let digests else { return false }
+        guard let erasedAt = reads.erasedAt[TextKey(driver.rawValue)] else {
+            state.result.need.tombstone = digests.driver(driver)
+            return false
+        }
+        state.result.creatingDigest = digests.driver(driver)
+        return erasedAt.map { AccountRules.isSettling(erasedAt: $0, at: now) } ?? false
     }
 
     private mutating func store(
@@ -251,6 +292,8 @@ struct BatchFold {
         case .known(let session):
             if let session, session.registeredAt == nil { state.fold?.write(complete(session)) }
             state.result.outcomes.append(.registration(.existed))
+        case .unknown where state.fold == nil && isErased(registration.driver, at: now, &state):
+            state.result.outcomes.append(.failure(.driverErased))
         case .unknown(let sessionID):
             var fold = state.existing(at: now)
             open(sessionID, at: now, &fold, &state.result)

@@ -30,6 +30,8 @@ struct BatchReads: Sendable {
     /// Sessions of drivers, nil for a session that was asked for and is not the driver's.
     var sessions: [DriverText: SessionRow?] = [:]
     var tails: [TextKey: Tail] = [:]
+    /// When drivers without a row were deleted; nil for a driver who never was.
+    var erasedAt: [TextKey: Moment?] = [:]
 
     /// Reads what the groups name. With `isLocked`, begins a transaction and locks the drivers first.
     static func read(
@@ -74,8 +76,13 @@ struct BatchReads: Sendable {
         var (times, floors): ([Int64?], [Int64?]) = ([], [])
         var (sessionDrivers, sessions): ([String?], [String?]) = ([], [])
         var rows: [(key: TextKey, row: StoredDriver, from: Moment)] = []
+        var digests: [[UInt8]?] = []
         for (driver, need) in needs {
             let key = TextKey(driver.rawValue)
+            if let digest = need.tombstone {
+                digests.append(digest)
+                erasedAt.updateValue(nil, forKey: key)
+            }
             guard let row = drivers[key] else { continue }
             if let from = need.tailFrom {
                 rows.append((key, row, from))
@@ -88,6 +95,17 @@ struct BatchReads: Sendable {
                 sessions.append(sessionID)
             }
         }
+        if !digests.isEmpty {
+            let found = try await connection.run(
+                [PostgresQuery(ErasedDrivers.find, [.byteas(digests)])], until: deadline)
+            var times: [[UInt8]: Moment] = [:]
+            for row in found[0].rows { times[try row.bytea(0)] = try row.moment(1) }
+            for (driver, need) in needs {
+                guard let digest = need.tombstone else { continue }
+                erasedAt.updateValue(times[digest], forKey: TextKey(driver.rawValue))
+            }
+        }
+        if rows.isEmpty && sessions.isEmpty { return }
         let results = try await connection.run(
             [
                 Self.query(EventReads.tails, .int8s(ids), .int8s(times)),
@@ -143,7 +161,7 @@ struct BatchReads: Sendable {
                     sessionID = append.request.submission.sessionID
                     ownKeys.insert(TextKey(append.request.submission.idempotencyKey))
                 case .register(let registration, _): sessionID = registration.sessionID
-                case .expire: break
+                case .expire, .refold: break
                 }
                 if let sessionID { ownSessions.insert(TextKey(sessionID)) }
             }
@@ -165,6 +183,8 @@ struct BatchNeed: Sendable {
     var tailFrom: Moment?
     /// The row of this session.
     var sessionID: String?
+    /// Whether the driver, who has no row, was deleted. The value is the keyed hash of the driver's id.
+    var tombstone: [UInt8]?
 
-    var isNothing: Bool { tailFrom == nil && sessionID == nil }
+    var isNothing: Bool { tailFrom == nil && sessionID == nil && tombstone == nil }
 }

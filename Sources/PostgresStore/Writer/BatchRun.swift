@@ -1,6 +1,7 @@
 // Runs one batch on a connection: reads, folds in memory, writes, and says for each driver whether its work is done.
 
 import Engine
+import Identity
 import JourneyModel
 import Logging
 import Postgres
@@ -14,6 +15,8 @@ struct BatchRun: Sendable {
         case done([WorkOutcome])
         /// Another transaction moved the driver, or made this one fail. The work is to be tried again.
         case conflict
+        /// The work is to be tried again in a batch of its own, under a lock.
+        case alone
         /// The server could not be reached or the connection was lost. The work is to be tried again while its time
         /// lasts.
         case lost(PostgresError, isInDoubt: Bool)
@@ -21,11 +24,16 @@ struct BatchRun: Sendable {
 
     let pool: PostgresPool
     let charging: (any RefoldCharging)?
+    /// Nil if no driver is ever deleted.
+    let digests: KeyedHashes?
     let knownSettings: KnownSettings
+    let metrics: BatchMetrics
     let logger: Logger
 
     /// The time for one round trip. A batch takes milliseconds; a server that needs longer is as good as gone.
     static let roundTripSeconds = 5
+    /// The same for a driver who is alone in a batch: all of the driver's events may be read and written then.
+    static let lockedSeconds = 60
 
     /// Whether a batch has begun to write.
     private final class Progress: Sendable {
@@ -40,11 +48,21 @@ struct BatchRun: Sendable {
     func run(_ groups: [DriverGroup]) async -> [Result] {
         let progress = Progress()
         let until = groups.flatMap(\.works).map(\.until).min() ?? .now
+        let begin = ContinuousClock.now
+        var isCommitted = false
+        defer {
+            if progress.isWriting {
+                metrics.commits.record(
+                    requests: groups.reduce(0) { $0 + $1.works.count }, took: .now - begin, isCommitted: isCommitted)
+            }
+        }
         do throws(PostgresError) {
-            return try await pool.withConnection(until: until) {
+            let results = try await pool.withConnection(until: until) {
                 (connection) async throws(PostgresError) -> [Result] in
                 try await readAndWrite(groups, on: connection, progress)
             }
+            isCommitted = true
+            return results
         } catch {
             return await results(of: groups, after: error, isWriting: progress.isWriting)
         }
@@ -56,11 +74,11 @@ struct BatchRun: Sendable {
         _ groups: [DriverGroup], on connection: PostgresConnection, _ progress: Progress
     ) async throws(PostgresError) -> [Result] {
         let isLocked = groups.contains(where: \.needsLock)
-        let deadline = Deadline.inSeconds(Self.roundTripSeconds)
+        let deadline = Deadline.inSeconds(isLocked ? Self.lockedSeconds : Self.roundTripSeconds)
         var reads = try await BatchReads.read(groups, isLocked: isLocked, on: connection, until: deadline)
         var folded: [FoldedGroup]
         while true {
-            var fold = BatchFold(reads, charging: charging)
+            var fold = BatchFold(reads, charging: charging, digests: digests)
             folded = groups.map { fold.fold($0) }
             let needs = zip(groups, folded).filter { !$1.need.isNothing }.map { ($0.driver, $1.need) }
             if needs.isEmpty { break }
@@ -71,11 +89,13 @@ struct BatchRun: Sendable {
         var moved: Set<Int64> = []
         if let writes {
             progress.noteWriting()
-            let results = try await connection.run(writes.queries, until: .inSeconds(Self.roundTripSeconds))
+            let results = try await connection.run(
+                writes.queries, until: .inSeconds(isLocked ? Self.lockedSeconds : Self.roundTripSeconds))
             knownSettings.note(writes.settings)
             for row in results[writes.moveIndex].rows { moved.insert(try row.int8(0)) }
         }
         return folded.map { group in
+            if group.mustBeAlone { return .alone }
             if group.isStale { return .conflict }
             if let driver = group.moved, !moved.contains(driver.row.id) { return .conflict }
             for charge in group.charges { charging?.charge(charge.claim, rowCount: charge.rowCount) }

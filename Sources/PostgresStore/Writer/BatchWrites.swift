@@ -26,11 +26,15 @@ struct BatchWrites {
         self.settings = new.map(\.key)
 
         let created = changed.compactMap { group in
-            group.createdAt.flatMap { at in group.moved.map { (row: $0.row, at: at) } }
+            group.createdAt.flatMap { at in group.moved.map { (row: $0.row, at: at, digest: group.creatingDigest) } }
         }
         queries += created.sorted { TextKey($0.row.driver.rawValue) < TextKey($1.row.driver.rawValue) }
             .map { DriverStatements.addQuery($0.row, at: $0.at) }
 
+        let digested = created.compactMap { new in new.digest.map { (new: new, digest: $0) } }
+        if !digested.isEmpty {
+            queries.append(ErasedDrivers.takeBackQuery(digested.map { ($0.new.row.id, $0.digest, $0.new.at) }))
+        }
         moveIndex = queries.count
         queries.append(DriverStatements.moveQuery(changed.compactMap(\.moved), batch: batch))
         let claims = changed.flatMap(\.claims)

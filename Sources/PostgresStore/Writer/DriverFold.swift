@@ -70,6 +70,34 @@ struct DriverFold {
         return (insertion.verdict, insertion.refoldedCount)
     }
 
+    /// Folds all of the driver's events by the rules of this release. They must be in `tail`.
+    ///
+    /// - Parameter now: see `RefoldRequest.now`.
+    mutating func refold(at now: Moment?) -> RefoldCounts {
+        isChanged = true
+        let stored = tail.events
+        let before = (journey: journey, driver: row.driver)
+        let expiryCount = tail.refold(newSeq: row.lastSeq + 1) { deadline, running, next, seq in
+            let version = next.settingsVersion ?? Settings().version
+            let settings = Settings(
+                gracePeriodSeconds: next.event.gracePeriodSeconds, hardTimeoutSeconds: next.event.hardTimeoutSeconds)
+            // The time at which the server would have stored it.
+            var expiry = FoldedEvent.expiry(
+                deadline, of: running, driver: before.driver, at: deadline.at,
+                settings: VersionedSettings(settings: settings, version: version), settingsVersion: version)
+            expiry.seq = seq
+            expiry.apply(to: running)
+            return expiry
+        }
+        row.lastSeq += expiryCount
+        row.rules = Fold.rulesVersion
+        // They were made by the older rules.
+        row.recent = RecentJourneyChanges()
+        var tally = RefoldTally()
+        tally.note(stored, tail.events)
+        return tally.counts(stored: before.journey, folded: journey, now: now)
+    }
+
     /// Adds the expiry of a deadline that has passed.
     mutating func add(_ expiry: FoldedEvent) {
         if let unsaved = expiry.unsaved { _ = add(expiry.event, unsaved) }

@@ -11,6 +11,9 @@ struct Work: Sendable {
         case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
         /// Answered with whether an expiry was stored.
         case expire(ExpiryRequest, CheckedContinuation<Result<Bool, StoreFailure>, Never>)
+        /// Folds the driver's events by the rules of this release, if an older one has folded them. The time is that
+        /// of `RefoldRequest.now`.
+        case refold(Moment?, CheckedContinuation<Result<RefoldCounts, StoreFailure>, Never>)
     }
 
     let kind: Kind
@@ -25,6 +28,12 @@ struct Work: Sendable {
         (self.kind, self.until) = (kind, until)
     }
 
+    /// The time of a refold; nil for other work.
+    var refoldTime: Moment?? {
+        if case .refold(let now, _) = kind { return .some(now) }
+        return nil
+    }
+
     func answer(_ outcome: WorkOutcome) {
         switch (kind, outcome) {
         case (.append(_, let reply, let index), .event(let outcome)): reply.set(outcome, at: index)
@@ -34,7 +43,10 @@ struct Work: Sendable {
         case (.register(_, let waiting), .failure(let failure)): waiting.resume(returning: .failure(failure))
         case (.expire(_, let waiting), .expiry(let isStored)): waiting.resume(returning: .success(isStored))
         case (.expire(_, let waiting), .failure(let failure)): waiting.resume(returning: .failure(failure))
-        case (.append, _), (.register, _), (.expire, _): answer(.failure(.unavailable("an answer to other work")))
+        case (.refold(_, let waiting), .refold(let counts)): waiting.resume(returning: .success(counts))
+        case (.refold(_, let waiting), .failure(let failure)): waiting.resume(returning: .failure(failure))
+        case (.append, _), (.register, _), (.expire, _), (.refold, _):
+            answer(.failure(.unavailable("an answer to other work")))
         }
     }
 
@@ -46,6 +58,7 @@ enum WorkOutcome: Sendable {
     case event(EventOutcome)
     case registration(RegistrationOutcome)
     case expiry(Bool)
+    case refold(RefoldCounts)
     case failure(StoreFailure)
 }
 

@@ -27,6 +27,8 @@ struct Erasing: Sendable {
             try events.beginErasure(of: row, digest: digest, pseudonym: pseudonym, db)
             try endSignIns(row, db)
             try eraseIdentities(row, db)
+        } else {
+            try events.collideWithAdding(driver, at: receipt.deletedAt, db)
         }
         try Self.addTombstone(digest, at: receipt.deletedAt, db)
         try RevocationRows.add(sid: nil, at: receipt.deletedAt, db)

@@ -2,10 +2,16 @@
 // implements it. Erasing.swift deletes the rest.
 
 package import Engine
+package import JourneyModel
 
 package protocol EventErasure: Sendable {
     /// Called before a transaction that may begin a deletion.
     func prepareErasure() async
+
+    /// Called in the transaction that deletes a driver who has no row. An event may be about to add the driver in another
+    /// transaction. One of the two then fails and is run again: either the deletion finds the row, or the event finds
+    /// the tombstone.
+    func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws
 
     /// Renames the driver to `pseudonym`, so that no request finds the driver any more, and stores that the deletion
     /// has begun. From then on, an event that arrives for the old id does not change this row.
@@ -39,6 +45,9 @@ package protocol EventErasure: Sendable {
 
 extension EventErasure {
     package func eraseOlderCodes(ofPhone digest: [UInt8], _ db: any SQLTransaction) throws {}
+
+    /// A database with one writer has nothing to do.
+    package func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {}
 }
 
 /// Searches a database for what a deletion has left behind, for `dwell verify-erased`. The search is independent of the

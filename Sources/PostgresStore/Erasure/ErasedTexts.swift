@@ -1,0 +1,52 @@
+// What a deletion makes of the texts that a client sent. SQLite's store keeps a text that other drivers use too, for
+// example the id of a charger. Here the texts are in the rows of events, and no index finds the other uses, so all of
+// them are replaced. The texts of the contract are kept.
+
+import JourneyModel
+
+enum ErasedTexts {
+    /// The SQL expression for the new id of the session in `column`. Parameters: ?1 the driver's row, ?2 the pseudonym.
+    static func session(_ column: String) -> String {
+        """
+        CASE WHEN \(column) IS NULL OR starts_with(\(column), CAST(?2 AS text)) THEN \(column)
+        ELSE coalesce((SELECT ?2 || '-' || named.number FROM session named
+            WHERE named.driver = ?1 AND named.session_id = \(column)), ?2 || '-0') END
+        """
+    }
+
+    /// The SQL expression for the new text of a place. Parameters: as of `session`.
+    static func place(_ column: String, _ kind: String) -> String {
+        "CASE WHEN \(column) IS NOT NULL THEN ?2 || '-\(kind)' END"
+    }
+
+    /// The sources that the shipped clients and the server use.
+    private static let usualSources = "'ios_native', 'android_native', 'web', 'server'"
+
+    /// SQL condition on an event whose name is not in the contract's list.
+    private static let isDiagnostic = "lifecycle_rank = \(EventName.diagnostic("d").lifecycleRank)"
+
+    /// The columns of an event with such texts, for UPDATE.
+    static let rewrittenEvent =
+        (["session_id", "closed_session_id", "after_session_id", "after_previous_session_id"].map {
+            "\($0) = \(session("event.\($0)"))"
+        } + [
+            "charger = \(place("event.charger", "charger"))",
+            "merchant = \(place("event.merchant", "merchant"))",
+            "after_target_charger = \(place("event.after_target_charger", "charger"))",
+            "after_next_target_charger = \(place("event.after_next_target_charger", "charger"))",
+            "source = CASE WHEN source IN (\(usualSources)) THEN source ELSE ?2 || '-source' END",
+            "schema_version = '1.0'",
+            "name = CASE WHEN \(isDiagnostic) THEN 'erased_diagnostic' ELSE name END",
+            "spelling = CASE WHEN \(isDiagnostic) THEN 'erased_diagnostic' ELSE name END",
+        ]).joined(separator: ", ")
+
+    /// The columns of `driver` and `journey_base` with such texts, for UPDATE.
+    static func rewrittenJourney(_ table: String) -> String {
+        """
+        session_id = \(session("\(table).session_id")),
+        previous_session_id = \(session("\(table).previous_session_id")),
+        target_charger = \(place("\(table).target_charger", "charger")),
+        next_target_charger = \(place("\(table).next_target_charger", "charger"))
+        """
+    }
+}

@@ -1,0 +1,175 @@
+// Continues a driver's deletion after its first transaction. A driver may have a million events, so the rows are rewritten
+// in pieces, one per transaction. The table `erasure` has the progress. Any instance continues a deletion that was
+// interrupted.
+//
+// Rows name sessions by their ids. The new id of a session is the pseudonym and the session's number, so that each piece
+// finds it by the session's row. The sessions' own rows are rewritten last for this reason. The driver's row already has
+// the new ids (PostgresEventStore+Erasure), so an expiry that is stored between two pieces has them too.
+
+import JourneyModel
+import SharedTables
+
+/// The steps of a deletion, in their order.
+enum ErasureStep: String, CaseIterable {
+    case audit
+    case events
+    case sessions
+
+    fileprivate var next: ErasureStep? {
+        Self.allCases.firstIndex(of: self).flatMap { index in Self.allCases.dropFirst(index + 1).first }
+    }
+}
+
+struct ErasureProgress {
+    /// The number of rows that are rewritten in one transaction.
+    static let rowsMax = 500
+
+    private let driver: Int64
+    private let pseudonym: String
+    private var step: ErasureStep
+    /// The last row of this step that is rewritten: its number; of events, corrected_at_ms. Nil: none.
+    private var last: Int64?
+    /// Events rewritten so far: the place of the next one in the order.
+    private var eventCount: Int64
+
+    static func begin(_ driver: Int64, _ digest: [UInt8], _ db: any SQLTransaction) throws {
+        try db.execute(
+            sql: "INSERT INTO erasure (driver, driver_digest, step, event_count) VALUES (?, ?, ?, 0)",
+            arguments: [driver, digest, ErasureStep.audit.rawValue])
+    }
+
+    static func unfinished(_ digest: [UInt8]?, _ db: any SQLTransaction) throws -> [Int64] {
+        try Int64.fetchAll(
+            db,
+            sql: """
+                SELECT driver FROM erasure WHERE CAST(?1 AS bytea) IS NULL OR driver_digest = ?1 ORDER BY driver
+                """, arguments: [digest])
+    }
+
+    /// Reads the progress; nil when the deletion is complete.
+    init?(of driver: Int64, _ db: any SQLTransaction) throws {
+        let row = try SQLRow.fetchOne(
+            db,
+            sql: """
+                SELECT driver.driver_id, erasure.step, erasure.last, erasure.event_count
+                FROM erasure JOIN driver ON driver.id = erasure.driver WHERE erasure.driver = ?
+                """, arguments: [driver])
+        guard let row else { return nil }
+        guard let step = ErasureStep(rawValue: try row[1]) else { throw UnreadableColumn(name: "erasure.step") }
+        (self.driver, pseudonym, self.step) = (driver, try row[0], step)
+        (last, eventCount) = (try row[2], try row[3])
+    }
+
+    /// Rewrites at most `rowsMax` rows. If the last of them is an event, the other events of the same millisecond are
+    /// rewritten too, even beyond `rowsMax`: if two pieces rewrote them, their order would change. Returns whether the
+    /// deletion is complete.
+    mutating func advance(_ db: any SQLTransaction, rowsMax: Int = ErasureProgress.rowsMax) throws -> Bool {
+        var rowCount = 0
+        while rowCount < rowsMax {
+            let (count, isDone) = try rewrite(rowsMax - rowCount, db)
+            rowCount += count
+            guard isDone else { continue }
+            guard let next = step.next else {
+                try db.execute(sql: "DELETE FROM erasure WHERE driver = ?", arguments: [driver])
+                return true
+            }
+            (step, last) = (next, nil)
+        }
+        try db.execute(
+            sql: "UPDATE erasure SET step = ?, last = ?, event_count = ? WHERE driver = ?",
+            arguments: [step.rawValue, last, eventCount, driver])
+        return false
+    }
+
+    private mutating func rewrite(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
+        switch step {
+        case .audit: try rewriteAudit(rowsMax, db)
+        case .events: try rewriteEvents(rowsMax, db)
+        case .sessions: try rewriteSessions(rowsMax, db)
+        }
+    }
+
+    /// The next piece ends with the `rowsMax`-th row after the value `last`. Returns the value of `column` in that row.
+    /// Returns nil if fewer than `rowsMax` rows are left.
+    private func end(_ table: String, _ column: String, _ rowsMax: Int, _ db: any SQLTransaction) throws -> Int64? {
+        try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT \(column) FROM \(table) WHERE driver = ?1 AND \(column) > ?2 ORDER BY \(column)
+                LIMIT 1 OFFSET ?3
+                """, arguments: [driver, last ?? .min, rowsMax - 1])
+    }
+
+    // MARK: Rows of the driver
+
+    private mutating func rewriteAudit(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
+        let end = try end("audit", "id", rowsMax, db)
+        let piece = "driver = ?1 AND id > ?2 AND id <= ?3"
+        let arguments: SQLArguments = [driver, last ?? .min, end ?? .max]
+        try db.execute(
+            sql: "DELETE FROM revocation WHERE sid IN (SELECT sid FROM audit WHERE \(piece))", arguments: arguments)
+        let count = try db.execute(
+            sql: "UPDATE audit SET sid = NULL, address = NULL, request_id = NULL WHERE \(piece)", arguments: arguments)
+        last = end
+        return (count, end == nil)
+    }
+
+    /// Replaces the ids, idempotency keys, sequences, times and texts that the client sent, and preserves the order of
+    /// the events. Events of the same millisecond are ordered by their sequence, then by members that are kept, and
+    /// finally by the bytes of event_id and the idempotency key. A new key therefore contains the event's rank in that
+    /// order, as a number of fixed length. event_id becomes NULL, which means that it equals the key. A client can write
+    /// any information into a sequence, so only its rank is kept, and into the digits and the offset of a time, so only
+    /// the moment is kept and whether the time had a fraction of a second.
+    private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
+        let end = try end("event", "corrected_at_ms", rowsMax, db)
+        let count = try db.execute(
+            sql: """
+                UPDATE event SET idempotency_key = ?2 || '-' || lpad(CAST(ranked.place AS text), 12, '0'),
+                    event_id = NULL, digest = decode(repeat('00', 32), 'hex'), metadata = NULL, details = NULL,
+                    sequence = CASE WHEN sequence IS NOT NULL THEN ranked.sequence_place END,
+                    occurred_at = to_char(TIMESTAMP 'epoch' + occurred_at_ms * INTERVAL '1 millisecond',
+                        CASE WHEN strpos(occurred_at, '.') > 0 THEN 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
+                        ELSE 'YYYY-MM-DD"T"HH24:MI:SS"Z"' END),
+                    \(ErasedTexts.rewrittenEvent)
+                FROM (
+                    SELECT event.seq AS ranked_seq, ?5 + row_number() OVER (
+                            ORDER BY corrected_at_ms, coalesce(event_id, idempotency_key), idempotency_key) AS place,
+                        dense_rank() OVER (PARTITION BY corrected_at_ms ORDER BY sequence NULLS FIRST)
+                            AS sequence_place
+                    FROM event WHERE event.driver = ?1 AND corrected_at_ms > ?3 AND corrected_at_ms <= ?4) ranked
+                WHERE event.driver = ?1 AND event.seq = ranked.ranked_seq
+                """,
+            arguments: [driver, pseudonym, last ?? .min, end ?? .max, eventCount])
+        eventCount += Int64(count)
+        last = end
+        return (count, end == nil)
+    }
+
+    private mutating func rewriteSessions(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
+        let sessions = try SQLRow.fetchAll(
+            db,
+            sql: """
+                SELECT number, session_id FROM session WHERE driver = ? AND number > ? ORDER BY number LIMIT ?
+                """, arguments: [driver, last ?? .min, rowsMax])
+        for session in sessions {
+            let number: Int64 = try session[0]
+            let (old, new): (String, String) = (try session[1], "\(pseudonym)-\(number)")
+            try db.execute(
+                sql: """
+                    UPDATE session SET session_id = ?, registered_charger = NULL, registered_merchant = NULL
+                    WHERE driver = ? AND session_id = ?
+                    """, arguments: [new, driver, old])
+            // The row is replaced, because another session_id has another lane.
+            try db.execute(
+                sql: """
+                    INSERT INTO session_owner (lane, session_id, owner_lane, owner, claimed_at_ms)
+                    SELECT CAST(? AS int2), ?, owner_lane, owner, claimed_at_ms FROM session_owner
+                    WHERE session_id = ? AND owner = ?
+                    """, arguments: [Int64(Lane.of(new)), new, old, driver])
+            try db.execute(
+                sql: "DELETE FROM session_owner WHERE session_id = ? AND owner = ?", arguments: [old, driver])
+            last = number
+        }
+        return (sessions.count, sessions.count < rowsMax)
+    }
+}

@@ -1,0 +1,138 @@
+// Searches for remains of a deleted driver, for `dwell verify-erased`. The search covers every column of every table that
+// contains texts or bytes, not the files of the server. It only reads, and is independent of the code that deletes, so
+// that it also finds what an error in that code leaves behind.
+
+import Engine
+package import SharedTables
+
+extension PostgresEventStore: ErasureSearch {
+    package func find(_ identifiers: [String]) async throws -> [ErasureFinding] {
+        try await read { db in
+            try ErasureScan.columns(db).flatMap { column in
+                try identifiers.enumerated().compactMap { index, identifier in
+                    try ErasureScan.isIn(column, identifier, db)
+                        ? ErasureFinding(identifier: index, location: "\(column.table).\(column.name)") : nil
+                }
+            }
+        }
+    }
+
+    package func leftovers(ofReceipt receipt: String) async throws -> [String]? {
+        try await read { db in
+            let driver = try SQLRow.fetchOne(
+                db, sql: "SELECT driver FROM audit WHERE action = 'erased' AND reason = ?", arguments: [receipt])
+            guard let driver else { return nil }
+            // Nothing was stored about a deleted driver who has no row.
+            guard let row: Int64 = try driver[0] else { return [] }
+            return try ErasureScan.leftovers.compactMap { name, sql in
+                try SQLRow.fetchOne(db, sql: "\(sql) LIMIT 1", arguments: [row]) == nil ? nil : name
+            }
+        }
+    }
+}
+
+private enum ErasureScan {
+    struct Column {
+        var table: String
+        var name: String
+        var isBytes: Bool
+    }
+
+    static func columns(_ db: any SQLTransaction) throws -> [Column] {
+        try SQLRow.fetchAll(
+            db,
+            sql: """
+                SELECT CAST(columns.table_name AS text), CAST(columns.column_name AS text),
+                    columns.data_type = 'bytea'
+                FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
+                WHERE columns.table_schema = current_schema() AND tables.table_type = 'BASE TABLE'
+                    AND columns.data_type IN ('text', 'bytea', 'character varying', 'jsonb', 'json')
+                ORDER BY 1, 2
+                """
+        ).map { Column(table: try $0[0], name: try $0[1], isBytes: try $0[2]) }
+    }
+
+    static func isIn(_ column: Column, _ text: String, _ db: any SQLTransaction) throws -> Bool {
+        let isIn =
+            column.isBytes
+            ? "position(convert_to(CAST(? AS text), 'UTF8') IN \"\(column.name)\") > 0"
+            : "strpos(CAST(\"\(column.name)\" AS text), CAST(? AS text)) > 0"
+        return try SQLRow.fetchOne(
+            db, sql: "SELECT 1 FROM \"\(column.table)\" WHERE \(isIn) LIMIT 1", arguments: [text]) != nil
+    }
+
+    /// What must not be there of a deleted driver: names for the report, and queries with the driver's row.
+    static var leftovers: [(name: String, sql: String)] {
+        var queries = [("the deletion is not complete, its row in erasure", "SELECT 1 FROM erasure WHERE driver = ?")]
+        for table in emptyTables { queries.append((table, "SELECT 1 FROM \(table) WHERE driver = ?")) }
+        for (table, key, columns) in rewrittenColumns {
+            for column in columns { queries.append(("\(table).\(column)", kept(column, in: table, by: key))) }
+        }
+        return queries + otherLeftovers
+    }
+
+    private static let emptyTables = [
+        "account", "apple_identity", "apple_refresh_token", "phone_identity", "sign_in_session", "device",
+        "session_code", "app_account_token", "consumption_consent", "purchase", "push_outbox",
+    ]
+
+    private static let rewrittenColumns: [(table: String, key: String, columns: [String])] = [
+        ("driver", "id", ["driver_id", "session_id", "previous_session_id", "target_charger", "next_target_charger"]),
+        ("session", "driver", ["session_id", "registered_charger", "registered_merchant"]),
+        ("session_owner", "owner", ["session_id"]),
+        (
+            "journey_base", "driver",
+            ["session_id", "previous_session_id", "target_charger", "next_target_charger"]
+        ),
+        (
+            "event", "driver",
+            [
+                "session_id", "closed_session_id", "after_session_id", "after_previous_session_id", "charger",
+                "merchant", "after_target_charger", "after_next_target_charger",
+            ]
+        ),
+    ]
+
+    private static let otherLeftovers: [(name: String, sql: String)] = [
+        // The idempotency key of an expiry contains the id of its session. If the expiry was stored after the
+        // deletion, this id is the session's new one.
+        (
+            "event.idempotency_key",
+            """
+            SELECT 1 FROM event
+            WHERE driver = ? AND idempotency_key NOT LIKE 'erased-%' AND idempotency_key NOT LIKE '§%/erased-%/%'
+            """
+        ),
+        ("event.event_id", "SELECT 1 FROM event WHERE driver = ? AND event_id IS NOT NULL"),
+        ("event.metadata", "SELECT 1 FROM event WHERE driver = ? AND metadata IS NOT NULL"),
+        ("event.details", "SELECT 1 FROM event WHERE driver = ? AND details IS NOT NULL"),
+        (
+            "event.source",
+            """
+            SELECT 1 FROM event WHERE driver = ? AND source NOT LIKE 'erased-%'
+                AND source NOT IN ('ios_native', 'android_native', 'web', 'server')
+            """
+        ),
+        // The text of a time that a client sent may contain arbitrary digits, which could identify the driver.
+        (
+            "event.occurred_at",
+            """
+            SELECT 1 FROM event WHERE driver = ? AND occurred_at NOT IN (
+                to_char(TIMESTAMP 'epoch' + occurred_at_ms * INTERVAL '1 millisecond',
+                    'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+                to_char(TIMESTAMP 'epoch' + occurred_at_ms * INTERVAL '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+            """
+        ),
+        // A deletion replaces each sequence by its rank in the order. A number of ten million or more cannot be
+        // such a rank, and may be a phone number.
+        ("event.sequence", "SELECT 1 FROM event WHERE driver = ? AND sequence >= 10000000"),
+        ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),
+        ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ? AND request_id IS NOT NULL"),
+        ("audit.sid", "SELECT 1 FROM audit WHERE driver = ? AND sid IS NOT NULL"),
+    ]
+
+    /// Selects the driver's rows in which the text is not one of a deletion.
+    private static func kept(_ column: String, in table: String, by key: String) -> String {
+        "SELECT 1 FROM \(table) WHERE \(table).\(key) = ? AND \(column) NOT LIKE 'erased-%'"
+    }
+}

@@ -1,0 +1,58 @@
+// `EventErasure` on PostgreSQL: the driver's row is renamed, and ErasureProgress rewrites the other rows in pieces.
+
+package import Engine
+package import JourneyModel
+package import SharedTables
+
+extension PostgresEventStore: EventErasure {
+    package func prepareErasure() async {}
+
+    /// Adds the driver and removes it. A batch that adds the same driver waits for this transaction, and then removes its
+    /// own row because of the tombstone (Events/ErasedDrivers.swift). If the batch was first, this transaction waits for
+    /// it, fails with 40001, and is run again.
+    package func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {
+        let row = try db.addDriver(driver, at: now)
+        try db.execute(sql: "DELETE FROM driver WHERE id = ? AND version = 0", arguments: [row])
+    }
+
+    /// Raises the driver's version, so that no batch that has read the driver by the old name writes to it.
+    package func beginErasure(
+        of driver: Int64, digest: [UInt8], pseudonym: String, _ db: any SQLTransaction
+    ) throws {
+        try ErasureProgress.begin(driver, digest, db)
+        try db.execute(
+            sql: """
+                UPDATE driver SET driver_id = ?2, version = version + 1, last_correction_ms = NULL,
+                    clock_memory = NULL, recent_changes = NULL, \(ErasedTexts.rewrittenJourney("driver"))
+                WHERE id = ?1
+                """, arguments: [driver, pseudonym])
+        try db.execute(
+            sql:
+                "UPDATE journey_base SET \(ErasedTexts.rewrittenJourney("journey_base")) WHERE driver = ?1 AND ?2 <> ''",
+            arguments: [driver, pseudonym])
+    }
+
+    package func eraseFirstRows(of driver: Int64, _ db: any SQLTransaction) throws -> ChangeEffects {
+        var progress = try ErasureProgress(of: driver, db)
+        _ = try progress?.advance(db)
+        return ChangeEffects()
+    }
+
+    package func unfinishedErasures(_ digest: [UInt8]?, _ db: any SQLTransaction) throws -> [Int64] {
+        try ErasureProgress.unfinished(digest, db)
+    }
+
+    package func completeErasure(of driver: Int64) async throws(StoreFailure) {
+        var isComplete = false
+        while !isComplete {
+            isComplete = try await change { db in
+                var progress = try ErasureProgress(of: driver, db)
+                return try progress?.advance(db) ?? true
+            }
+        }
+    }
+
+    /// PostgreSQL keeps removed bytes in dead rows until VACUUM has reused their space, and in the WAL until it is
+    /// recycled. Neither can be forced from here.
+    package func finishRemoval(within timeout: Duration) async -> Bool { true }
+}

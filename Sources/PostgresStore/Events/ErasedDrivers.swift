@@ -1,0 +1,39 @@
+// The tombstones of deleted drivers. A batch looks for one only when an event or a registration would add a driver.
+
+import Engine
+import Identity
+import JourneyModel
+import Postgres
+
+enum ErasedDrivers {
+    /// Parameters: keyed hashes of drivers' ids.
+    static let find = PostgresStatement(
+        "erased_drivers",
+        "SELECT driver_digest, erased_at_ms FROM erased_driver WHERE driver_digest = ANY ($1::bytea[])")
+
+    /// Removes new drivers who were deleted after the batch had read that they were not. It is a statement of its own
+    /// after the one that adds them, because only a later statement sees what was committed while that one waited: a
+    /// deletion adds the driver's row before it renames it (`EventErasure.beginErasure`), so the two wait for each other.
+    /// The drivers are then not moved, and the batch's work is done again. Parameters: rows of drivers, keyed hashes, the
+    /// times after which a deletion is recent.
+    private static let takeBack = PostgresStatement(
+        "erased_drivers_not_added",
+        """
+        DELETE FROM driver USING unnest($1::int8[], $2::bytea[], $3::int8[]) given(driver, digest, since_ms),
+            erased_driver
+        WHERE driver.id = given.driver AND driver.version = 0 AND erased_driver.driver_digest = given.digest
+            AND erased_driver.erased_at_ms > given.since_ms
+        """)
+
+    static func takeBackQuery(_ added: [(driver: Int64, digest: [UInt8], at: Moment)]) -> PostgresQuery {
+        PostgresQuery(
+            takeBack,
+            [
+                .int8s(added.map { $0.driver }), .byteas(added.map { $0.digest }),
+                .int8s(
+                    added.map {
+                        $0.at.advanced(byMilliseconds: -AccountRules.erasureSettlesMilliseconds).millisecondsSinceEpoch
+                    }),
+            ])
+    }
+}

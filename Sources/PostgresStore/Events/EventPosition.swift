@@ -1,0 +1,42 @@
+// The place of an event among the events of all drivers (`event.position`): an order in which no committed event is ever
+// skipped, although several instances commit at the same time, and a transaction that began later may be committed first.
+//
+// A position is the number of the event's transaction, and the event's place in it. Transactions get ascending numbers,
+// and a snapshot knows the lowest number of a transaction that is not finished. Below it, every transaction is finished:
+// what it committed is visible, and nothing can appear there any more. Readers therefore stop there. An event becomes
+// visible to them when the transactions that began earlier have ended, which takes milliseconds; a transaction that is
+// left open holds them up, in any database of the server.
+//
+// An outbox table would need a second row for each event, an index on it, and deletions. This is one integer in a row
+// that is written anyway, and an index to whose end the new entries are added.
+
+import Postgres
+
+enum EventPosition {
+    /// The number of low bits that count the events of one transaction.
+    static let placeBits: Int64 = 16
+    /// A transaction with more events gives the last ones the same position. A batch has far fewer.
+    static let placeMax: Int64 = 1 << placeBits - 1
+
+    /// The position before the first event of this transaction.
+    static let ofTransaction = """
+        (SELECT pg_current_xact_id()::text::int8 + xact_offset << \(placeBits) FROM event_position)
+        """
+    /// The first position that may still be given to an event.
+    static let end = """
+        (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8 + xact_offset << \(placeBits) FROM event_position)
+        """
+
+    /// Raises the offset of transaction numbers if a stored position lies above all that this server gives: the database
+    /// was copied with pg_dump into a server with lower numbers. Every instance runs it at its start.
+    static let raise = PostgresStatement(
+        "event_position_raised",
+        """
+        WITH highest AS (
+            SELECT greatest((SELECT max(position) FROM event), (SELECT max(last_event) FROM feed_consumer), 0)
+                >> \(placeBits) AS number),
+        next AS (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS number)
+        UPDATE event_position SET xact_offset = highest.number - next.number + 1 FROM highest, next
+        WHERE highest.number >= next.number + event_position.xact_offset
+        """)
+}

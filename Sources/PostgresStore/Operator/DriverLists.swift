@@ -1,0 +1,139 @@
+// Lists of drivers and search results, for the operator page. Each query examines a bounded number of rows, which it
+// finds by a key or an index.
+
+package import Engine
+import Identity
+package import JourneyModel
+import Postgres
+
+extension PostgresEventStore {
+    /// Maximum number of driver rows examined for one page.
+    static let driverRowsMax: Int64 = 50_000
+
+    package func drivers(
+        in state: JourneyState?, before cursor: Int64?, limit: Int
+    ) async throws(StoreFailure) -> ListPage<DriverSummary> {
+        let parameters: [PostgresValue] = [
+            .int8(cursor ?? .max), .int8(Self.driverRowsMax), state.map { .int2(Int16($0.code)) } ?? .null,
+            .int8(Int64(limit)),
+        ]
+        let found = try await read([
+            PostgresQuery(DriverListStatements.page, parameters),
+            PostgresQuery(DriverListStatements.lowest, [.int8(cursor ?? .max), .int8(Self.driverRowsMax)]),
+        ])
+        return try decoded { () throws(PostgresError) in
+            var drivers: [DriverSummary] = []
+            var last: Int64?
+            for row in found[0].rows {
+                last = try row.int8(0)
+                drivers.append(try Self.driverSummary(row, at: 1))
+            }
+            // The page is full, or the lowest examined row is not the first of all.
+            let next = drivers.count == limit ? last : try found[1].rows.first?.optionalInt8(0)
+            return ListPage(drivers, next: next)
+        }
+    }
+
+    static func driverSummary(_ row: PostgresRow, at first: Int) throws(PostgresError) -> DriverSummary {
+        DriverSummary(
+            driver: DriverID(try row.text(first)), state: try JourneyColumns.state(try row.int2(first + 1)),
+            endedBy: JourneyColumns.ending(try row.optionalInt2(first + 2)),
+            lastEventAt: try row.optionalMoment(first + 3), sessionID: try row.optionalText(first + 4),
+            targetChargerID: try row.optionalText(first + 5), firstSeenAt: try row.moment(first + 6))
+    }
+
+    package func driver(
+        _ driver: DriverID, sessions: Int, events: Int
+    ) async throws(StoreFailure) -> DriverDetail? {
+        let found = try await read([
+            PostgresQuery(DriverListStatements.one, [.text(driver.rawValue)]),
+            PostgresQuery(SessionLists.ofDriver, [.text(driver.rawValue), .int8(Int64(sessions))]),
+            PostgresQuery(EventLists.ofDriver, [.text(driver.rawValue), .int8(Int64(events))]),
+        ])
+        guard let row = found[0].rows.first else { return nil }
+        let (summary, latest) = try decoded { () throws(PostgresError) in
+            var latest: [EventCase] = []
+            for row in found[2].rows { latest.append(try Self.eventCase(row)) }
+            return (try Self.driverSummary(row, at: 0), latest)
+        }
+        return DriverDetail(
+            summary: summary, sessions: try await operatorSessions(found[1]).map(\.session), events: latest)
+    }
+
+    // MARK: Search
+
+    package func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult {
+        // Every text that begins with `text` sorts between `text` itself and `text` followed by the last Unicode
+        // scalar.
+        let bounds: [PostgresValue] = [.text(text), .text(text + "\u{10FFFF}"), .int8(Int64(limit))]
+        var queries = [
+            PostgresQuery(DriverListStatements.byName, bounds), PostgresQuery(SessionLists.byName, bounds),
+            PostgresQuery(DriverListStatements.chargersByName, bounds),
+        ]
+        if let phone = PhoneNumber(text)?.e164 {
+            queries.append(PostgresQuery(DriverListStatements.byPhone, [.text(phone)]))
+        }
+        let found = try await read(queries)
+        let (drivers, chargers) = try decoded { () throws(PostgresError) in
+            var drivers: [DriverSummary] = []
+            for row in found[0].rows { drivers.append(try Self.driverSummary(row, at: 0)) }
+            if found.count > 3 { for row in found[3].rows { drivers.append(try Self.driverSummary(row, at: 0)) } }
+            var chargers: [String] = []
+            for row in found[2].rows { chargers.append(try row.text(0)) }
+            return (drivers, chargers)
+        }
+        return SearchResult(
+            drivers: drivers, sessions: try await operatorSessions(found[1]), chargerIDs: chargers)
+    }
+}
+
+private enum DriverListStatements {
+    private static let columns = """
+        driver.driver_id, driver.state, driver.ended_by, driver.head_corrected_at_ms, driver.session_id,
+        driver.target_charger, driver.created_at_ms
+        """
+
+    /// Parameters: the number before which to begin, the number of rows to examine, a state or NULL, the number of
+    /// rows to return.
+    static let page = PostgresStatement(
+        "driver_page",
+        """
+        SELECT driver.number, \(columns) FROM (
+            SELECT * FROM driver WHERE number < $1::int8 ORDER BY number DESC LIMIT $2::int8) driver
+        WHERE $3::int2 IS NULL OR driver.state = $3::int2 ORDER BY driver.number DESC LIMIT $4::int8
+        """)
+
+    /// The number of the last row that `page` examines, if rows follow it. Parameters: as of `page`, the first two.
+    static let lowest = PostgresStatement(
+        "driver_page_end",
+        """
+        SELECT lowest.number FROM (SELECT number FROM driver WHERE number < $1::int8
+            ORDER BY number DESC OFFSET $2::int8 - 1 LIMIT 1) lowest
+        WHERE EXISTS (SELECT 1 FROM driver WHERE driver.number < lowest.number)
+        """)
+
+    static let one = PostgresStatement(
+        "driver_one", "SELECT \(columns) FROM driver WHERE driver.driver_id = $1::text")
+
+    /// Parameters: the first text, the text after the last, the number of rows.
+    static let byName = PostgresStatement(
+        "drivers_by_name",
+        """
+        SELECT \(columns) FROM driver WHERE driver_id >= $1::text AND driver_id < $2::text
+        ORDER BY driver_id LIMIT $3::int8
+        """)
+
+    static let byPhone = PostgresStatement(
+        "driver_by_phone",
+        """
+        SELECT \(columns) FROM driver WHERE id = (SELECT driver FROM phone_identity WHERE phone = $1::text)
+        """)
+
+    /// The chargers of registered sessions: there is no table of all chargers. Parameters as of `byName`.
+    static let chargersByName = PostgresStatement(
+        "chargers_by_name",
+        """
+        SELECT DISTINCT registered_charger FROM session
+        WHERE registered_charger >= $1::text AND registered_charger < $2::text ORDER BY 1 LIMIT $3::int8
+        """)
+}

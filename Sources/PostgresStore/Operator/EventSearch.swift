@@ -1,0 +1,23 @@
+// Finds the event from which a time begins, by binary search over the positions of events: positions ascend in the order
+// of commits, and this is the order of receipt, except among events that were received within moments.
+
+import Postgres
+
+enum EventSearch {
+    /// The position of the first event that was received at `$1` or later, or the position after the last event. About
+    /// fifty probes of the index find it. Parameters: the time.
+    static let firstReceived = PostgresStatement(
+        "event_first_received",
+        """
+        WITH RECURSIVE search(step, low, high) AS (
+            SELECT 0, coalesce(min(position), 0), coalesce(max(position), 0) + 1 FROM event
+            UNION ALL
+            SELECT step + 1, CASE WHEN probe.received_at_ms < $1::int8 THEN probe.position + 1 ELSE low END,
+                CASE WHEN probe.received_at_ms < $1::int8 THEN high ELSE middle END
+            FROM search CROSS JOIN LATERAL (SELECT low + (high - low) / 2 AS middle) halved
+            LEFT JOIN LATERAL (SELECT event.position, event.received_at_ms FROM event
+                WHERE event.position >= middle ORDER BY event.position LIMIT 1) probe ON true
+            WHERE low < high)
+        SELECT low FROM search ORDER BY step DESC LIMIT 1
+        """)
+}

@@ -1,0 +1,158 @@
+// `OperatorReader` on PostgreSQL: counts over many drivers, and any driver's session.
+
+package import Engine
+package import JourneyModel
+import Postgres
+
+extension PostgresEventStore {
+    /// Maximum number of events counted by one query.
+    static let talliedEventsMax: Int64 = 500_000
+
+    package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
+        let found = try await read([PostgresQuery(OperatorStatements.driverCounts)])
+        return try decoded { () throws(PostgresError) in
+            var counts: [JourneyState: Int] = [:]
+            for row in found[0].rows { counts[try JourneyColumns.state(try row.int2(0))] = Int(try row.int8(1)) }
+            return counts
+        }
+    }
+
+    package func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies {
+        let begin = try await tallyBegin(after: id, since: start)
+        let found = try await read([
+            PostgresQuery(OperatorStatements.tallyBounds, [.int8(begin), .int8(Self.talliedEventsMax)])
+        ])
+        let (last, cut) = try decoded { () throws(PostgresError) in
+            (try found[0][0].int8(0), try found[0][0].optionalInt8(1))
+        }
+        let rows = try await read([
+            PostgresQuery(OperatorStatements.tallies, [.int8(max(begin, cut ?? begin)), .int8(last)])
+        ])
+        return try decoded { () throws(PostgresError) in
+            var tallies: [EventTally] = []
+            for row in rows[0].rows {
+                let name = try Self.name(row, 1)
+                tallies.append(
+                    EventTally(
+                        minute: try row.int8(0),
+                        name: EventName.listed.contains(name) ? name.canonical : "diagnostic",
+                        verdict: try Verdict(row, at: 3), state: try JourneyColumns.state(try row.int2(6)),
+                        count: Int(try row.int8(7))))
+            }
+            return EventTallies(last: last, tallies: tallies, isWhole: cut == nil)
+        }
+    }
+
+    /// Returns the position after which events are counted.
+    private func tallyBegin(after id: Int64?, since start: Moment) async throws(StoreFailure) -> Int64 {
+        if let id { return id }
+        return try await firstEvent(receivedFrom: start) - 1
+    }
+
+    /// Returns the position of the first event that was received at `moment` or later.
+    func firstEvent(receivedFrom moment: Moment) async throws(StoreFailure) -> Int64 {
+        let found = try await read([
+            PostgresQuery(EventSearch.firstReceived, [.int8(moment.millisecondsSinceEpoch)])
+        ])
+        return try decoded { () throws(PostgresError) in try found[0][0].int8(0) }
+    }
+
+    /// The size of this database with its indexes, without the server's WAL.
+    package func storageBytes() async throws(StoreFailure) -> Int64 {
+        let found = try await read([PostgresQuery(OperatorStatements.storage)])
+        return try decoded { () throws(PostgresError) in try found[0][0].int8(0) }
+    }
+
+    package func settingsVersions(limit: Int) async throws(StoreFailure) -> [SettingsVersionUse] {
+        let found = try await read([PostgresQuery(OperatorStatements.settingsVersions, [.int8(Int64(limit))])])
+        return try decoded { () throws(PostgresError) in
+            var uses: [SettingsVersionUse] = []
+            for row in found[0].rows {
+                uses.append(
+                    SettingsVersionUse(
+                        version: try row.text(0), settings: try row.text(1), firstUsedAt: try row.moment(2)))
+            }
+            return uses
+        }
+    }
+
+    package func operatorTimeline(
+        of sessionID: String, limit: Int
+    ) async throws(StoreFailure) -> OperatorTimeline? {
+        let found = try await read([PostgresQuery(OperatorStatements.sessionDriver, [.text(sessionID)])])
+        let driver = try decoded { () throws(PostgresError) in
+            try found[0].rows.first.map { (row) throws(PostgresError) in DriverID(try row.text(0)) }
+        }
+        guard let driver else { return nil }
+        let outcome = try await timeline(of: sessionID, of: driver, limit: limit, after: nil)
+        guard case .found(let timeline) = outcome else { return nil }
+        return OperatorTimeline(driver: driver, timeline: timeline)
+    }
+
+    /// Returns the number of drivers whose deadline lies before `now` and whose expiry is not stored.
+    package func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int {
+        let found = try await read([
+            PostgresQuery(OperatorStatements.dueDrivers, [.int8(now.millisecondsSinceEpoch)])
+        ])
+        return try decoded { () throws(PostgresError) in Int(try found[0][0].int8(0)) }
+    }
+
+    /// Returns the number of events of all drivers.
+    package func eventCount() async throws(StoreFailure) -> Int {
+        let found = try await read([PostgresQuery(OperatorStatements.eventCount)])
+        return try decoded { () throws(PostgresError) in Int(try found[0][0].int8(0)) }
+    }
+}
+
+private enum OperatorStatements {
+    static let driverCounts = PostgresStatement(
+        "driver_counts",
+        "SELECT state, count(*) FROM driver WHERE NOT \(SimulatedDrivers.condition) GROUP BY state")
+
+    /// The position of the newest event, and, if there are more events than may be counted, the position after which
+    /// that many follow. Parameters: the position after which to begin, the maximum.
+    static let tallyBounds = PostgresStatement(
+        "tally_bounds",
+        """
+        WITH bounds AS (SELECT \(EventPosition.end) AS end_position)
+        SELECT coalesce((SELECT max(position) FROM event WHERE position < end_position), $1::int8, 0),
+            (SELECT position FROM event WHERE position > $1::int8 AND position < end_position
+                ORDER BY position DESC OFFSET $2::int8 LIMIT 1)
+        FROM bounds
+        """)
+
+    /// Parameters: the position after which to begin, the last position.
+    static let tallies = PostgresStatement(
+        "tallies",
+        """
+        SELECT received_at_ms / 60000 AS minute, name, event.session_id IS NOT NULL AS has_session, transition, reason,
+            implied, after_state, count(*)
+        FROM event WHERE position > $1::int8 AND position <= $2::int8
+            AND event.driver NOT IN (SELECT driver.id FROM driver WHERE \(SimulatedDrivers.condition))
+        GROUP BY minute, name, has_session, transition, reason, implied, after_state
+        """)
+
+    static let storage = PostgresStatement("storage_bytes", "SELECT pg_database_size(current_database())")
+
+    /// Parameters: the number of rows.
+    static let settingsVersions = PostgresStatement(
+        "settings_versions",
+        """
+        SELECT version, settings, first_used_at_ms FROM settings_version
+        ORDER BY first_used_at_ms DESC, version DESC LIMIT $1::int8
+        """)
+
+    /// Parameters: a session's id.
+    static let sessionDriver = PostgresStatement(
+        "session_driver",
+        """
+        SELECT driver.driver_id FROM session_owner JOIN driver ON driver.id = session_owner.owner
+        WHERE session_owner.session_id = $1::text
+        """)
+
+    /// Parameters: the time.
+    static let dueDrivers = PostgresStatement(
+        "due_drivers", "SELECT count(*) FROM driver WHERE next_deadline_ms < $1::int8")
+
+    static let eventCount = PostgresStatement("event_count", "SELECT count(*) FROM event")
+}

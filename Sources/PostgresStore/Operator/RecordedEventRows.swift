@@ -1,0 +1,172 @@
+// `RecordedEventReader` on PostgreSQL: the stored events of a driver, read backwards from the last one in pages.
+
+package import Engine
+package import JourneyModel
+import Postgres
+
+extension PostgresEventStore: RecordedEventReader {
+    /// The number of events per read.
+    private static let recordedPageMax = 1000
+
+    package func recordedEvents(
+        ofSession sessionID: String, limit: Int
+    ) async throws(StoreFailure) -> RecordedEvents? {
+        let found = try await read([PostgresQuery(RecordedEventStatements.session, [.text(sessionID)])])
+        guard let row = found[0].rows.first else { return nil }
+        let (id, driver, lastAt, closing) = try decoded { () throws(PostgresError) in
+            (try row.int8(0), DriverID(try row.text(1)), try row.optionalInt8(2), try row.optionalInt8(3))
+        }
+        guard let lastAt else { return nil }
+        // The number of the session's events that the walk back through the driver's events has not reached yet. When it
+        // is 0, the walk has reached the session's first event.
+        var left = try decoded { () throws(PostgresError) in try row.int8(4) }
+        var isWithin = false
+        return try await collect(of: id, driver, from: lastAt, limit: limit) { event in
+            if left == 0, event.endsJourney { return .stop }
+            if event.sessionID.map(TextKey.init) == TextKey(sessionID) {
+                left -= 1
+                isWithin = true
+            }
+            // An event of another journey may have closed the session. It counts as the session's last event.
+            if event.id == closing { isWithin = true }
+            return isWithin ? .take : .skip
+        }
+    }
+
+    package func recordedEvents(of driver: DriverID, limit: Int) async throws(StoreFailure) -> RecordedEvents? {
+        let found = try await read([PostgresQuery(RecordedEventStatements.driver, [.text(driver.rawValue)])])
+        guard let row = found[0].rows.first else { return nil }
+        let id = try decoded { () throws(PostgresError) in try row.int8(0) }
+        let events = try await collect(of: id, driver, from: .max, limit: limit) { _ in .take }
+        return events.events.isEmpty ? nil : events
+    }
+
+    // MARK: Walking back
+
+    private enum Step {
+        case take
+        case skip
+        case stop
+    }
+
+    /// The beginning of the driver's fold: the first event, or the floor left by retention.
+    private func foldBegin(of driver: Int64) async throws(StoreFailure) -> (floor: Moment, journey: Journey) {
+        let found = try await read([PostgresQuery(RecordedEventStatements.begin, [.int8(driver)])])
+        return try decoded { () throws(PostgresError) in
+            guard let row = found[0].rows.first else { return (Moment(millisecondsSinceEpoch: .min), Journey()) }
+            return (try row.moment(0), try Journey(row, at: 1))
+        }
+    }
+
+    /// Collects events while walking back. The next row is an event's predecessor, and the journey after the predecessor
+    /// becomes the event's `before`. For the first folded event, `before` is the journey at the floor.
+    private func collect(
+        of id: Int64, _ driver: DriverID, from lastAt: Int64, limit: Int, _ step: (RecordedEvent) -> Step
+    ) async throws(StoreFailure) -> RecordedEvents {
+        let begin = try await foldBegin(of: id)
+        var events: [RecordedEvent] = []
+        var (offset, isLast): (Int64, Bool) = (0, false)
+        while !isLast {
+            let found = try await read([
+                PostgresQuery(
+                    RecordedEventStatements.events,
+                    [.int8(id), .int8(lastAt), .int8(Int64(Self.recordedPageMax)), .int8(offset)])
+            ])
+            let page = try decoded { () throws(PostgresError) in
+                var page: [RecordedEvent] = []
+                for row in found[0].rows { page.append(try RecordedEvent(row)) }
+                return page
+            }
+            isLast = page.count < Self.recordedPageMax
+            offset += Int64(page.count)
+            for var event in page {
+                event.isBelowFloor = event.times.corrected < begin.floor
+                event.before = event.isBelowFloor ? event.after : begin.journey
+                if let last = events.indices.last, !event.isBelowFloor { events[last].before = event.after }
+                switch step(event) {
+                case .stop: return RecordedEvents(driver: driver, events: events.reversed(), isCut: false)
+                case .skip: continue
+                case .take where events.count == limit:
+                    return RecordedEvents(driver: driver, events: events.reversed(), isCut: true)
+                case .take: events.append(event)
+                }
+            }
+        }
+        return RecordedEvents(driver: driver, events: events.reversed(), isCut: false)
+    }
+}
+
+extension RecordedEvent {
+    /// Whether this event ends its journey. Any later event belongs to the following journey, even if it only chooses a
+    /// charger or is a diagnostic event.
+    fileprivate var endsJourney: Bool {
+        verdict.transition == .applied && (after.state == .idle || after.state == .sessionEnded)
+    }
+
+    /// Reads the columns of `RecordedEventStatements.events`.
+    fileprivate init(_ row: PostgresRow) throws(PostgresError) {
+        guard let origin = UInt8(exactly: try row.int2(7)).flatMap(OrderedEvent.Origin.init(rawValue:)) else {
+            throw PostgresError(.unreadable, "an event has an unknown origin")
+        }
+        let times = Times(
+            occurredAtText: try row.text(16), occurredAt: try row.moment(17), corrected: try row.moment(18),
+            sentAt: try row.optionalMoment(19), timestamp: try row.optionalMoment(20),
+            receivedAt: try row.moment(21), skewMilliseconds: try row.int8(22),
+            rule: try row.optionalInt2(23).flatMap { ClockRule(code: Int64($0)) })
+        let settings = SettingsUsed(
+            version: try row.text(25), storedVersion: try row.optionalText(26),
+            gracePeriodSeconds: Int(try row.int8(27)), hardTimeoutSeconds: Int(try row.int8(28)))
+        self.init(
+            id: try row.int8(0), eventID: try row.text(1), idempotencyKey: try row.text(2),
+            name: try PostgresEventStore.name(row, 3), spelling: try row.text(5), isBelowFloor: false, origin: origin,
+            sent: try SentMembers(row, at: 8), sessionID: try row.optionalText(6), times: times,
+            metadata: try row.optionalText(24), settings: settings, verdict: try Verdict(row, at: 29),
+            before: Journey(), after: try Journey(row, at: 32),
+            previousState: try row.optionalInt2(15).flatMap { JourneyState(code: Int64($0)) })
+    }
+}
+
+private enum RecordedEventStatements {
+    static let driver = PostgresStatement(
+        "recorded_driver", "SELECT id FROM driver WHERE driver_id = $1::text")
+
+    /// The session's driver, the time of its last event, the number of the event that closed it, and how many events it
+    /// has.
+    static let session = PostgresStatement(
+        "recorded_session",
+        """
+        SELECT driver.id, driver.driver_id,
+            (SELECT max(corrected_at_ms) FROM event WHERE event.driver = driver.id
+                AND (event.session_id = $1::text OR event.closed_session_id = $1::text)),
+            (SELECT max(seq) FROM event WHERE event.driver = driver.id AND event.closed_session_id = $1::text),
+            (SELECT count(*) FROM event WHERE event.driver = driver.id AND event.session_id = $1::text)
+        FROM session_owner JOIN driver ON driver.id = session_owner.owner WHERE session_owner.session_id = $1::text
+        """)
+
+    static let begin = PostgresStatement(
+        "recorded_begin",
+        """
+        SELECT driver.floor_at_ms, \(JourneyColumns.head.split(separator: ",").map {
+            "journey_base." + $0.drop { $0.isWhitespace } }.joined(separator: ", "))
+        FROM driver JOIN journey_base ON journey_base.driver = driver.id
+        WHERE driver.id = $1::int8 AND driver.floor_at_ms IS NOT NULL
+        """)
+
+    /// A driver's events, the last in the order first. Parameters: the driver's row, the highest time, the number of
+    /// rows, the number of rows to leave out.
+    static let events = PostgresStatement(
+        "recorded_events",
+        """
+        SELECT event.seq, coalesce(event.event_id, event.idempotency_key), event.idempotency_key, event.name,
+            event.session_id IS NOT NULL, event.spelling, event.session_id, event.origin, \(SentMembers.columns),
+            event.previous_state, event.occurred_at, event.occurred_at_ms, event.corrected_at_ms, event.sent_at_ms,
+            event.timestamp_ms, event.received_at_ms, event.skew_ms, event.clock_rule, event.metadata,
+            settings_version.version, CASE WHEN event.fold_settings IS NOT NULL THEN event.settings_version END,
+            settings_version.grace_period_seconds, settings_version.hard_timeout_seconds,
+            event.transition, event.reason, event.implied, \(JourneyColumns.after)
+        FROM event
+        JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
+        WHERE event.driver = $1::int8 AND event.corrected_at_ms <= $2::int8
+        ORDER BY \(EventReads.descending) LIMIT $3::int8 OFFSET $4::int8
+        """)
+}

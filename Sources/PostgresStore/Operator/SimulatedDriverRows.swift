@@ -1,0 +1,48 @@
+// The drivers of `dwell simulate` in the database. Metrics leave them out, and `dwell simulate --clean` removes them.
+
+package import Engine
+import JourneyModel
+import SharedTables
+
+enum SimulatedDrivers {
+    /// SQL condition on a driver of `dwell simulate`. The prefix of their ids ends with `-`. The upper bound is the
+    /// prefix with `.` in place of this `-`, because `.` follows `-` in ASCII.
+    static let condition = """
+        (driver.driver_id >= '\(DriverID.simulatedPrefix)'
+        AND driver.driver_id < '\(DriverID.simulatedPrefix.dropLast()).')
+        """
+
+    /// Tables whose column `driver` refers to a driver. The deletion goes through them in this order, so a table comes
+    /// before the tables to which it refers.
+    static let tables = [
+        "erasure", "push_outbox", "event", "session_code", "session", "journey_base", "device", "sign_in_session",
+        "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit", "app_account_token",
+        "consumption_consent",
+    ]
+
+    static func remove(driversMax: Int, _ db: any SQLTransaction) throws -> SimulatedDriversRemoved {
+        let drivers = try Int64.fetchAll(
+            db, sql: "SELECT id FROM driver WHERE \(condition) ORDER BY id LIMIT ?", arguments: [driversMax])
+        var removed = SimulatedDriversRemoved(drivers: drivers.count, events: 0)
+        for driver in drivers {
+            try db.execute(
+                sql: "DELETE FROM refresh_token WHERE session IN (SELECT id FROM sign_in_session WHERE driver = ?)",
+                arguments: [driver])
+            for table in tables {
+                let count = try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
+                if table == "event" { removed.events += count }
+            }
+            try db.execute(sql: "DELETE FROM session_owner WHERE owner = ?", arguments: [driver])
+            // Facts signed by Apple are kept longer than the driver who sent them.
+            try db.execute(sql: "UPDATE purchase SET driver = NULL WHERE driver = ?", arguments: [driver])
+            try db.execute(sql: "DELETE FROM driver WHERE id = ?", arguments: [driver])
+        }
+        return removed
+    }
+}
+
+extension PostgresEventStore: SimulatedDriverRemoval {
+    package func removeSimulatedDrivers(driversMax: Int) async throws(StoreFailure) -> SimulatedDriversRemoved {
+        try await change { (db: any SQLTransaction) in try SimulatedDrivers.remove(driversMax: driversMax, db) }
+    }
+}

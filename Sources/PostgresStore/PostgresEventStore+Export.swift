@@ -1,0 +1,129 @@
+// `EventExport` on PostgreSQL: the sessions and events in a driver's export.
+
+package import Engine
+package import JourneyModel
+package import SharedTables
+
+extension PostgresEventStore: EventExport {
+    /// A refold is one transaction, so every snapshot is outside of it.
+    package func readEvents<Value: Sendable>(
+        of driver: DriverID, _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
+    ) async throws(StoreFailure) -> Value {
+        try await read(value)
+    }
+
+    package func exportedJourney(of driver: DriverID, _ db: any SQLTransaction) throws -> Journey {
+        let row = try SQLRow.fetchOne(
+            db, sql: "SELECT \(JourneyColumns.head) FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
+        guard let row else { return Journey() }
+        return Journey(
+            state: try Self.state(row[0]), sessionID: try row[1], targetChargerID: try row[2],
+            nextTargetChargerID: try row[3], graceDeadline: try Self.moment(row[4]),
+            hardDeadline: try Self.moment(row[5]),
+            endedBy: (try row[6] as Int64?).flatMap(Journey.Ending.init(code:)), previousSessionID: try row[7])
+    }
+
+    private static func state(_ code: Int64) throws -> JourneyState {
+        guard let state = JourneyState(code: code) else { throw UnreadableColumn(name: "state") }
+        return state
+    }
+
+    private static func moment(_ milliseconds: Int64?) -> Moment? {
+        milliseconds.map(Moment.init(millisecondsSinceEpoch:))
+    }
+
+    package var exportedSessions: ExportList {
+        ExportList(name: "sessions") { driver, last, limit, db in
+            try Self.keys("session", "number", of: driver, after: last, limit: limit, db)
+        } write: { key, driver, now, json, db in
+            let row = try SQLRow.fetchOne(db, sql: Self.sessionSQL, arguments: SQLArguments([key, .integer(driver)]))
+            guard let row else { return }
+            var journey: Journey?
+            if let code: Int64 = try row[5] {
+                journey = Journey(
+                    state: try Self.state(code), graceDeadline: try Self.moment(row[6]),
+                    hardDeadline: try Self.moment(row[7]),
+                    endedBy: (try row[8] as Int64?).flatMap(Journey.Ending.init(code:)))
+                if let running = journey, running.state.hasSessionInProgress, let isReset: Bool = try row[9] {
+                    journey = Journey(state: .sessionEnded, endedBy: isReset ? .reset : .superseded)
+                }
+            }
+            let current = journey?.advanced(to: now)
+            json.beginObject()
+            for (name, value) in zip(Self.sessionMembers, row.values) { json.member(name, value) }
+            json.member("state", current?.state.rawValue)
+            json.member("ended_by", current?.endedBy?.rawValue)
+            json.endObject()
+        }
+    }
+
+    private static let sessionMembers = ["session_id", "opened_at_ms", "registered_at_ms", "charger_id", "merchant_id"]
+
+    /// The members, then the last event after which the journey was in the session, and, if an event at or after it
+    /// closed the session, whether that event was a reset.
+    private static let sessionSQL = """
+        SELECT session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
+            session.registered_merchant, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,
+            last.after_ended_by,
+            (SELECT closing.after_session_id IS NULL FROM event closing
+                WHERE closing.driver = session.driver AND closing.closed_session_id = session.session_id
+                    AND closing.corrected_at_ms >= last.corrected_at_ms LIMIT 1)
+        FROM session LEFT JOIN LATERAL (
+            SELECT event.* FROM event
+            WHERE event.driver = session.driver AND event.session_id = session.session_id
+                AND event.after_session_id = session.session_id
+            ORDER BY \(EventReads.descending) LIMIT 1) last ON true
+        WHERE session.number = ? AND session.driver = ?
+        """
+
+    package var exportedEvents: ExportList {
+        ExportList(name: "events") { driver, last, limit, db in
+            try Self.keys("event", "seq", of: driver, after: last, limit: limit, db)
+        } write: { key, driver, _, json, db in
+            let row = try SQLRow.fetchOne(db, sql: Self.eventSQL, arguments: SQLArguments([key, .integer(driver)]))
+            guard let row else { return }
+            json.beginObject()
+            for (column, value) in zip(Self.eventColumns, row.values) {
+                if column.name == "implied", case .integer(let code) = value {
+                    json.member(column.name, .text(Self.impliedJSON(code)))
+                } else {
+                    json.member(column.name, value)
+                }
+            }
+            json.endObject()
+        }
+    }
+
+    /// The steps have names of ASCII letters.
+    private static func impliedJSON(_ code: Int64) -> String {
+        let names = (ImpliedSteps(code: code) ?? []).names
+        return "[" + names.map { "\"\($0)\"" }.joined(separator: ",") + "]"
+    }
+
+    private static let eventSQL = """
+        SELECT \(eventColumns.map { $0.sql }.joined(separator: ", ")) FROM event WHERE seq = ? AND driver = ?
+        """
+
+    /// The names are those that `JSONWriter.member` expects.
+    private static let eventColumns: [(name: String, sql: String)] = [
+        ("event_id", "coalesce(event_id, idempotency_key)"), ("idempotency_key", "idempotency_key"), ("event", "name"),
+        ("spelling", "spelling"), ("schema_version", "schema_version"), ("source", "source"),
+        ("app_state", "app_state"), ("charger_id", "charger"), ("merchant_id", "merchant"), ("sequence", "sequence"),
+        ("details", "details"),
+        ("sender", "CASE sender WHEN \(OrderedEvent.Sender.service.rawValue) THEN 'service' END"),
+        ("session_id", "session_id"), ("occurred_at", "occurred_at"), ("corrected_at_ms", "corrected_at_ms"),
+        ("sent_at_ms", "sent_at_ms"), ("timestamp_ms", "timestamp_ms"), ("received_at_ms", "received_at_ms"),
+        ("skew_ms", "skew_ms"), ("clock_rule", "clock_rule"), ("transition", "transition"), ("reason", "reason"),
+        ("implied", "implied"), ("state", "after_state"), ("ended_by", "after_ended_by"),
+        ("settings_version", "settings_version"), ("metadata", "metadata"),
+    ]
+
+    private static func keys(
+        _ table: String, _ column: String, of driver: Int64, after last: SQLValue?, limit: Int, _ db: any SQLTransaction
+    ) throws -> [SQLValue] {
+        try Int64.fetchAll(
+            db, sql: "SELECT \(column) FROM \(table) WHERE driver = ? AND \(column) > ? ORDER BY \(column) LIMIT ?",
+            arguments: [driver, last.flatMap(Int64.init) ?? 0, limit]
+        ).map(SQLValue.integer)
+    }
+}

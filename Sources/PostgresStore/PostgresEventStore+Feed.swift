@@ -1,0 +1,132 @@
+// `EventFeed` on PostgreSQL. The rows of events are themselves the outbox, in the order of their positions
+// (Events/EventPosition.swift).
+
+package import Engine
+package import JourneyModel
+import Postgres
+
+extension PostgresEventStore: EventFeed {
+    package var hasConsecutiveIDs: Bool { false }
+
+    /// The highest number of waiting events that is counted.
+    static let waitingCountMax: Int64 = 100_000
+
+    package func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent] {
+        let found = try await read([PostgresQuery(FeedStatements.events, [.int8(id), .int8(Int64(limit))])])
+        return try decoded { () throws(PostgresError) in
+            var events: [FeedEvent] = []
+            for row in found[0].rows {
+                // While a driver's deletion is not complete, the driver's events may still identify the person. These
+                // events, and all events after them, are not delivered until the deletion is complete.
+                if try row.bool(2) { break }
+                events.append(try Self.feedEvent(row))
+            }
+            return events
+        }
+    }
+
+    package func position(of consumer: String) async throws(StoreFailure) -> FeedPosition {
+        let found = try await read([
+            PostgresQuery(FeedStatements.position, [.text(consumer), .int8(Self.waitingCountMax)])
+        ])
+        return try decoded { () throws(PostgresError) in
+            let row = found[0][0]
+            return FeedPosition(
+                last: try row.int8(0), newest: try row.int8(1), lostCount: try row.int8(2),
+                waitingCount: try row.int8(3))
+        }
+    }
+
+    package func move(
+        _ consumer: String, to id: Int64, losing lostCount: Int64, at now: Moment
+    ) async throws(StoreFailure) {
+        let parameters: [PostgresValue] = [
+            .text(consumer), .int8(id), .int8(lostCount), .int8(now.millisecondsSinceEpoch),
+        ]
+        try await inTransaction { (connection, deadline) async throws(PostgresError) in
+            _ = try await connection.run([PostgresQuery(FeedStatements.move, parameters)], until: deadline)
+        }
+    }
+
+    /// Returns the receive time of the first event after position `id`; nil if there is no such event.
+    package func receivedAt(ofFirstEventAfter id: Int64) async throws(StoreFailure) -> Moment? {
+        let found = try await read([PostgresQuery(FeedStatements.firstReceipt, [.int8(id)])])
+        return try decoded { () throws(PostgresError) in
+            try found[0].rows.first.map { (row) throws(PostgresError) in try row.moment(0) }
+        }
+    }
+
+    private static func feedEvent(_ row: PostgresRow) throws(PostgresError) -> FeedEvent {
+        FeedEvent(
+            id: try row.int8(0), driver: DriverID(try row.text(1)), eventID: try row.text(3),
+            name: try name(row, 4), sessionID: try row.optionalText(6), sent: try SentMembers(row, at: 7),
+            occurredAt: try row.moment(14), receivedAt: try row.moment(15), metadata: try row.optionalText(16),
+            settingsVersion: try row.text(17), verdict: try Verdict(row, at: 18),
+            state: try JourneyColumns.state(try row.int2(21)),
+            endedBy: JourneyColumns.ending(try row.optionalInt2(22)))
+    }
+}
+
+extension SentMembers {
+    /// The columns in the order in which `init(_:at:)` reads them.
+    static let columns = """
+        event.source, event.app_state, event.charger, event.merchant, event.sequence, event.details,
+        CASE event.sender WHEN \(OrderedEvent.Sender.service.rawValue) THEN 'service' END
+        """
+
+    init(_ row: PostgresRow, at first: Int) throws(PostgresError) {
+        self.init(
+            source: try row.text(first), appState: try row.optionalText(first + 1),
+            chargerID: try row.optionalText(first + 2), merchantID: try row.optionalText(first + 3),
+            sequence: try row.optionalInt8(first + 4), details: try row.optionalText(first + 5),
+            sender: try row.optionalText(first + 6))
+    }
+}
+
+private enum FeedStatements {
+    /// Parameters: the position after which to begin, the number of rows.
+    static let events = PostgresStatement(
+        "feed_events",
+        """
+        SELECT event.position, driver.driver_id, EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = driver.id),
+            coalesce(event.event_id, event.idempotency_key), event.name, event.session_id IS NOT NULL, event.session_id,
+            \(SentMembers.columns), event.corrected_at_ms, event.received_at_ms, event.metadata,
+            event.settings_version, event.transition, event.reason, event.implied, event.after_state,
+            event.after_ended_by
+        FROM (SELECT * FROM event WHERE position > $1::int8 AND position < \(EventPosition.end)
+            ORDER BY position LIMIT $2::int8) event
+        JOIN driver ON driver.id = event.driver ORDER BY event.position
+        """)
+
+    /// The consumer's position, the newest event's, the number of lost and of waiting events. Parameters: the consumer,
+    /// the highest count. If events were deleted before the consumer was added, they are not counted as lost.
+    static let position = PostgresStatement(
+        "feed_position",
+        """
+        WITH place AS (
+            SELECT coalesce(max(last_event), (SELECT min(position) - 1 FROM event), 0) AS last,
+                coalesce(max(lost_count), 0)::int8 AS lost
+            FROM feed_consumer WHERE name = $1::text)
+        SELECT last, coalesce((SELECT max(position) FROM event WHERE position < \(EventPosition.end)), 0), lost,
+            (SELECT count(*) FROM (SELECT 1 FROM event
+                WHERE position > last AND position < \(EventPosition.end) ORDER BY position LIMIT $2::int8) waiting)
+        FROM place
+        """)
+
+    static let move = PostgresStatement(
+        "feed_moved",
+        """
+        INSERT INTO feed_consumer (name, last_event, lost_count, moved_at_ms)
+        VALUES ($1::text, $2::int8, $3::int8, $4::int8)
+        ON CONFLICT (name) DO UPDATE SET last_event = $2::int8, lost_count = feed_consumer.lost_count + $3::int8,
+            moved_at_ms = $4::int8
+        WHERE feed_consumer.last_event < $2::int8
+        """)
+
+    static let firstReceipt = PostgresStatement(
+        "feed_first_receipt",
+        """
+        SELECT received_at_ms FROM event WHERE position > $1::int8 AND position < \(EventPosition.end)
+        ORDER BY position LIMIT 1
+        """)
+}

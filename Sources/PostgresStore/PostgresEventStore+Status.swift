@@ -1,0 +1,29 @@
+// `DatabaseStatus`, `EventStatistics` and `BackupHistory` on PostgreSQL.
+
+package import Engine
+import Postgres
+
+extension PostgresEventStore: DatabaseStatus {
+    /// Rewrites a row, so that a server that is only readable, or a synchronous standby that does not answer, is noticed.
+    package func checkWritable() async throws(StoreFailure) {
+        try await inTransaction(seconds: Self.probeSeconds) { (connection, deadline) async throws(PostgresError) in
+            _ = try await connection.run([PostgresQuery(StatusStatements.probe)], until: deadline)
+        }
+    }
+
+    private static let probeSeconds = 2
+
+    /// The server's disk is not this machine's.
+    package func diskFreeBytes() -> Int64? { nil }
+}
+
+extension PostgresEventStore: EventStatistics {}
+
+extension PostgresEventStore: BackupHistory {
+    /// PostgreSQL has its own backups, which Dwell does not see.
+    package func lastBackup() async throws(StoreFailure) -> LastBackup? { nil }
+}
+
+private enum StatusStatements {
+    static let probe = PostgresStatement("write_probe", "UPDATE event_position SET xact_offset = xact_offset")
+}

@@ -1,0 +1,38 @@
+// Transactions of several round trips, for work in pieces that no request waits for.
+
+import Engine
+import Postgres
+import Sockets
+
+extension PostgresEventStore {
+    /// The pause before a transaction is run again.
+    private static let retryMilliseconds = 20
+
+    /// Runs a transaction on the connection that is kept for this. Runs it again if its connection is lost, or if it
+    /// lost against another transaction. A transaction of which the answer to COMMIT was lost may therefore run twice;
+    /// what it does must be right then too.
+    ///
+    /// - Parameter body: all round trips between BEGIN and COMMIT.
+    func inTransaction<Value: Sendable>(
+        seconds: Int = BatchRun.roundTripSeconds,
+        _ body: @Sendable (PostgresConnection, Deadline) async throws(PostgresError) -> Value
+    ) async throws(StoreFailure) -> Value {
+        let deadline = Deadline.inSeconds(2 * seconds)
+        while true {
+            do throws(PostgresError) {
+                return try await tending.withConnection(until: deadline) {
+                    (connection) async throws(PostgresError) -> Value in
+                    _ = try await connection.run([.init(.begin)], until: deadline)
+                    let value = try await body(connection, deadline)
+                    _ = try await connection.run([.init(.commit)], until: deadline)
+                    return value
+                }
+            } catch {
+                guard error.isRetryable || BatchRun.isLost(error), !deadline.hasPassed, !Task.isCancelled else {
+                    throw StoreFailure(reading: error)
+                }
+                do { try await Task.sleep(for: .milliseconds(Self.retryMilliseconds)) } catch { throw .cancelled }
+            }
+        }
+    }
+}

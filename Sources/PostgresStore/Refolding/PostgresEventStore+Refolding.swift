@@ -1,0 +1,69 @@
+// `JourneyRefolder` on PostgreSQL. A driver is refolded in one batch of its own, so no reader sees a half-finished
+// refold. The batch reads and writes all of the driver's events.
+
+package import Engine
+package import JourneyModel
+import Postgres
+
+extension PostgresEventStore: JourneyRefolder {
+    package func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
+        guard request.correction == nil else { throw Self.noCorrections }
+        let found = try await read([
+            PostgresQuery(
+                RefoldStatements.next,
+                [
+                    .int8(Fold.rulesVersion), .int8(request.after),
+                    request.since.map { .int8($0.millisecondsSinceEpoch) } ?? .null,
+                ])
+        ])
+        guard let row = found[0].rows.first else { return RefoldPart(next: nil, counts: RefoldCounts()) }
+        let (number, driver) = try decoded { () throws(PostgresError) in
+            (try row.int8(0), DriverID(try row.text(1)))
+        }
+        switch await refold(driver, at: request.now) {
+        case .success(let counts): return RefoldPart(next: number, counts: counts)
+        case .failure(let failure): return RefoldPart(next: number, counts: RefoldCounts(), failure: failure)
+        }
+    }
+
+    /// Whether a driver was folded by the rules of an older release. After the first round of refolds these are drivers
+    /// whose refold failed, and drivers to whom an older instance has written since.
+    package func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool {
+        let found = try await read([PostgresQuery(RefoldStatements.areLeft, [.int8(Fold.rulesVersion)])])
+        return try decoded { () throws(PostgresError) in try found[0][0].bool(0) }
+    }
+}
+
+extension PostgresEventStore: SettingsCorrecting {
+    private static let noCorrections = StoreFailure.unavailable(
+        "corrections of settings are not supported on PostgreSQL")
+
+    package func begin(
+        _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment
+    ) async throws(StoreFailure) -> CorrectionOutcome {
+        throw Self.noCorrections
+    }
+
+    package func finish(correction: Int64, at now: Moment) async throws(StoreFailure) {
+        throw Self.noCorrections
+    }
+}
+
+private enum RefoldStatements {
+    /// The next driver. One index lookup for each older version finds it, also when there is none among many drivers.
+    /// Parameters: the version of the fold's rules, the number after which to begin, a time or NULL.
+    static let next = PostgresStatement(
+        "refold_next",
+        """
+        SELECT found.number, found.driver_id FROM generate_series(0, $1::int8 - 1) older(rules), LATERAL (
+            SELECT driver.number, driver.driver_id FROM driver
+            WHERE driver.rules = older.rules AND driver.number > $2::int8
+                AND ($3::int8 IS NULL OR EXISTS (SELECT 1 FROM event
+                    WHERE event.driver = driver.id AND event.received_at_ms >= $3::int8))
+            ORDER BY driver.rules, driver.number LIMIT 1) found
+        ORDER BY found.number LIMIT 1
+        """)
+
+    static let areLeft = PostgresStatement(
+        "refolds_left", "SELECT EXISTS (SELECT 1 FROM driver WHERE rules < $1::int8)")
+}

@@ -1,0 +1,123 @@
+// `RetentionStore` on PostgreSQL. Rows are found by reads, and deleted in small transactions. The row number of an event
+// is its position (Events/EventPosition.swift), that of a session its number.
+
+package import Engine
+package import JourneyModel
+import Postgres
+
+extension PostgresEventStore: RetentionStore {
+    /// Returns the old events in one part of a walk over all events, the first stored first. The walk ends at the first
+    /// part without old events. The receive times of a few events may be out of order, after slow requests or while an
+    /// instance's clock was wrong.
+    package func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents {
+        let found = try await read([
+            PostgresQuery(Self.agedEvents, [.int8(request.after), .int8(Int64(request.limit))])
+        ])
+        return try decoded { () throws(PostgresError) in
+            var events: [AgedEvent] = []
+            var last: Int64?
+            for row in found[0].rows {
+                let id = try row.int8(0)
+                last = id
+                let before = id <= request.forwarded ? request.receivedBefore : request.unforwardedBefore
+                guard try row.moment(3) < before else { continue }
+                events.append(AgedEvent(id: id, driver: try row.int8(1), correctedAt: try row.moment(2)))
+            }
+            return AgedEvents(events: events, next: found[0].rowCount == request.limit && !events.isEmpty ? last : nil)
+        }
+    }
+
+    package func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int {
+        let events = Array(events)
+        return try await inTransaction { (connection, deadline) async throws(PostgresError) in
+            try await RetentionHorizon.delete(events, on: connection, until: deadline)
+        }
+    }
+
+    package func agedSessions(
+        openedBefore: Moment, after number: Int64, limit: Int
+    ) async throws(StoreFailure) -> [Int64] {
+        let found = try await read([Self.aged(AgedRows.sessions, after: number, before: openedBefore, limit: limit)])
+        return try decoded { () throws(PostgresError) in
+            var numbers: [Int64] = []
+            for row in found[0].rows { numbers.append(try row.int8(0)) }
+            return numbers
+        }
+    }
+
+    package func delete(
+        sessions: ArraySlice<Int64>, openedBefore: Moment
+    ) async throws(StoreFailure) -> Int {
+        let numbers = PostgresValue.int8s(sessions.map { $0 })
+        return try await inTransaction { (connection, deadline) async throws(PostgresError) in
+            let results = try await connection.run(
+                [
+                    PostgresQuery(AgedRows.lockDrivers, [numbers]),
+                    PostgresQuery(
+                        AgedRows.deleteSessions, [numbers, .int8(openedBefore.millisecondsSinceEpoch)]),
+                ], until: deadline)
+            return Int(try results[1][0].int8(0))
+        }
+    }
+
+    package func unusedRegistrations(
+        before: Moment, after number: Int64, limit: Int
+    ) async throws(StoreFailure) -> AgedNumbers {
+        try await agedNumbers(AgedRows.registrations, before: before, after: number, limit: limit)
+    }
+
+    package func agedAuditLines(
+        before: Moment, after number: Int64, limit: Int
+    ) async throws(StoreFailure) -> AgedNumbers {
+        try await agedNumbers(AgedRows.auditLines, before: before, after: number, limit: limit)
+    }
+
+    package func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int {
+        let numbers = PostgresValue.int8s(auditLines.map { $0 })
+        return try await inTransaction { (connection, deadline) async throws(PostgresError) in
+            let results = try await connection.run(
+                [PostgresQuery(AgedRows.deleteAuditLines, [numbers])], until: deadline)
+            return Int(try results[0][0].int8(0))
+        }
+    }
+
+    /// Returns the receive time of the event that was stored first; nil if there is no event.
+    package func oldestEventReceivedAt() async throws(StoreFailure) -> Moment? {
+        try await receivedAt(ofFirstEventAfter: .min)
+    }
+
+    // MARK: Reading
+
+    private static func aged(
+        _ statement: PostgresStatement, after number: Int64, before: Moment, limit: Int
+    ) -> PostgresQuery {
+        PostgresQuery(statement, [.int8(number), .int8(before.millisecondsSinceEpoch), .int8(Int64(limit))])
+    }
+
+    /// Returns one part of a walk over the rows. Numbers ascend with time, so the walk ends with this part if the last
+    /// row of the part is recent.
+    private func agedNumbers(
+        _ statement: PostgresStatement, before: Moment, after number: Int64, limit: Int
+    ) async throws(StoreFailure) -> AgedNumbers {
+        let found = try await read([Self.aged(statement, after: number, before: before, limit: limit)])
+        return try decoded { () throws(PostgresError) in
+            var numbers: [Int64] = []
+            var last: (number: Int64, at: Moment)?
+            for row in found[0].rows {
+                last = (try row.int8(0), try row.moment(1))
+                if try row.bool(2) { numbers.append(try row.int8(0)) }
+            }
+            let isLast = last.map { $0.at >= before } ?? true
+            return AgedNumbers(
+                numbers: numbers, next: isLast || found[0].rowCount < limit ? nil : last?.number)
+        }
+    }
+
+    /// Parameters: the position after which to begin, the number of rows.
+    private static let agedEvents = PostgresStatement(
+        "aged_events",
+        """
+        SELECT position, driver, corrected_at_ms, received_at_ms FROM event
+        WHERE position > $1::int8 AND position < \(EventPosition.end) ORDER BY position LIMIT $2::int8
+        """)
+}

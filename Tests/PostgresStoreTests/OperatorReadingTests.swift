@@ -1,0 +1,95 @@
+// Counts over all drivers, the records of `dwell explain`, and what the server asks about the database.
+
+import Engine
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+
+struct OperatorReadingTests {
+    private let now = Moment.sample
+
+    private func append(
+        _ name: EventName, of driver: String, session: String? = nil, minutesAgo: Int, to store: PostgresEventStore
+    ) async throws {
+        let at = now.advanced(bySeconds: -60 * minutesAgo)
+        let submission = EventSubmission.sample(name, key: "\(driver)\(minutesAgo)", session: session, at: at)
+        _ = try await store.appended(.sample(submission, of: DriverID(driver), receivedAt: at))
+    }
+
+    private func withStore(_ body: @Sendable (PostgresEventStore) async throws -> Void) async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in try await body(stores[0]) }
+    }
+
+    @Test func `the last hour is counted, and then only what is new`() async throws {
+        try await withStore { (store) async throws in
+            try await append(.chargerTargeted, of: "a", minutesAgo: 90, to: store)
+            try await append(.enteredChargerIntentZone, of: "a", minutesAgo: 30, to: store)
+            try await append(.anchorDwellComplete, of: "b", minutesAgo: 20, to: store)
+            try await append(.diagnostic("teleport_detected"), of: "b", minutesAgo: 10, to: store)
+            try await append(.diagnostic("d"), of: DriverID.simulatedPrefix + "1", minutesAgo: 5, to: store)
+            #expect(try await store.driverCounts() == [.nearCharger: 1, .idle: 1])
+            let first = try await store.tallies(after: nil, since: now.advanced(bySeconds: -3600))
+            #expect(first.isWhole)
+            #expect(
+                Set(first.tallies.map(\.name)) == ["enteredChargerIntentZone", "anchorDwellComplete", "diagnostic"])
+            #expect(first.tallies.map(\.count) == [1, 1, 1])
+            try await append(.anchorDwellComplete, of: "a", minutesAgo: 0, to: store)
+            let second = try await store.tallies(after: first.last, since: now)
+            #expect(second.tallies.map(\.name) == ["anchorDwellComplete"])
+            #expect(second.tallies.map(\.state) == [.anchored])
+            #expect(try await store.tallies(after: second.last, since: now).tallies == [])
+            #expect(try await store.storageBytes() > 0)
+            #expect(try await store.settingsVersions(limit: 5).map(\.version) == [Settings().version])
+            #expect(try await store.receivedAt(ofFirstEventAfter: 0) == now.advanced(bySeconds: -90 * 60))
+            #expect(try await store.oldestEventReceivedAt() == now.advanced(bySeconds: -90 * 60))
+            #expect(try await store.removeSimulatedDrivers(driversMax: 8).drivers == 1)
+            #expect(try await store.eventCount() == 5)
+        }
+    }
+
+    @Test func `a session is found with its driver and its records`() async throws {
+        try await withStore { (store) async throws in
+            let driver = DriverID("a")
+            for event in SampleJourney.whole(prefix: "x", session: "first")
+                + SampleJourney.whole(
+                    prefix: "y", session: "second", from: now.advanced(bySeconds: 600))
+            {
+                _ = try await store.appended(.sample(event, of: driver))
+            }
+            #expect(try await store.operatorTimeline(of: "second", limit: 10)?.driver == driver)
+            #expect(try await store.operatorTimeline(of: "third", limit: 10) == nil)
+            let all = try #require(try await store.recordedEvents(of: driver, limit: 100))
+            #expect(all.events.map(\.idempotencyKey) == (0..<8).map { "x\($0)" } + (0..<8).map { "y\($0)" })
+            #expect(all.isCut == false)
+            #expect(all.events[0].before == Journey())
+            for (event, next) in zip(all.events, all.events.dropFirst()) { #expect(event.after == next.before) }
+            let last = try #require(try await store.recordedEvents(of: driver, limit: 3))
+            #expect(last.events.map(\.idempotencyKey) == ["y5", "y6", "y7"] && last.isCut)
+            let second = try #require(try await store.recordedEvents(ofSession: "second", limit: 100))
+            // The journey begins with the first event after the end of the one before.
+            #expect(second.events.map(\.idempotencyKey) == ["x7"] + (0..<8).map { "y\($0)" })
+            #expect(try await store.recordedEvents(ofSession: "third", limit: 100) == nil)
+        }
+    }
+
+    @Test func `the database can be written to and names its schema`() async throws {
+        try await withStore { (store) async throws in
+            try await store.checkWritable()
+            let schema = try await store.schema(openedAtMilliseconds: 1)
+            #expect(schema.number == PostgresMigration.all.count)
+            #expect(schema.migrationsRun.first == "events")
+            #expect(try await store.schema(openedAtMilliseconds: 2).migrationsRun == [])
+        }
+    }
+
+    @Test func `a server that is only readable is not ready`() async throws {
+        let database = try await StoreFixture.database()
+        _ = try await database.rows("ALTER DATABASE \(database.name) SET default_transaction_read_only = on")
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            _ = await #expect(throws: StoreFailure.self) { try await stores[0].checkWritable() }
+        }
+    }
+}

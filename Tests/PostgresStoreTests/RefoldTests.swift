@@ -1,0 +1,131 @@
+// Drivers whom an older release has folded are folded again, in the background or with their next event.
+
+import Engine
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+
+struct RefoldTests {
+    private static let end = Moment.sample.advanced(bySeconds: 900_000)
+
+    /// Stores a random journey, and then the table as an older release would have left it: other verdicts and journeys,
+    /// and no expiries.
+    private static func storeOld(
+        _ number: Int, in database: StoreFixture.Database, _ store: PostgresEventStore
+    ) async throws -> (driver: DriverID, events: [OrderedEvent]) {
+        var random = SeededRandom(seed: UInt64(number))
+        let events = RandomJourney.events(from: .sample, sessionPrefix: "r\(number)-", &random)
+        let driver = DriverID("refold-\(number)")
+        for event in events.shuffled(using: &random) { _ = try await store.appended(.random(event, of: driver)) }
+        return (driver, events)
+    }
+
+    private static func makeOld(_ database: StoreFixture.Database) async throws {
+        _ = try await database.rows(
+            """
+            DELETE FROM event WHERE origin = 1;
+            UPDATE event SET transition = 0, reason = NULL, implied = 0, after_state = 0, after_session_id = NULL,
+                after_grace_deadline_ms = NULL, after_hard_deadline_ms = NULL, after_ended_by = NULL,
+                closed_session_id = NULL, after_previous_session_id = NULL, after_target_charger = NULL;
+            UPDATE driver SET rules = \(Fold.rulesVersion - 1), state = 0, session_id = NULL, grace_deadline_ms = NULL,
+                hard_deadline_ms = NULL, last_seq = (SELECT max(seq) FROM event WHERE driver = driver.id)
+            """)
+    }
+
+    private static func arrived(
+        _ driver: DriverID, _ events: [OrderedEvent], _ database: StoreFixture.Database
+    ) async throws -> [OrderedEvent] {
+        let keys = try await database.rows(
+            """
+            SELECT idempotency_key FROM event JOIN driver ON driver.id = event.driver
+            WHERE driver_id = '\(driver.rawValue)' AND origin = 0 ORDER BY seq
+            """)
+        let byKey = Dictionary(uniqueKeysWithValues: events.map { ($0.idempotencyKey, $0) })
+        return keys.compactMap { byKey[$0] }
+    }
+
+    private static func expireAll(_ store: PostgresEventStore) async throws {
+        var request = ExpiryRequest(now: end, settings: VersionedSettings(Settings()), driversMax: 64)
+        repeat {
+            let part = try await store.storeExpiries(request)
+            #expect(part.failures == [])
+            request.after = part.next
+        } while request.after != nil
+    }
+
+    @Test func `all drivers are refolded one by one, and equal the fold`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let store = stores[0]
+            var journeys: [(driver: DriverID, events: [OrderedEvent])] = []
+            for number in 1...30 { journeys.append(try await Self.storeOld(number, in: database, store)) }
+            try await Self.makeOld(database)
+            #expect(try await store.hasUnfinishedRefolds())
+            #expect(
+                try await store.driversAwaitingRefold(among: Set(journeys.map(\.driver))) == Set(journeys.map(\.driver))
+            )
+            var counts = RefoldCounts()
+            var request = RefoldRequest()
+            while true {
+                let part = try await store.refold(request)
+                #expect(part.failure == nil)
+                counts += part.counts
+                guard let next = part.next else { break }
+                request.after = next
+            }
+            #expect(counts.drivers == 30)
+            #expect(counts.events == journeys.reduce(0) { $0 + $1.events.count })
+            #expect(counts.movedDrivers > 0 && !counts.verdicts.isEmpty && counts.sessionsFolded > 0)
+            #expect(try await store.hasUnfinishedRefolds() == false)
+            try await Self.expireAll(store)
+            let stored = try await ExpectedEvent.stored(in: database)
+            for (driver, events) in journeys {
+                let arrived = try await Self.arrived(driver, events, database)
+                #expect(arrived.count == events.count)
+                #expect(stored[driver] == ExpectedEvent.all(arrived, until: Self.end), "\(driver)")
+            }
+        }
+    }
+
+    @Test func `the next event of a driver refolds the driver, and the others of its batch are stored`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let store = stores[0]
+            let (driver, events) = try await Self.storeOld(7, in: database, store)
+            try await Self.makeOld(database)
+            let last = OrderedEvent(
+                name: .diagnostic("d"), sessionID: nil, chargerID: nil, occurredAt: Self.end, sequence: nil,
+                eventID: "last", idempotencyKey: "last", origin: .client, sender: .app, previousState: nil,
+                isWholeSecond: false, gracePeriodSeconds: 60, hardTimeoutSeconds: 600)
+            let other = AppendRequest.sample(.sample(.chargerTargeted, key: "k"), of: DriverID("other"))
+            let outcomes = await store.append([.random(last, of: driver), other])
+            for outcome in outcomes {
+                guard case .stored = outcome else {
+                    Issue.record("\(outcome)")
+                    continue
+                }
+            }
+            let arrived = try await Self.arrived(driver, events + [last], database)
+            #expect(try await ExpectedEvent.stored(in: database)[driver] == ExpectedEvent.all(arrived, until: Self.end))
+        }
+    }
+
+    @Test func `a driver of a newer release is left alone, and a correction of settings is refused`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let store = stores[0]
+            let event = AppendRequest.sample(.sample(.chargerTargeted, key: "k"), of: DriverID("d"))
+            _ = try await store.appended(event)
+            _ = try await database.rows("UPDATE driver SET rules = \(Fold.rulesVersion + 1)")
+            let outcome = await store.append(.sample(.sample(.chargerTargeted, key: "l"), of: DriverID("d")))
+            guard case .failed(.unavailable) = outcome else {
+                Issue.record("\(outcome)")
+                return
+            }
+            #expect(try await store.refold(RefoldRequest()).next == nil)
+            await #expect(throws: StoreFailure.self) { try await store.refold(RefoldRequest(correction: 1)) }
+        }
+    }
+}

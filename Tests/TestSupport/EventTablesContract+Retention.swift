@@ -1,0 +1,159 @@
+// The clauses about retention: what is deleted, what stays, and that nothing that stays is changed.
+
+import Engine
+import JourneyModel
+import Logging
+
+extension EventTablesContract {
+    private static func keeping(
+        _ store: any Store, _ clock: ManualClock, days: Int? = 7, forwarded: Int64 = .max
+    ) -> RetentionService {
+        RetentionService(
+            store: store, days: days, clock: { clock.now },
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
+            forwarded: { () throws(StoreFailure) in forwarded })
+    }
+
+    private static func eventIDs(_ store: any Store) async throws -> [String] {
+        try await store.storedEvents(after: 0, limit: 100).map(\.eventID)
+    }
+
+    private static func sessions(of driver: DriverID, _ store: any Store) async throws -> [String]? {
+        try await store.sessions(of: driver, limit: 10, after: nil)?.sessions.map(\.sessionID)
+    }
+
+    private static func register(
+        _ session: String, of driver: DriverID, _ clock: ManualClock, _ store: any Store
+    ) async throws {
+        _ = try await store.register(
+            SessionRegistration(
+                sessionID: session, driver: driver, chargerID: nil, merchantID: nil, receivedAt: clock.now))
+    }
+
+    static let retention: [Clause] = [
+        Clause("what is older than the days is gone, and so is a session without events") { store in
+            let (clock, driver) = (ManualClock(), DriverID("driver"))
+            try await drive("a", of: driver, clock, to: store)
+            clock.advance(bySeconds: 5 * day)
+            try await drive("b", of: driver, clock, to: store)
+            try expect(try await keeping(store, clock).round(), .init(), "while everything is young")
+            clock.advance(bySeconds: 3 * day)
+            try expect(try await keeping(store, clock).round(), .init(events: 8), "after eight days")
+            try expect(try await eventIDs(store), (0..<8).map { "b\($0)" }, "events left")
+            try expect(try await sessions(of: driver, store), ["session-b"], "sessions left")
+            guard case .sessionNotFound = try await store.timeline(of: "session-a", of: driver, limit: 9, after: nil)
+            else { throw ContractViolation(description: "session-a is found") }
+            try expect(try await store.journey(of: driver).state, .sessionEnded, "the journey")
+            try await drive("c", of: driver, clock, to: store)
+            clock.advance(bySeconds: 5 * day)
+            // The journey at the floor is in session-b and names session-a as the one before. Both rows stay.
+            try expect(try await keeping(store, clock).round(), .init(events: 8), "the next round")
+        },
+        Clause("a driver of whom nothing is left stands where it stood, and goes on from there") { store in
+            let (clock, driver) = (ManualClock(), DriverID("driver"))
+            try await drive("a", of: driver, clock, to: store)
+            try await drive("other", of: DriverID("other"), clock, to: store)
+            let before = try await store.journey(of: driver)
+            clock.advance(bySeconds: 30 * day)
+            try expect(try await keeping(store, clock).round().events, 16, "deleted events")
+            try expect(try await eventIDs(store), [], "events left")
+            try expect(try await store.journey(of: driver), before, "the journey")
+            let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "new", at: clock.now)
+            try expect(
+                try await post(entered, of: driver, to: store).verdict, Verdict(.applied, implied: .reset), "new event")
+            // This late event comes before the new one. It is folded from the stored journey at the floor.
+            let late = EventSubmission.sample(
+                .reset, key: "late", session: "s", at: clock.now.advanced(bySeconds: -60))
+            let request = AppendRequest.sample(late, of: driver, receivedAt: clock.now)
+            let reset = try EventStoreContract.event(try await store.appended(request), "late event")
+            try expect(reset.verdict, .applied, "late event")
+            try expect(
+                try EventStoreContract.event(
+                    try await store.appended(.sample(entered, of: driver, receivedAt: clock.now)), "repeat"
+                ).verdict, .applied, "the new event after the late one")
+        },
+        Clause("an event that comes too late is stored without effect, and goes in its turn") { store in
+            let (clock, driver) = (ManualClock(), DriverID("driver"))
+            try await drive("a", of: driver, clock, to: store)
+            clock.advance(bySeconds: 8 * day)
+            _ = try await keeping(store, clock).round()
+            let before = try await store.journey(of: driver)
+            let late = EventSubmission.sample(
+                .enteredChargerIntentZone, key: "late", at: .sample.advanced(bySeconds: 10))
+            let request = AppendRequest.sample(late, of: driver, receivedAt: clock.now)
+            let stored = try EventStoreContract.event(try await store.appended(request), "late event")
+            try expect(stored.verdict, .none, "verdict")
+            try expect(stored.journey, before, "journey in the answer")
+            guard case .replayed = try await store.appended(request) else {
+                throw ContractViolation(description: "the repeat is not known")
+            }
+            try expect(try await store.journey(of: driver), before, "journey")
+            clock.advance(bySeconds: 8 * day)
+            try expect(try await keeping(store, clock).round().events, 1, "deleted events")
+        },
+        Clause("what is not forwarded yet stays for a week more, and is counted as lost") { store in
+            let (clock, driver) = (ManualClock(), DriverID("driver"))
+            try await drive("a", of: driver, clock, to: store)
+            clock.advance(bySeconds: 8 * day)
+            let third = try await store.storedEvents(after: 0, limit: 10)[2].id
+            try await store.move("analytics", to: third, losing: 0, at: clock.now)
+            try expect(try await keeping(store, clock, forwarded: third).round().events, 3, "forwarded ones")
+            try expect(try await eventIDs(store), (3..<8).map { "a\($0)" }, "events left")
+            clock.advance(bySeconds: 7 * day)
+            try expect(try await keeping(store, clock, forwarded: third).round().events, 5, "a week later")
+            try await drive("b", of: driver, clock, to: store)
+            // A consumer that has not begun to read has lost no events.
+            let new = try await store.position(of: "new")
+            try expect(new.waitingCount, 8, "waiting for a new consumer")
+            try expect(new.lostCount, 0, "lost to a new consumer")
+            let old = try await store.position(of: "analytics")
+            // A store with consecutive ids leaves the count to the reader, who sees the gap.
+            let next = try await store.storedEvents(after: old.last, limit: 1)[0].id
+            let lost = store.hasConsecutiveIDs ? next - old.last - 1 : old.lostCount
+            try expect(lost, 5, "lost to the old consumer")
+        },
+        Clause("a deadline that is due and not stored holds the floor below it") { store in
+            let (clock, driver) = (ManualClock(), DriverID("driver"))
+            let activation = SampleJourney.whole(prefix: "a", session: "s", from: clock.now).prefix(4)
+            for event in activation { try await post(event, of: driver, to: store) }
+            guard let deadline = try await store.journey(of: driver).hardDeadline else {
+                throw ContractViolation(description: "no deadline")
+            }
+            // The event has exactly the time of the deadline and comes before the expiry, so the deadline still runs.
+            try await post(.sample(.diagnostic("d"), key: "d", at: deadline), of: driver, to: store)
+            clock.advance(bySeconds: 9 * day)
+            try expect(try await keeping(store, clock).round().events, 4, "deleted events")
+            try expect(try await eventIDs(store), ["d"], "events left")
+            let expiry = ExpiryRequest(now: clock.now, settings: VersionedSettings(Settings()), driversMax: 1)
+            try expect(try await store.storeExpiries(expiry).drivers, [driver], "expired drivers")
+            try expect(try await store.journey(of: driver).state, .sessionEnded, "the journey")
+            // The expiry was received today, so it is kept.
+            try expect(try await keeping(store, clock).round().events, 1, "the event before the expiry")
+        },
+        Clause("a registration that is never used goes after thirty days, whether or not events have an age") { store in
+            let (clock, driver) = (ManualClock(), DriverID("driver"))
+            for session in ["unused", "used"] { try await register(session, of: driver, clock, store) }
+            let used = EventSubmission.sample(.diagnostic("d"), key: "k", session: "used", at: clock.now)
+            try await post(used, of: driver, to: store)
+            clock.advance(bySeconds: 20 * day)
+            try await register("last", of: driver, clock, store)
+            let keeping = keeping(store, clock, days: nil)
+            clock.advance(bySeconds: 10 * day - 1)
+            try expect(try await keeping.round(), .init(), "a second before")
+            clock.advance(bySeconds: 2)
+            try expect(try await keeping.round(), .init(sessions: 1), "after thirty days")
+            try expect(try await sessions(of: driver, store), ["last", "used"], "sessions left")
+        },
+        Clause("an event that bears a wrong time of the server's does not keep what is behind it") { store in
+            let (clock, driver) = (ManualClock(), DriverID("driver"))
+            let ahead = AppendRequest.sample(
+                .sample(.diagnostic("d"), key: "ahead"), of: DriverID("other"),
+                receivedAt: clock.now.advanced(bySeconds: 400 * day))
+            _ = try await store.appended(ahead)
+            try await drive("a", of: driver, clock, to: store)
+            clock.advance(bySeconds: 8 * day)
+            try expect(try await keeping(store, clock).round().events, 8, "deleted events")
+            try expect(try await eventIDs(store), ["ahead"], "events left")
+        },
+    ]
+}

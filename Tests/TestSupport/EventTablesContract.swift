@@ -1,0 +1,49 @@
+// The requirements on what a store makes of its stored events apart from appending: the feed, retention, and the
+// operator's lists. As with EventStoreContract, each clause tests a store only through ports, and a test target runs all
+// of them. Each clause needs a store without events.
+
+package import Engine
+import JourneyModel
+import Logging
+
+package enum EventTablesContract {
+    package typealias Store = DeadlineStore & EventFeed & EventStore & JourneyReader & OperatorListReader
+        & RetentionStore
+
+    package struct Clause: Sendable, CustomStringConvertible {
+        package var description: String
+        package var check: @Sendable (any Store) async throws -> Void
+
+        init(_ description: String, _ check: @escaping @Sendable (any Store) async throws -> Void) {
+            self.description = description
+            self.check = check
+        }
+    }
+
+    package static let all: [Clause] = feed + retention + operatorLists
+
+    static let day = 86_400
+
+    static func expect<Value: Equatable>(_ found: Value, _ expected: Value, _ what: String) throws {
+        try EventStoreContract.expect(found, expected, what)
+    }
+
+    /// Stores an event that is received when it happened.
+    @discardableResult
+    static func post(
+        _ submission: EventSubmission, of driver: DriverID, to store: any EventStore
+    ) async throws -> StoredEvent {
+        let request = AppendRequest.sample(submission, of: driver, receivedAt: submission.occurredAt)
+        return try EventStoreContract.event(try await store.appended(request), "append")
+    }
+
+    /// Stores a journey of eight events, half a minute apart, and advances the clock past the last one.
+    static func drive(
+        _ prefix: String, of driver: DriverID, _ clock: ManualClock, to store: any EventStore
+    ) async throws {
+        for event in SampleJourney.whole(prefix: prefix, session: "session-\(prefix)", from: clock.now) {
+            try await post(event, of: driver, to: store)
+            clock.advance(bySeconds: 30)
+        }
+    }
+}
