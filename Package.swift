@@ -344,6 +344,15 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
+            name: "SharedTablesTests",
+            dependencies: [
+                "SharedTables", "SQLiteStore", "PostgresStore", "Postgres", "Engine", "Identity", "JourneyModel",
+                "Secrets", "Sockets", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "PostgresStoreTests",
             dependencies: [
                 "PostgresStore", "Postgres", "Engine", "Identity", "JourneyModel", "RateLimiting", "SharedTables",

@@ -3,14 +3,11 @@
 
 import Engine
 import Foundation
-import GRDB
 import JourneyModel
-import Logging
 import Secrets
 import Testing
 
 @testable import Identity
-@testable import SQLiteStore
 @testable import SharedTables
 
 struct RenewalTests {
@@ -22,8 +19,9 @@ struct RenewalTests {
         try? await fixture.sessions.refresh(token, from: .at(start.advanced(byMilliseconds: afterMilliseconds)))
     }
 
-    @Test func `a refresh token is spent by its use, and the new one goes on`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `a refresh token is spent by its use, and the new one goes on`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
         let first = try await fixture.signInWithApple()
         let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 1000))
         let third = try #require(await refresh(fixture, second.refreshToken, afterMilliseconds: 60_000))
@@ -33,8 +31,9 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    @Test func `the spent token is good for ten seconds more, and then ends the session`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `the spent token is good for ten seconds more, and then ends the session`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
         let first = try await fixture.signInWithApple()
         let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 0))
         #expect(await fixture.refusal(of: second.accessToken) == nil)
@@ -50,9 +49,12 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    @Test func `one token used six times within ten seconds has one successor, also in another process`() async throws {
-        let fixture = try await AccountFixture()
-        let other = try await AccountFixture(in: fixture.folder)
+    @Test(arguments: DatabaseKind.allCases)
+    func `one token used six times within ten seconds has one successor, also in another process`(_ kind: DatabaseKind)
+        async throws
+    {
+        let fixture = try await AccountFixture(kind)
+        let other = try await AccountFixture(in: fixture.database)
         let first = try await fixture.signInWithApple()
         var successors: Set<String> = []
         for (number, process) in [fixture, other, fixture, other, fixture, other].enumerated() {
@@ -67,17 +69,20 @@ struct RenewalTests {
         await other.close()
     }
 
-    @Test func `a session that is refreshed without end keeps two thousand tokens`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `a session that is refreshed without end keeps two thousand tokens`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
         let first = try await fixture.signInWithApple()
-        try await fixture.store.change { db in
-            try db.execute(
-                sql: """
-                    WITH RECURSIVE number (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM number WHERE n < 2001)
-                    INSERT INTO refresh_token (digest, session, issued_at_ms, expires_at_ms, spent_at_ms)
-                    SELECT randomblob(32), session, issued_at_ms - n, expires_at_ms - n, issued_at_ms
-                    FROM refresh_token, number
-                    """)
+        try await fixture.accounts.change { db in
+            for number in 1...2001 {
+                try db.execute(
+                    sql: """
+                        INSERT INTO refresh_token (digest, session, issued_at_ms, expires_at_ms, spent_at_ms)
+                        SELECT ?1, session, issued_at_ms - ?2, expires_at_ms - ?2, issued_at_ms
+                        FROM refresh_token ORDER BY expires_at_ms DESC LIMIT 1
+                        """,
+                    arguments: [(0..<32).map { _ in UInt8.random(in: 0...255) }, number])
+            }
         }
         let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 1))
         #expect(try await fixture.count("refresh_token") == AccountRules.refreshTokensPerSessionMax)
@@ -85,10 +90,13 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    @Test func `thief and victim hold the same successor, and the second of them to use it ends the session`()
+    @Test(arguments: DatabaseKind.allCases)
+    func `thief and victim hold the same successor, and the second of them to use it ends the session`(
+        _ kind: DatabaseKind
+    )
         async throws
     {
-        let fixture = try await AccountFixture()
+        let fixture = try await AccountFixture(kind)
         let stolen = try await fixture.signInWithApple().refreshToken
         let victims = try #require(await refresh(fixture, stolen, afterMilliseconds: 0))
         let thiefs = try #require(await refresh(fixture, stolen, afterMilliseconds: 5000))
@@ -100,8 +108,11 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    @Test func `a token presented after its successor was used is reuse, also within ten seconds`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `a token presented after its successor was used is reuse, also within ten seconds`(_ kind: DatabaseKind)
+        async throws
+    {
+        let fixture = try await AccountFixture(kind)
         let stolen = try await fixture.signInWithApple().refreshToken
         let second = try #require(await refresh(fixture, stolen, afterMilliseconds: 0))
         let third = try #require(await refresh(fixture, second.refreshToken, afterMilliseconds: 1000))
@@ -111,20 +122,23 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    @Test func `with another signing key a repeat is refused, and the session lives`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `with another signing key a repeat is refused, and the session lives`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
         let first = try await fixture.signInWithApple()
         let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 0))
         await fixture.close()
-        let changed = try await AccountFixture(in: fixture.folder, secret: "another secret of the tests, 32 bytes")
+        let changed = try await AccountFixture(in: fixture.database, secret: "another secret of the tests, 32 bytes")
         #expect(await refresh(changed, first.refreshToken, afterMilliseconds: 1000) == nil)
         #expect(try await changed.audit().last == "refresh refused unrepeatable")
         #expect(await refresh(changed, second.refreshToken, afterMilliseconds: 2000) != nil)
         await changed.close()
     }
 
-    @Test func `two requests that race with one token both get a pair of the same session`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `two requests that race with one token both get a pair of the same session`(_ kind: DatabaseKind) async throws
+    {
+        let fixture = try await AccountFixture(kind)
         let first = try await fixture.signInWithApple()
         let pairs = await withTaskGroup(of: TokenPair?.self) { group in
             for _ in 0..<20 { group.addTask { await refresh(fixture, first.refreshToken, afterMilliseconds: 100) } }
@@ -139,22 +153,24 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    @Test func `a restart forgets neither the ten seconds nor the reuse`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `a restart forgets neither the ten seconds nor the reuse`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
         let first = try await fixture.signInWithApple()
         let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 0))
         await fixture.close()
-        let restarted = try await AccountFixture(in: fixture.folder)
+        let restarted = try await AccountFixture(in: fixture.database)
         #expect(await refresh(restarted, first.refreshToken, afterMilliseconds: 9000) != nil)
         await restarted.close()
-        let again = try await AccountFixture(in: fixture.folder)
+        let again = try await AccountFixture(in: fixture.database)
         #expect(await refresh(again, first.refreshToken, afterMilliseconds: 11_000) == nil)
         #expect(await again.refusal(of: second.accessToken) == .revoked)
         await again.close()
     }
 
-    @Test func `a refresh token ends after sixty days, and garbage never was one`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `a refresh token ends after sixty days, and garbage never was one`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
         let first = try await fixture.signInWithApple()
         #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 60 * 86_400_000) == nil)
         #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 60 * 86_400_000 - 1) != nil)
@@ -164,8 +180,11 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    @Test func `the audit lets go of renewals after ninety days, and of nothing that says more`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `the audit lets go of renewals after ninety days, and of nothing that says more`(_ kind: DatabaseKind)
+        async throws
+    {
+        let fixture = try await AccountFixture(kind)
         var token = try await fixture.signInWithApple().refreshToken
         let days: Int64 = 86_400_000
         for number in 0..<6 {
@@ -187,10 +206,13 @@ struct RenewalTests {
 
     // MARK: Single tokens
 
-    @Test func `a single token is renewed until thirty days after its end, and a pair's access token never`()
+    @Test(arguments: DatabaseKind.allCases)
+    func `a single token is renewed until thirty days after its end, and a pair's access token never`(
+        _ kind: DatabaseKind
+    )
         async throws
     {
-        let fixture = try await AccountFixture()
+        let fixture = try await AccountFixture(kind)
         func renew(_ token: Secret<String>, afterDays days: Int) async -> SingleToken? {
             try? await fixture.sessions.refreshSingleToken(
                 token.reveal(), from: .at(start.advanced(bySeconds: 86_400 * days)))
@@ -215,8 +237,9 @@ struct RenewalTests {
 
     // MARK: Ends of sessions
 
-    @Test func `signing out ends this session and no other, everywhere every one`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `signing out ends this session and no other, everywhere every one`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
         let pairs = [
             try await fixture.signInWithApple(), try await fixture.signInWithApple(),
             try await fixture.signInWithApple(), try await fixture.signInWithApple("001.other"),
@@ -237,8 +260,11 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    @Test func `sessions are listed, the last used first, and ended by their own driver only`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `sessions are listed, the last used first, and ended by their own driver only`(_ kind: DatabaseKind)
+        async throws
+    {
+        let fixture = try await AccountFixture(kind)
         let old = try await fixture.signInWithApple()
         let new = try await fixture.signInWithApple(at: start.advanced(bySeconds: 10))
         let other = try await fixture.signInWithApple("001.other")
@@ -262,8 +288,10 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    @Test func `the hundred and first session takes the place of the one used longest ago`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `the hundred and first session takes the place of the one used longest ago`(_ kind: DatabaseKind) async throws
+    {
+        let fixture = try await AccountFixture(kind)
         let first = try await fixture.signInWithApple()
         for _ in 0..<100 { _ = try await fixture.signInWithApple(at: start.advanced(bySeconds: 1)) }
         #expect(try await fixture.count("sign_in_session") == 100)
@@ -273,9 +301,10 @@ struct RenewalTests {
     }
 
     /// A second process on the same file learns that the session has ended. It polls the file.
-    @Test func `another store on the same file refuses what was ended here`() async throws {
-        let here = try await AccountFixture()
-        let there = try await AccountFixture(in: here.folder)
+    @Test(arguments: DatabaseKind.allCases)
+    func `another store on the same file refuses what was ended here`(_ kind: DatabaseKind) async throws {
+        let here = try await AccountFixture(kind)
+        let there = try await AccountFixture(in: here.database)
         let polling = Task { await there.memory.run() }
         let pair = try await here.signInWithApple()
         #expect(await there.refusal(of: pair.accessToken) == nil)
@@ -296,9 +325,11 @@ struct RenewalTests {
 
     // MARK: Bounds of the audit
 
-    @Test func `replacing devices leaves two hundred lines of the audit, and the sign-in among the rest`() async throws
+    @Test(arguments: DatabaseKind.allCases)
+    func `replacing devices leaves two hundred lines of the audit, and the sign-in among the rest`(_ kind: DatabaseKind)
+        async throws
     {
-        let fixture = try await AccountFixture()
+        let fixture = try await AccountFixture(kind)
         let caller = try await fixture.caller(try await fixture.signInWithApple())
         for number in 0..<600 {
             let device = Device(
@@ -312,42 +343,11 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    @Test func `lines about nobody have a bound beside their age`() async throws {
-        let fixture = try await AccountFixture()
-        try await fixture.accounts.recordRefusal(.signInApple, reason: "first", from: .at(start))
-        // Pretends that `passingMax` entries follow the first entry. The audit's row number is moved forward by that
-        // number, and the entries themselves are not written.
-        try await fixture.store.change { db in
-            try db.execute(
-                sql: "UPDATE sqlite_sequence SET seq = ? WHERE name = 'audit'", arguments: [AuditRows.passingMax])
-        }
-        try await fixture.accounts.recordRefusal(.signInApple, reason: "second", from: .at(start))
-        #expect(try await fixture.audit() == ["sign_in_apple refused second"])
-        await fixture.close()
-    }
-
-    @Test func `lines of the audit are deleted after their days, receipts never`() async throws {
-        let fixture = try await AccountFixture()
-        let first = try await fixture.caller(try await fixture.signInWithApple("001.a"))
-        _ = try await fixture.own.erase(first, from: .at(start))
-        _ = try await fixture.signInWithApple("001.b")
-        let young = start.advanced(bySeconds: 364 * 86_400)
-        _ = try await fixture.signInWithApple("001.c", at: young)
-        let keeping = RetentionService(
-            store: fixture.store, days: nil, auditDays: 365,
-            clock: { [start] in start.advanced(bySeconds: 365 * 86_400 + 1) },
-            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
-        #expect(try await keeping.round() == RetentionService.Deleted(auditLines: 2))
-        let audit = try await fixture.audit()
-        #expect(audit.count == 2 && audit[0].hasPrefix("erased done rcp_"))
-        #expect(audit[1] == "sign_in_apple done new_account")
-        await fixture.close()
-    }
-
     // MARK: Devices
 
-    @Test func `a device goes with its session, and moves to who signs in on it`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: DatabaseKind.allCases)
+    func `a device goes with its session, and moves to who signs in on it`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
         let device = Device(pushToken: "abc:def", platform: "ios", environment: "production", appVersion: "7.1")
         let first = try await fixture.caller(try await fixture.signInWithApple("001.a"))
         let second = try await fixture.caller(try await fixture.signInWithApple("001.b"))

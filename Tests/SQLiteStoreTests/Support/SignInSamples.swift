@@ -1,0 +1,1 @@
+../../SharedTablesTests/Support/SignInSamples.swift

@@ -1,0 +1,61 @@
+// Tests that both databases give the same document for the same history of a driver.
+
+import Engine
+import Foundation
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import Identity
+@testable import SharedTables
+
+struct ExportTests {
+    private static let driver = DriverID("driver")
+
+    /// Everything that is stored is given, so the document depends on nothing else.
+    private static func document(_ kind: DatabaseKind) async throws -> String {
+        let fixture = try await AccountFixture(kind)
+        let caller = Caller(driver: driver, role: "driver")
+        let events: [(EventName, Int, String?)] = [
+            (.enteredChargerIntentZone, 0, nil), (.anchorDwellComplete, 10, nil),
+            (.exclusiveActivatedByWeb, 20, "s"), (.departedCharger, 30, "s"),
+        ]
+        for (name, seconds, session) in events {
+            let now = AccountFixture.start.advanced(bySeconds: seconds)
+            let event = EventSubmission.sample(name, key: "key \(seconds)", session: session, at: now)
+            _ = try await fixture.store.appended(
+                .sample(event, of: driver, receivedAt: now, sender: .service))
+        }
+        let now = AccountFixture.start.advanced(bySeconds: 60)
+        let codes = SessionCodes(store: fixture.accounts, digest: fixture.digests.sessionCode)
+        _ = try await codes.issue(forSession: "s", at: now)
+        _ = try await fixture.devices.put(
+            Device(pushToken: "abc:def", platform: "ios", environment: "production", appVersion: "7.1"), of: caller,
+            from: .at(now))
+        _ = try await fixture.accounts.change(
+            ProfileChange(name: .set("Ä \"name\""), email: .set("a@example.com")), of: caller, from: .at(now))
+        var piece = try await fixture.accounts.export(of: caller, from: .at(now))
+        var json = piece.json
+        while let rest = piece.rest {
+            piece = try await rest()
+            json += piece.json
+        }
+        await fixture.close()
+        return String(decoding: json, as: UTF8.self)
+    }
+
+    @Test func `both databases export the same document`() async throws {
+        let expected = try await Self.document(.sqlite)
+        #expect(try JSONValue.parse(Array(expected.utf8)) != .null)
+        for part in [#""session_id":"s""#, "abc:def", "key 30", #"Ä \"name\""#, "a@example.com"] {
+            #expect(expected.contains(part), "\(part)")
+        }
+        let found = try await Self.document(.postgresql)
+        let lines = { (document: String) in document.replacing(",", with: ",\n").split(separator: "\n") }
+        for (line, other) in zip(lines(expected), lines(found)) where line != other {
+            Issue.record("\(line) on SQLite, \(other) on PostgreSQL")
+            break
+        }
+        #expect(found.utf8.count == expected.utf8.count)
+    }
+}

@@ -1,0 +1,66 @@
+// Sample sign-ins, and the services outside of the server that a sign-in calls.
+
+import JourneyModel
+import Secrets
+import Synchronization
+
+@testable import Identity
+
+extension Moment {
+    /// The time of the first sign-in in most tests.
+    static let signedIn = Moment(millisecondsSinceEpoch: 1_770_091_506_000)
+}
+
+extension AppleIdentity {
+    /// Returns an identity. If `token` is nil, each nonce has its own token.
+    static func sample(
+        _ subject: String, nonce: String, token: String? = nil, email: String? = nil, isVerified: Bool = true
+    ) -> AppleIdentity {
+        AppleIdentity(
+            subject: subject, clientID: "app.dwell", email: email, isEmailVerified: isVerified,
+            isPrivateEmail: false, nonceDigest: plainDigest(nonce), tokenDigest: plainDigest(token ?? nonce),
+            expiresAtSeconds: Moment.signedIn.millisecondsSinceEpoch / 1000 + 600)
+    }
+}
+
+extension RequestOrigin {
+    static func at(
+        _ now: Moment, address: String = "192.0.2.77", userAgent: String? = "DwellApp/7 (iPhone)"
+    ) -> RequestOrigin {
+        RequestOrigin(address: address, requestID: "request-of-the-test", userAgent: userAgent, at: now)
+    }
+}
+
+/// A code delivery that keeps the codes instead of sending them to phones.
+final class DeliveredCodes: CodeDelivery {
+    private let codes = Mutex<[(phone: String, code: String)]>([])
+
+    func deliver(_ code: OutgoingCode) {
+        codes.withLock { $0.append((code.phone.reveal(), code.code.reveal())) }
+    }
+
+    func last(to phone: String) -> String {
+        codes.withLock { $0.last { $0.phone == phone }?.code ?? "none" }
+    }
+
+    var count: Int { codes.withLock { $0.count } }
+}
+
+final class ScriptedExchange: AppleCodeExchange {
+    private let outcome: AppleCodeExchangeOutcome
+    private let meanwhile: @Sendable () async -> Void
+
+    /// Creates an exchange that runs `meanwhile` during the request to Apple.
+    init(
+        _ outcome: AppleCodeExchangeOutcome = .sealed(Array("sealed apple refresh token".utf8)),
+        meanwhile: @escaping @Sendable () async -> Void = {}
+    ) {
+        self.outcome = outcome
+        self.meanwhile = meanwhile
+    }
+
+    func exchange(_ authorizationCode: Secret<String>, of identity: AppleIdentity) async -> AppleCodeExchangeOutcome {
+        await meanwhile()
+        return outcome
+    }
+}

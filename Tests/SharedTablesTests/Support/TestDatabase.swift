@@ -1,0 +1,73 @@
+// The databases over which the tests of this module run.
+
+import Engine
+import Foundation
+import Identity
+import Logging
+import Postgres
+import PostgresStore
+import SQLiteStore
+import SharedTables
+import Sockets
+import TestSupport
+
+enum DatabaseKind: CaseIterable, Sendable {
+    case sqlite
+    case postgresql
+}
+
+/// A migrated database of its own, which several stores may open at the same time or one after the other. Each store
+/// stands for a process.
+final class TestDatabase: Sendable {
+    let kind: DatabaseKind
+    /// The folder of SQLite's file.
+    private let folder: String
+    /// PostgreSQL's server, and the name of the database.
+    private let server: (server: PostgresServer, name: String)?
+
+    /// A store, and the function that closes it.
+    typealias Opened = (store: any AccountDatabase & EventStore, close: @Sendable () async -> Void)
+
+    private static let loops: EventLoopGroup = {
+        do { return try EventLoopGroup(count: 2) } catch { preconditionFailure("no event loop: \(error)") }
+    }()
+
+    init(_ kind: DatabaseKind) async throws {
+        self.kind = kind
+        folder = NSTemporaryDirectory() + "dwell-\(UUID().uuidString)"
+        switch kind {
+        case .sqlite:
+            server = nil
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        case .postgresql:
+            let server = try await PostgresServer.shared()
+            let name = try await server.createDatabase()
+            _ = try await PostgresEventStore.migrate(
+                try PostgresConfiguration(url: server.url(name)), on: Self.loops.next(), atMilliseconds: 1,
+                until: .inSeconds(30))
+            self.server = (server, name)
+        }
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: folder)
+    }
+
+    func open(_ digests: KeyedHashes) throws -> Opened {
+        if let server {
+            let store = PostgresEventStore(
+                try PostgresConfiguration(url: server.server.url(server.name)), writersMax: 2, readersMax: 2,
+                loops: Self.loops, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+            let running = Task { await store.run() }
+            return (
+                store,
+                {
+                    await store.close()
+                    await running.value
+                }
+            )
+        }
+        let store = try SQLiteEventStore(path: folder + "/db", nowMilliseconds: 0, digests: digests)
+        return (store, { await store.close() })
+    }
+}
