@@ -148,8 +148,8 @@ let package = Package(
         .target(
             name: "SQLiteStore",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Purchases", "Push", "RateLimiting", "SharedTables",
-                "MetricInstruments", "CSQLiteVFS",
+                "Engine", "Identity", "JourneyModel", "Push", "RateLimiting", "SharedTables", "MetricInstruments",
+                "CSQLiteVFS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -176,8 +176,7 @@ let package = Package(
         .target(
             name: "PostgresStore",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "MetricInstruments", "Postgres", "Push",
-                "RateLimiting",
+                "Engine", "Identity", "JourneyModel", "MetricInstruments", "Postgres", "Push", "RateLimiting",
                 "SharedTables", "Sockets",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -347,7 +346,7 @@ let package = Package(
             name: "SharedTablesTests",
             dependencies: [
                 "SharedTables", "SQLiteStore", "PostgresStore", "Postgres", "Engine", "Identity", "JourneyModel",
-                "Secrets", "Sockets", "TestSupport",
+                "Purchases", "Push", "Secrets", "Sockets", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -355,9 +354,8 @@ let package = Package(
         .testTarget(
             name: "PostgresStoreTests",
             dependencies: [
-                "PostgresStore", "Postgres", "Engine", "Identity", "JourneyModel", "RateLimiting", "SharedTables",
-                "Sockets",
-                "TestSupport",
+                "PostgresStore", "Postgres", "Engine", "Identity", "JourneyModel", "Push", "RateLimiting",
+                "SharedTables", "Sockets", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -1,6 +1,7 @@
 // Makes the notification of an outbox entry: APNs's JSON body or FCM's message, and the fields beside it.
 // docs/push.md lists the members.
 
+import Engine
 import Identity
 package import JourneyModel
 
@@ -43,8 +44,18 @@ extension DuePush {
         guard entry.kind != .wake, let session = entry.session else { return nil }
         guard let sessionID, sessionID.utf8.count <= Self.collapseIDBytesMax,
             sessionID.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
-        else { return "session-\(session)" }
+        else { return "session-\(Self.shortName(session))" }
         return sessionID
+    }
+
+    /// A name that fits into the field. Two sessions with the same one would only replace each other's alerts.
+    private static func shortName(_ session: SessionReference) -> String {
+        switch session {
+        case .row(let row): String(row)
+        // FNV-1a, 64 bits.
+        case .id(let id):
+            String(id.utf8.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x0100_0000_01B3 }, radix: 16)
+        }
     }
 
     private func alertText(_ texts: PushTexts, _ now: Moment) -> PushTexts.Text? {

@@ -6,11 +6,12 @@ package import Identity
 package import JourneyModel
 
 package protocol PushStore: Sendable {
-    /// Returns the row number of the last event that was considered for notifications. At the first call for a
-    /// database, stores and returns the newest event, so that no earlier event is ever considered.
+    /// Returns the position after the last event that was considered for notifications. A position is a number that the
+    /// store gives events, in the order in which they become visible. At the first call for a database, stores and
+    /// returns the newest position, so that no earlier event is ever considered.
     func pushPosition(at now: Moment) async throws(StoreFailure) -> Int64
 
-    /// Returns the changes of journeys by the events after row number `id`, only of drivers who have a device and are
+    /// Returns the changes of journeys by the events after position `id`, only of drivers who have a device and are
     /// not simulated, and only by events received after `since`. A change is reported if it changed what the driver's
     /// stream shows. A late event that changes only the past is no change.
     func pushChanges(after id: Int64, since: Moment) async throws(StoreFailure) -> PushChanges
@@ -30,7 +31,7 @@ package protocol PushStore: Sendable {
 }
 
 package struct PushChanges: Sendable {
-    /// The row number after which the next read continues.
+    /// The position after which the next read continues.
     package var last: Int64
     package var hasMore: Bool
     package var changes: [PushChange]
@@ -40,18 +41,18 @@ package struct PushChanges: Sendable {
     }
 }
 
-/// One change of a driver's journey. Numbers of drivers, sessions and devices are row numbers of the store.
+/// One change of a driver's journey. Numbers of drivers and devices are row numbers of the store.
 package struct PushChange: Sendable {
     /// The part of a journey that notifications depend on.
     package struct Phase: Hashable, Sendable {
         package var state: JourneyState
-        package var session: Int64?
+        package var session: SessionReference?
         package var graceDeadline: Moment?
         package var hardDeadline: Moment?
         package var endedBy: Journey.Ending?
 
         package init(
-            state: JourneyState = .idle, session: Int64? = nil, graceDeadline: Moment? = nil,
+            state: JourneyState = .idle, session: SessionReference? = nil, graceDeadline: Moment? = nil,
             hardDeadline: Moment? = nil, endedBy: Journey.Ending? = nil
         ) {
             self.state = state
@@ -106,7 +107,7 @@ package struct PushTarget: Hashable, Sendable {
 package struct PushEntry: Hashable, Sendable {
     package var driver: Int64
     package var device: Int64
-    package var session: Int64?
+    package var session: SessionReference?
     package var kind: PushKind
     package var state: JourneyState
     package var endedBy: Journey.Ending?
@@ -117,7 +118,8 @@ package struct PushEntry: Hashable, Sendable {
     package var expiresAt: Moment
 
     package init(
-        driver: Int64, device: Int64, session: Int64?, kind: PushKind, state: JourneyState, endedBy: Journey.Ending?,
+        driver: Int64, device: Int64, session: SessionReference?, kind: PushKind, state: JourneyState,
+        endedBy: Journey.Ending?,
         deadline: Moment?, dueAt: Moment, expiresAt: Moment
     ) {
         self.driver = driver

@@ -4,6 +4,7 @@ package import Engine
 import Foundation
 import GRDB
 package import JourneyModel
+import SharedTables
 
 extension SQLiteEventStore: OperatorReader {
     private static let driverCountsSQL =

@@ -2,9 +2,8 @@
 
 import Engine
 import Identity
-import Push
 import SharedTables
 
-extension SQLiteEventStore: DatabaseStatus, BackupHistory, EventStatistics, AccountStatistics, PushQueueStatistics,
-    InstanceStore, SettingsHistoryStore
+extension SQLiteEventStore: DatabaseStatus, BackupHistory, EventStatistics, AccountStatistics, InstanceStore,
+    SettingsHistoryStore, HistoryStore
 {}

@@ -19,7 +19,7 @@ import Testing
 
     private func change(at moment: Moment, platform: String = "ios") -> PushChange {
         PushChange(
-            driver: 1, before: .init(), after: .init(state: .sessionActive, session: 2), occurredAt: moment,
+            driver: 1, before: .init(), after: .init(state: .sessionActive, session: .row(2)), occurredAt: moment,
             isByServer: false,
             devices: [PushTarget(device: 3, platform: platform, hasLiveActivity: false, preferences: .init())])
     }

@@ -1,5 +1,6 @@
 // Tests of the bytes that are sent: APNs's body and FCM's message, and the fields beside them.
 
+import Engine
 import Identity
 import JourneyModel
 import TestSupport
@@ -13,13 +14,14 @@ import Testing
 
     private func notification(
         _ kind: PushKind, state: JourneyState = .inTransit, endedBy: Journey.Ending? = nil, deadlineSeconds: Int? = 170,
-        sessionID: String? = "s-1", platform: String = "ios", environment: String = "production",
+        sessionID: String? = "s-1", session: SessionReference = .row(3), platform: String = "ios",
+        environment: String = "production",
         activity: String? = nil
     ) -> PushNotification? {
         DuePush(
             id: 1,
             entry: PushEntry(
-                driver: 1, device: 2, session: 3, kind: kind, state: state, endedBy: endedBy,
+                driver: 1, device: 2, session: session, kind: kind, state: state, endedBy: endedBy,
                 deadline: deadlineSeconds.map { now.advanced(bySeconds: $0) },
                 dueAt: now.advanced(bySeconds: -10), expiresAt: now.advanced(bySeconds: 170)),
             sessionID: sessionID,
@@ -98,5 +100,14 @@ import Testing
     ])
     func `a session id that fits into the field is the collapse id`(id: String?, expected: String) {
         #expect(notification(.alert(.atMerchant), sessionID: id)?.collapseID == expected)
+    }
+
+    @Test func `a session without a row number has a collapse id of its own`() {
+        let collapseID = { (id: String) in
+            notification(.alert(.atMerchant), sessionID: id, session: .id(id))?.collapseID
+        }
+        #expect(collapseID("s-1") == "s-1")
+        #expect(collapseID("é") == "session-ac21707b7181e01")
+        #expect(collapseID("é") != collapseID("è"))
     }
 }

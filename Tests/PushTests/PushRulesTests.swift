@@ -1,5 +1,6 @@
 // Tests of the rules that decide which notifications a change of a journey causes.
 
+import Engine
 import Identity
 import JourneyModel
 import TestSupport
@@ -25,15 +26,16 @@ import Testing
 
     private func kinds(_ entries: [PushEntry]) -> [String] { entries.map(\.kind.word) }
 
-    private var active: PushChange.Phase { .init(state: .sessionActive, session: 5, hardDeadline: hard) }
+    private var active: PushChange.Phase { .init(state: .sessionActive, session: .row(5), hardDeadline: hard) }
 
     private func transit(graceSeconds: Int) -> PushChange.Phase {
         .init(
-            state: .inTransit, session: 5, graceDeadline: now.advanced(bySeconds: graceSeconds), hardDeadline: hard)
+            state: .inTransit, session: .row(5), graceDeadline: now.advanced(bySeconds: graceSeconds),
+            hardDeadline: hard)
     }
 
     private func ended(_ ending: Journey.Ending) -> PushChange.Phase {
-        .init(state: .sessionEnded, session: 5, endedBy: ending)
+        .init(state: .sessionEnded, session: .row(5), endedBy: ending)
     }
 
     @Test func `a session that begins is told, until its hard deadline`() throws {
@@ -42,7 +44,7 @@ import Testing
         let entry = try #require(found.first)
         #expect(entry.dueAt == now)
         #expect(entry.expiresAt == hard)
-        #expect(entry.session == 5 && entry.device == 7 && entry.driver == 1)
+        #expect(entry.session == .row(5) && entry.device == 7 && entry.driver == 1)
     }
 
     @Test func `a change within a state tells nothing`() {
@@ -54,12 +56,12 @@ import Testing
 
     @Test func `another session in the same state is told again`() {
         var other = active
-        other.session = 6
+        other.session = .row(6)
         #expect(kinds(entries(active, other)) == ["session_active"])
     }
 
     @Test func `the arrival is told`() {
-        let there = PushChange.Phase(state: .atMerchant, session: 5, hardDeadline: hard)
+        let there = PushChange.Phase(state: .atMerchant, session: .row(5), hardDeadline: hard)
         #expect(kinds(entries(transit(graceSeconds: 600), there)) == ["at_merchant"])
     }
 
@@ -119,7 +121,8 @@ import Testing
     @Test func `each kind of alert can be turned off alone`() {
         let steps: [(AlertKind, PushChange.Phase, PushChange.Phase)] = [
             (.sessionActive, .init(), active), (.graceEnding, active, transit(graceSeconds: 900)),
-            (.atMerchant, active, .init(state: .atMerchant, session: 5)), (.sessionExpired, active, ended(.grace)),
+            (.atMerchant, active, .init(state: .atMerchant, session: .row(5))),
+            (.sessionExpired, active, ended(.grace)),
         ]
         for (kind, before, after) in steps {
             for muted in AlertKind.allCases {

@@ -28,7 +28,8 @@ import Testing
         let push = DuePush(
             id: id,
             entry: PushEntry(
-                driver: 1, device: device, session: 1, kind: kind, state: .sessionActive, endedBy: nil, deadline: nil,
+                driver: 1, device: device, session: .row(1), kind: kind, state: .sessionActive, endedBy: nil,
+                deadline: nil,
                 dueAt: clock.now.advanced(bySeconds: seconds), expiresAt: clock.now.advanced(bySeconds: expiresIn)),
             sessionID: "s\(id)",
             device: Device(

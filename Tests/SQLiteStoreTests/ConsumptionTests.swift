@@ -7,11 +7,11 @@ import GRDB
 import Identity
 import JourneyModel
 import Purchases
-import SharedTables
 import TestSupport
 import Testing
 
 @testable import SQLiteStore
+@testable import SharedTables
 
 struct ConsumptionTests {
     private static let start = AccountFixture.start
@@ -39,7 +39,7 @@ struct ConsumptionTests {
 
     @Test func `the consent has the moment of its last change, and is the driver's own`() async throws {
         let fixture = try await AccountFixture()
-        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let purchases = StoredPurchases(accounts: fixture.accounts)
         func set(_ isGiven: Bool, _ seconds: Int) async throws -> ConsumptionConsent {
             try await purchases.setConsumptionConsent(isGiven, of: Self.ada, at: Self.at(seconds))
         }
@@ -55,7 +55,7 @@ struct ConsumptionTests {
         async throws
     {
         let fixture = try await AccountFixture()
-        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let purchases = StoredPurchases(accounts: fixture.accounts)
         let bought = try Self.transaction("1")
         _ = try await purchases.add(ShownPurchase(transaction: bought), of: Self.ada, at: Self.start)
         for _ in 0..<2 { _ = try await purchases.take(Self.request(1, bought), at: Self.at(1)) }
@@ -75,7 +75,7 @@ struct ConsumptionTests {
         await fixture.close()
 
         let second = try await AccountFixture(in: fixture.folder)
-        let after = SQLitePurchases(accounts: second.accounts)
+        let after = StoredPurchases(accounts: second.accounts)
         #expect(try await after.nextConsumptionRequest(dueAt: Self.at(9)) == nil)
         #expect(try await after.nextConsumptionRequest(dueAt: Self.at(10))?.attemptCount == 1)
         try await after.finish(request.id, .answered, at: Self.at(11))
@@ -96,7 +96,7 @@ struct ConsumptionTests {
         async throws
     {
         let fixture = try await AccountFixture()
-        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let purchases = StoredPurchases(accounts: fixture.accounts)
         let bought = try Self.transaction("1")
         _ = try await purchases.setConsumptionConsent(true, of: Self.ada, at: Self.start)
         _ = try await purchases.add(ShownPurchase(transaction: bought), of: Self.ada, at: Self.start)

@@ -5,6 +5,7 @@ import Engine
 import GRDB
 import JourneyModel
 import Logging
+import SharedTables
 import Synchronization
 import TestSupport
 import Testing
@@ -97,7 +98,7 @@ import Testing
     @Test func theTableStaysBounded() async throws {
         let store = try open()
         let series = (0..<5).map { "status.\(200 + $0)" }
-        let rowsMax = SQLiteEventStore.historyLevels.reduce(0) { rows, level in
+        let rowsMax = StoredHistory.levels.reduce(0) { rows, level in
             rows + Int(level.keptSeconds / level.stepSeconds + 2) * series.count
         }
         // Adds counts for one minute in every six hours of forty days.

@@ -4,6 +4,7 @@
 import Engine
 import GRDB
 import JourneyModel
+import SharedTables
 import TestSupport
 import Testing
 
@@ -200,7 +201,7 @@ import Testing
         SQLiteEventStore.sessionsByNameSQL, SQLiteEventStore.placesByNameSQL, SQLiteEventStore.sessionsSQL,
         SQLiteEventStore.eventsSQL.replacing("NAME", with: "event_kind.name = ?7"), SQLiteEventStore.driverEventsSQL,
         SQLiteEventStore.driverSessionsSQL,
-        SQLiteEventStore.historySQL, SQLiteEventStore.historyDeleteSQL,
+        StoredHistory.readSQL, StoredHistory.deleteSQL,
     ]
 
     @Test(arguments: queries) func noQueryReadsAWholeTable(sql: String) async throws {

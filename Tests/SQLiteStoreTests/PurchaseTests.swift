@@ -1,6 +1,5 @@
-// Tests of purchases in a real file. The newest fact about a purchase is kept, in whatever order the facts arrive. A
-// notification takes effect once, and a purchase has one owner. When a driver is deleted, the facts remain but no
-// longer name the driver.
+// Tests of purchases in a real file: what a deletion of the driver leaves of them, the export, and the records.
+// Tests/SharedTablesTests has the tests that run on each database.
 
 import Engine
 import Foundation
@@ -58,120 +57,9 @@ struct PurchaseTests {
 
     private static func caller(_ name: String) -> Caller { Caller(driver: DriverID(name)) }
 
-    @Test func `a shown purchase is stored with the signature of Apple, and is there after a restart`() async throws {
-        let first = try await AccountFixture()
-        let purchases = SQLitePurchases(accounts: first.accounts)
-        let fact = try Self.transaction()
-        let shown = ShownPurchase(transaction: fact, renewal: try Self.renewal(signed: 0))
-        let outcome = try await purchases.add(shown, of: Self.caller("ada"), at: Self.start)
-        guard case .stored(let facts) = outcome else { throw Unexpected() }
-        #expect(facts.entitlements(at: Self.at(1)).map(\.status) == [.active])
-        #expect(facts.entitlements(at: Self.at(1)).map(\.autoRenews) == [true])
-        // Adding the same purchase again changes nothing.
-        #expect(try await purchases.add(shown, of: Self.caller("ada"), at: Self.start) == outcome)
-        await first.close()
-        let second = try await AccountFixture(in: first.folder)
-        let stored = try await SQLitePurchases(accounts: second.accounts).facts(of: DriverID("ada"))
-        #expect(stored == facts)
-        #expect(stored.transactions.values.first?.proof == fact.proof)
-        #expect(try await second.count("purchase_signer") == 1)
-        await second.close()
-    }
-
-    @Test func `the first who shows a purchase owns it, and the other one is told so`() async throws {
-        let fixture = try await AccountFixture()
-        let purchases = SQLitePurchases(accounts: fixture.accounts)
-        let shown = ShownPurchase(transaction: try Self.transaction())
-        _ = try await purchases.add(shown, of: Self.caller("ada"), at: Self.start)
-        #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == .ownedByAnother)
-        // The next period of a subscription also belongs to the owner. It is added to the owner's facts even if another
-        // driver presents it.
-        let next = ShownPurchase(transaction: try Self.transaction("2", original: "1", from: 30, to: 60, signed: 30))
-        #expect(try await purchases.add(next, of: Self.caller("eve"), at: Self.at(30)) == .ownedByAnother)
-        #expect(try await purchases.facts(of: DriverID("eve")) == PurchaseFacts())
-        #expect(try await purchases.facts(of: DriverID("ada")).transactions.count == 2)
-        // Ids of the sandbox are separate from ids of production.
-        let sandbox = ShownPurchase(transaction: try Self.transaction(environment: "Sandbox"))
-        guard case .stored = try await purchases.add(sandbox, of: Self.caller("eve"), at: Self.start) else {
-            throw Unexpected()
-        }
-        await fixture.close()
-    }
-
-    @Test func `the token that Apple signed says whose it is, whoever shows it first`() async throws {
-        let fixture = try await AccountFixture()
-        let purchases = SQLitePurchases(accounts: fixture.accounts)
-        let token = "a1b2c3d4-0000-4000-8000-00000000000a"
-        let given = try await purchases.appAccountToken(of: Self.caller("ada"), new: token, at: Self.start)
-        #expect(given == token)
-        // The driver's first account token stays. A token that is proposed later is ignored.
-        let other = "a1b2c3d4-0000-4000-8000-00000000000b"
-        #expect(try await purchases.appAccountToken(of: Self.caller("ada"), new: other, at: Self.start) == token)
-        let shown = ShownPurchase(transaction: try Self.transaction(token: token.uppercased()))
-        #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == .ownedByAnother)
-        #expect(try await purchases.facts(of: DriverID("ada")).transactions.count == 1)
-        // An account token that no driver has names no owner. The driver who shows the purchase then owns it.
-        let unknown = ShownPurchase(transaction: try Self.transaction("9", token: other))
-        guard case .stored = try await purchases.add(unknown, of: Self.caller("eve"), at: Self.start) else {
-            throw Unexpected()
-        }
-        await fixture.close()
-    }
-
-    @Test func `a notification takes effect once, also across a restart, and finds the owner by the token`()
-        async throws
-    {
-        let first = try await AccountFixture()
-        let token = "a1b2c3d4-0000-4000-8000-00000000000a"
-        var purchases = SQLitePurchases(accounts: first.accounts)
-        _ = try await purchases.appAccountToken(of: Self.caller("ada"), new: token, at: Self.start)
-        let notification = Self.notification(1, try Self.transaction(token: token), try Self.renewal(signed: 0))
-        let outcomes = await withTaskGroup(of: NotificationOutcome?.self) { [purchases] group in
-            for _ in 1...20 { group.addTask { try? await purchases.take(notification, at: Self.start) } }
-            return await group.reduce(into: [NotificationOutcome?]()) { $0.append($1) }
-        }
-        #expect(outcomes.filter { $0 == .taken(owner: DriverID("ada")) }.count == 1)
-        #expect(outcomes.filter { $0 == .repeated }.count == 19)
-        await first.close()
-        let second = try await AccountFixture(in: first.folder)
-        purchases = SQLitePurchases(accounts: second.accounts)
-        #expect(try await purchases.take(notification, at: Self.at(1)) == .repeated)
-        #expect(try await purchases.facts(of: DriverID("ada")).entitlements(at: Self.at(1)).map(\.status) == [.active])
-        await second.close()
-    }
-
-    @Test func `a notification that comes before the app shows the purchase is kept for its owner`() async throws {
-        let fixture = try await AccountFixture()
-        let purchases = SQLitePurchases(accounts: fixture.accounts)
-        let refunded = Self.notification(3, try Self.transaction(signed: 3, revoked: 3), type: "REFUND")
-        #expect(try await purchases.take(refunded, at: Self.at(3)) == .taken(owner: nil))
-        let shown = ShownPurchase(transaction: try Self.transaction())
-        guard case .stored(let facts) = try await purchases.add(shown, of: Self.caller("ada"), at: Self.at(4)) else {
-            throw Unexpected()
-        }
-        #expect(facts.entitlements(at: Self.at(4)).map(\.status) == [.refunded])
-        await fixture.close()
-    }
-
-    @Test func `unknown types are kept with their payload, and ids for 200 days`() async throws {
-        let fixture = try await AccountFixture()
-        let purchases = SQLitePurchases(accounts: fixture.accounts)
-        _ = try await purchases.take(Self.notification(1, nil, type: "FROM_THE_FUTURE"), at: Self.start)
-        _ = try await purchases.take(Self.notification(2, nil, type: "TEST"), at: Self.at(1))
-        let payloads = try await fixture.store.read { db in
-            try String?.fetchAll(db, sql: "SELECT CAST(payload AS TEXT) FROM store_notification ORDER BY uuid")
-        }
-        #expect(payloads == ["{}", nil])
-        _ = try await purchases.take(Self.notification(3, nil), at: Self.at(200))
-        #expect(try await fixture.count("store_notification") == 3)
-        _ = try await purchases.take(Self.notification(4, nil), at: Self.at(202))
-        #expect(try await fixture.count("store_notification") == 2)
-        await fixture.close()
-    }
-
     @Test func `a deletion leaves facts without a name, and the purchase to the next who shows it`() async throws {
         let fixture = try await AccountFixture()
-        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let purchases = StoredPurchases(accounts: fixture.accounts)
         let token = "a1b2c3d4-0000-4000-8000-00000000000a"
         let caller = Self.caller("ada")
         _ = try await purchases.appAccountToken(of: caller, new: token, at: Self.start)
@@ -207,7 +95,7 @@ struct PurchaseTests {
     /// entitlements that were signed with a stolen key.
     @Test func `a deletion keeps no fact of a revoked signer`() async throws {
         let fixture = try await AccountFixture()
-        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let purchases = StoredPurchases(accounts: fixture.accounts)
         let caller = Self.caller("ada")
         _ = try await purchases.add(ShownPurchase(transaction: try Self.transaction()), of: caller, at: Self.start)
         let signer = try #require(try await purchases.signers().first)
@@ -217,44 +105,9 @@ struct PurchaseTests {
         await fixture.close()
     }
 
-    @Test func `an operator's move beats the account token, is audited for both, and ends with the driver`()
-        async throws
-    {
-        let fixture = try await AccountFixture()
-        let purchases = SQLitePurchases(accounts: fixture.accounts)
-        let token = "a1b2c3d4-0000-4000-8000-00000000000a"
-        let (ada, bea) = (Self.caller("ada"), Self.caller("bea"))
-        _ = try await purchases.appAccountToken(of: ada, new: token, at: Self.start)
-        let fact = try Self.transaction(token: token)
-        _ = try await purchases.add(ShownPurchase(transaction: fact), of: ada, at: Self.start)
-        #expect(try await !purchases.move(fact.subscription, to: DriverID("nobody"), at: Self.at(1)))
-        _ = try await purchases.appAccountToken(
-            of: bea, new: "b1b2c3d4-0000-4000-8000-00000000000b", at: Self.start)
-        var unknown = fact.subscription
-        unknown.environment = .sandbox
-        #expect(try await !purchases.move(unknown, to: DriverID("bea"), at: Self.at(1)))
-        #expect(try await purchases.move(fact.subscription, to: DriverID("bea"), at: Self.at(1)))
-        let renewed = try Self.transaction("2", original: "1", token: token, from: 30, to: 60, signed: 30)
-        #expect(
-            try await purchases.take(Self.notification(1, renewed), at: Self.at(30)) == .taken(owner: DriverID("bea")))
-        #expect(try await purchases.add(ShownPurchase(transaction: fact), of: ada, at: Self.at(31)) == .ownedByAnother)
-        #expect(try await purchases.facts(of: DriverID("bea")).transactions.count == 2)
-        let records = try PurchaseRecords(path: fixture.folder.file("db"))
-        let found = try records.purchases(of: DriverID("bea"))
-        #expect(found?.records.map(\.movedAt) == [Self.at(1)])
-        #expect(try records.purchases(of: DriverID("ada"))?.records == [])
-        #expect(try records.purchases(of: DriverID("nobody")) == nil)
-        records.close()
-        #expect(try await fixture.audit().count { $0.hasPrefix("operator_purchase_move") } == 2)
-        _ = try await fixture.own.erase(bea, from: .at(Self.at(32)))
-        // The purchase has no owner again. Its account token determines the next owner, as before the move.
-        #expect(try await fixture.count("purchase WHERE moved_at_ms IS NOT NULL OR driver IS NOT NULL") == 0)
-        await fixture.close()
-    }
-
     @Test func `the export has what Apple signed about the driver's purchases`() async throws {
         let fixture = try await AccountFixture()
-        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let purchases = StoredPurchases(accounts: fixture.accounts)
         let caller = Self.caller("ada")
         let token = "a1b2c3d4-0000-4000-8000-00000000000a"
         _ = try await purchases.appAccountToken(of: caller, new: token, at: Self.start)
@@ -272,6 +125,25 @@ struct PurchaseTests {
         #expect(renewals.count == 1)
         #expect(renewals.first?["payload"]?["autoRenewStatus"] == .number("1"))
         #expect(json["app_account_tokens"] == .array([.object([JSONMember("app_account_token", .string(token))])]))
+        await fixture.close()
+    }
+
+    @Test func `an operator's move is in the records, and ends with a deletion`() async throws {
+        let fixture = try await AccountFixture()
+        let purchases = StoredPurchases(accounts: fixture.accounts)
+        let bea = Self.caller("bea")
+        let fact = try Self.transaction()
+        _ = try await purchases.add(ShownPurchase(transaction: fact), of: Self.caller("ada"), at: Self.start)
+        _ = try await purchases.appAccountToken(
+            of: bea, new: "b1b2c3d4-0000-4000-8000-00000000000b", at: Self.start)
+        #expect(try await purchases.move(fact.subscription, to: DriverID("bea"), at: Self.at(1)))
+        let records = try PurchaseRecords(path: fixture.folder.file("db"))
+        #expect(try records.purchases(of: DriverID("bea"))?.records.map(\.movedAt) == [Self.at(1)])
+        #expect(try records.purchases(of: DriverID("ada"))?.records == [])
+        #expect(try records.purchases(of: DriverID("nobody")) == nil)
+        records.close()
+        _ = try await fixture.own.erase(bea, from: .at(Self.at(32)))
+        #expect(try await fixture.count("purchase WHERE moved_at_ms IS NOT NULL OR driver IS NOT NULL") == 0)
         await fixture.close()
     }
 

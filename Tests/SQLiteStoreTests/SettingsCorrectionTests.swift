@@ -7,6 +7,7 @@ import Engine
 import Foundation
 import GRDB
 import JourneyModel
+import SharedTables
 import TestSupport
 import Testing
 

@@ -2,6 +2,7 @@
 
 import Engine
 import JourneyModel
+import SharedTables
 import TestSupport
 import Testing
 

@@ -5,6 +5,7 @@ import Engine
 import GRDB
 import JourneyModel
 import Logging
+import SharedTables
 import TestSupport
 import Testing
 

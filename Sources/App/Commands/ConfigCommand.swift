@@ -5,6 +5,7 @@ import Engine
 import Foundation
 import JourneyModel
 import SQLiteStore
+import SharedTables
 
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -41,8 +42,8 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func validate() throws {
-        guard (1...SettingsRecords.changesMax).contains(limit) else {
-            throw ValidationError("--limit must be a whole number from 1 to \(SettingsRecords.changesMax).")
+        guard (1...SettingsRows.changesMax).contains(limit) else {
+            throw ValidationError("--limit must be a whole number from 1 to \(SettingsRows.changesMax).")
         }
     }
 

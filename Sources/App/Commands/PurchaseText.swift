@@ -4,6 +4,7 @@
 import JourneyModel
 import Purchases
 import SQLiteStore
+import SharedTables
 
 struct PurchaseText {
     var driver: DriverID

@@ -7,6 +7,7 @@ import Identity
 import JourneyModel
 import Purchases
 import SQLiteStore
+import SharedTables
 
 struct PurchasesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -10,6 +10,7 @@ import Outbound
 import Purchases
 import SQLiteStore
 import ServiceLifecycle
+import SharedTables
 
 extension MetricFamily {
     fileprivate static let consumptionRequests = MetricFamily(
@@ -24,7 +25,7 @@ struct PurchaseWiring {
 
     /// Returns nil when the server accepts no purchases.
     init?(
-        _ configuration: Configuration, store: SQLitePurchases, clock: @escaping @Sendable () -> Moment,
+        _ configuration: Configuration, store: StoredPurchases, clock: @escaping @Sendable () -> Moment,
         logger: Logger, metrics: any MetricsFactory
     ) async {
         guard let purchases = configuration.purchases else { return nil }

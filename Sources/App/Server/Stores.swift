@@ -28,7 +28,7 @@ struct Stores: Sendable {
     let settingsHistory: any SettingsHistoryStore
     let accounts: StoredAccounts
     let accountStatistics: any AccountStatistics
-    let purchases: SQLitePurchases
+    let purchases: StoredPurchases
     let pushes: any PushStore
     let pushQueue: any PushQueueStatistics
     let simulatedDrivers: any SimulatedDriverRemoval

@@ -1,6 +1,7 @@
 // `SQLDatabase` on PostgreSQL: the tables that this store shares with SQLiteStore.
 
 package import Engine
+import Identity
 package import SharedTables
 
 extension PostgresEventStore: SQLDatabase {
@@ -18,3 +19,5 @@ extension PostgresEventStore: SQLDatabase {
         try await tables.read(value)
     }
 }
+
+extension PostgresEventStore: AccountStatistics, InstanceStore, SettingsHistoryStore, HistoryStore, OperatorReader {}

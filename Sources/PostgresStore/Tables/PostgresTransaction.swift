@@ -1,5 +1,6 @@
 // A transaction of SharedTables on a connection. It blocks its thread while PostgreSQL works.
 
+import Engine
 import JourneyModel
 import Postgres
 import SharedTables

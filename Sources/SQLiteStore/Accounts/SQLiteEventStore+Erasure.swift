@@ -15,7 +15,6 @@ extension SQLiteEventStore: EventErasure {
     ) throws {
         let db = try Database.of(db)
         try ErasureProgress.begin(driver, digest, db)
-        try PurchaseRows.erase(driver, db)
         try db.execute(
             sql: "UPDATE driver SET driver_id = ?1, last_correction_ms = NULL, clock_memory = NULL WHERE id = ?2",
             arguments: [pseudonym, driver])

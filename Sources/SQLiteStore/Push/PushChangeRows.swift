@@ -1,6 +1,7 @@
 // The changes of journeys that notifications may depend on, from the column `recent_changes` of the drivers with new
 // events (RecentChanges.swift). Late events that change only the past leave no change there.
 
+import Engine
 import GRDB
 import Identity
 import JourneyModel
@@ -79,7 +80,7 @@ enum PushChangeRows {
 extension PushChange.Phase {
     fileprivate init(_ change: RecentChanges.Change) {
         self.init(
-            state: change.state, session: change.session, graceDeadline: change.graceDeadline,
+            state: change.state, session: change.session.map { .row($0) }, graceDeadline: change.graceDeadline,
             hardDeadline: change.hardDeadline, endedBy: change.endedBy)
     }
 }

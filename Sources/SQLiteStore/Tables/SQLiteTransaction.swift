@@ -1,5 +1,6 @@
 // Runs the statements of SharedTables in a transaction or a snapshot of SQLite.
 
+import Engine
 import GRDB
 import GRDBSQLite
 package import JourneyModel
@@ -53,6 +54,8 @@ package struct SQLiteTransaction: SQLTransaction {
     package func sessionIDSQL(_ column: String) -> String {
         "(SELECT session_id FROM session WHERE session.id = \(column))"
     }
+
+    package var currentSessionSQL: String { "driver.session" }
 
     package func condition(_ column: String, is value: Bool) -> String { value ? column : "NOT \(column)" }
 }

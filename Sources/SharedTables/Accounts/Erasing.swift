@@ -25,6 +25,7 @@ struct Erasing: Sendable {
         let row = try DriverRows.row(of: driver, db)
         if let row {
             try events.beginErasure(of: row, digest: digest, pseudonym: pseudonym, db)
+            try PurchaseRows.erase(row, db)
             try endSignIns(row, db)
             try eraseIdentities(row, db)
         } else {

@@ -1,5 +1,6 @@
 // The verification codes of sessions. A session has at most one code. SessionCodeRule decides about an entered code.
 
+import Engine
 package import Identity
 package import JourneyModel
 

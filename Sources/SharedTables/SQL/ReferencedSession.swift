@@ -1,16 +1,22 @@
 // A session, as the tables of this module refer to it. The sessions themselves are in tables of each store.
 
+package import Engine
 package import JourneyModel
 
-/// What a table has in a column `session`: SQLite's row number of the session, or on PostgreSQL, which has none, the
-/// session_id. Only the store knows which. It is the only column whose type differs between the two.
-package struct SessionReference: SQLConvertible, Hashable {
-    package let sqlValue: SQLValue
-
+/// The value of a column `session`. It is the only column whose type differs between the two databases.
+extension SessionReference: SQLConvertible {
     package init?(_ value: SQLValue) {
         switch value {
-        case .integer, .text: sqlValue = value
+        case .integer(let row): self = .row(row)
+        case .text(let id): self = .id(id)
         case .null, .blob: return nil
+        }
+    }
+
+    package var sqlValue: SQLValue {
+        switch self {
+        case .row(let row): .integer(row)
+        case .id(let id): .text(id)
         }
     }
 }

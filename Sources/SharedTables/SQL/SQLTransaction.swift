@@ -23,6 +23,9 @@ package protocol SQLTransaction {
     /// Returns the SQL expression for the session_id that belongs to the session reference in `column`.
     func sessionIDSQL(_ column: String) -> String
 
+    /// The SQL expression for the session reference of the journey in a row of `driver`; NULL if the journey has none.
+    var currentSessionSQL: String { get }
+
     /// Returns the SQL condition that a column of 0 and 1 has this value. The condition of some of SQLite's partial
     /// indexes is the column itself, and SQLite uses such an index only for the same words. PostgreSQL compares.
     func condition(_ column: String, is value: Bool) -> String
@@ -34,6 +37,8 @@ extension SQLTransaction {
 
     /// The reference is the session_id.
     package func sessionIDSQL(_ column: String) -> String { column }
+
+    package var currentSessionSQL: String { "driver.session_id" }
 
     package func condition(_ column: String, is value: Bool) -> String { "\(column) = \(value ? 1 : 0)" }
 }

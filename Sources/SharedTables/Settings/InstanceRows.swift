@@ -1,16 +1,17 @@
-// The servers that run on this file, each with a heartbeat. They are recorded so that differing settings of the servers
+// The servers that run on this database, each with a heartbeat. They are recorded so that differing settings of the servers
 // can be detected.
 
 package import Engine
-import GRDB
 package import JourneyModel
 
-extension SQLiteEventStore {
+package enum InstanceRows {
     /// Milliseconds without a heartbeat after which a row is deleted.
-    static let instanceKeptMilliseconds: Int64 = 24 * 3600 * 1000
+    static let keptMilliseconds: Int64 = 24 * 3600 * 1000
     /// Maximum number of rows. It holds even if servers are started under more names.
-    static let instancesMax = 64
+    package static let countMax = 64
+}
 
+extension SQLDatabase {
     /// Inserts or updates the server's own row, and deletes rows without a recent heartbeat.
     package func heartbeat(_ instance: Instance) async throws(StoreFailure) {
         try await change { db in
@@ -24,7 +25,7 @@ extension SQLiteEventStore {
                     """,
                 arguments: [
                     instance.name, instance.version, instance.settingsVersion, instance.encodedSettings,
-                    instance.startedAt.millisecondsSinceEpoch, instance.heartbeatAt.millisecondsSinceEpoch,
+                    instance.startedAt, instance.heartbeatAt,
                 ])
             try db.execute(
                 sql: """
@@ -32,7 +33,7 @@ extension SQLiteEventStore {
                         SELECT name FROM instance ORDER BY heartbeat_at_ms DESC LIMIT ?2)
                     """,
                 arguments: [
-                    instance.heartbeatAt.millisecondsSinceEpoch - Self.instanceKeptMilliseconds, Self.instancesMax,
+                    instance.heartbeatAt.millisecondsSinceEpoch - InstanceRows.keptMilliseconds, InstanceRows.countMax,
                 ])
         }
     }
@@ -40,27 +41,25 @@ extension SQLiteEventStore {
     /// Deletes the row of a server that has ended. Does nothing if another server with the same name has started since.
     package func removeInstance(_ name: String, startedAt: Moment) async throws(StoreFailure) {
         try await change { db in
-            try db.execute(
+            _ = try db.execute(
                 sql: "DELETE FROM instance WHERE name = ? AND started_at_ms = ?",
-                arguments: [name, startedAt.millisecondsSinceEpoch])
+                arguments: [name, startedAt])
         }
     }
 
     /// Returns the servers, sorted by name.
     package func instances() async throws(StoreFailure) -> [Instance] {
         try await read { db in
-            try Row.fetchAll(
+            try SQLRow.fetchAll(
                 db,
                 sql: """
                     SELECT name, version, settings_version, settings, started_at_ms, heartbeat_at_ms FROM instance
-                    ORDER BY name LIMIT \(Self.instancesMax)
+                    ORDER BY name LIMIT \(InstanceRows.countMax)
                     """
             ).map { row in
-                Instance(
+                try Instance(
                     name: row[0], version: row[1], settingsVersion: row[2],
-                    settings: Instance.settings(encoded: row[3]),
-                    startedAt: Moment(millisecondsSinceEpoch: row[4]),
-                    heartbeatAt: Moment(millisecondsSinceEpoch: row[5]))
+                    settings: Instance.settings(encoded: row[3]), startedAt: row[4], heartbeatAt: row[5])
             }
         }
     }

@@ -1,6 +1,5 @@
 // Notifications of the App Store. Each notification takes effect once, in the transaction that stores its id.
 
-import GRDB
 import Identity
 import JourneyModel
 import Purchases
@@ -15,10 +14,10 @@ enum StoreNotificationRows {
     private static let deletedPerInsert = 4
 
     static func take(
-        _ notification: StoreNotification, at now: Moment, _ db: Database
+        _ notification: StoreNotification, at now: Moment, _ db: any SQLTransaction
     ) throws -> NotificationOutcome {
         let isKnown = try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM store_notification WHERE uuid = ?)"),
+            db, sql: "SELECT EXISTS (SELECT 1 FROM store_notification WHERE uuid = ?)",
             arguments: [notification.notificationUUID])
         if isKnown == true { return .repeated }
 
@@ -30,17 +29,17 @@ enum StoreNotificationRows {
             purchase = row
         }
         let isDocumented = NotificationTypes.row(type: notification.type, subtype: notification.subtype) != nil
-        let add = try db.cachedStatement(
+        try db.execute(
             sql: """
                 INSERT INTO store_notification
                     (uuid, type, subtype, environment, purchase, signed_at_ms, received_at_ms, payload)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-                """)
-        try add.execute(arguments: [
-            notification.notificationUUID, notification.type, notification.subtype, notification.environment.rawValue,
-            purchase, notification.signedDate.millisecondsSinceEpoch, now.millisecondsSinceEpoch,
-            isDocumented ? nil : notification.payload.data,
-        ])
+                """,
+            arguments: [
+                notification.notificationUUID, notification.type, notification.subtype,
+                notification.environment.rawValue, purchase, notification.signedDate, now,
+                isDocumented ? nil : notification.payload,
+            ])
         if notification.type == ConsumptionRows.notificationType, let transaction = notification.transaction,
             let purchase
         {
@@ -48,19 +47,18 @@ enum StoreNotificationRows {
         }
         try removeOld(at: now, db)
         let name = try owner.flatMap { driver in
-            try String.fetchOne(
-                db.cachedStatement(sql: "SELECT driver_id FROM driver WHERE id = ?"), arguments: [driver])
+            try String.fetchOne(db, sql: "SELECT driver_id FROM driver WHERE id = ?", arguments: [driver])
         }
         return .taken(owner: name.map { DriverID($0) })
     }
 
-    private static func removeOld(at now: Moment, _ db: Database) throws {
+    private static func removeOld(at now: Moment, _ db: any SQLTransaction) throws {
         let oldest = now.advanced(bySeconds: -keptDays * 86_400)
-        try db.cachedStatement(
+        try db.execute(
             sql: """
                 DELETE FROM store_notification WHERE uuid IN (
                     SELECT uuid FROM store_notification WHERE received_at_ms < ? ORDER BY received_at_ms LIMIT ?)
-                """
-        ).execute(arguments: [oldest.millisecondsSinceEpoch, deletedPerInsert])
+                """,
+            arguments: [oldest, deletedPerInsert])
     }
 }

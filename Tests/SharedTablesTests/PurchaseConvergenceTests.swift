@@ -1,30 +1,32 @@
 // Tests that the order in which Apple's facts arrive does not change a driver's entitlements. Each of many drivers has
 // the facts of one year. The facts come from notifications and from the app, and reach a shared database in any order,
-// some of them twice or late. Meanwhile the database is closed and reopened, or lost in a crash. In the end every
+// some of them twice or late. Meanwhile the server is stopped and started again, or ends in a crash. In the end every
 // driver has the entitlements that follow from the facts in order. Set DWELL_PURCHASE_STORES=100000 for a long run. A
-// failure prints its seed; DWELL_PROPERTY_SEED=<seed> DWELL_PURCHASE_STORES=1 repeats that year alone.
+// failure prints its seed; DWELL_PROPERTY_SEED=<seed> DWELL_PURCHASE_STORES=1 repeats that year alone. PostgreSQL plays
+// a tenth of the years.
 
 import Identity
 import JourneyModel
 import Purchases
-import Secrets
 import TestSupport
 import Testing
 
-@testable import SQLiteStore
 @testable import SharedTables
 
 struct PurchaseConvergenceTests {
     private static let driversPerDatabase: UInt64 = 1000
     private static let seeds = PropertyRun.seeds("DWELL_PURCHASE_STORES", unlessSet: 100)
 
-    @Test func `a year's facts in any order, doubled, delayed, with restarts between, give one entitlement`()
-        async throws
-    {
+    @Test(arguments: TestedDatabase.allCases)
+    func `a year's facts in any order, doubled, delayed, with restarts between, give one entitlement`(
+        _ database: TestedDatabase
+    ) async throws {
+        let count = UInt64(Self.seeds.count)
+        let last = Self.seeds.lowerBound + (database == .sqlite ? count : (count + 9) / 10)
         var first = Self.seeds.lowerBound
-        while first < Self.seeds.upperBound {
-            let end = min(first + Self.driversPerDatabase, Self.seeds.upperBound)
-            let differences = try await PurchaseRound(seeds: first..<end).play()
+        while first < last {
+            let end = min(first + Self.driversPerDatabase, last)
+            let differences = try await PurchaseRound(seeds: first..<end, database: database).play()
             for difference in differences.prefix(5) { Issue.record("\(difference)") }
             guard differences.isEmpty else { return }
             first = end
@@ -45,9 +47,10 @@ struct PurchaseConvergenceTests {
     }
 }
 
-/// The years of many drivers, stored in one database file.
+/// The years of many drivers, stored in one database.
 private struct PurchaseRound {
     let seeds: Range<UInt64>
+    let database: TestedDatabase
 
     private enum Restart { case clean, crash }
     /// The kind of restart after each turn but the last.
@@ -57,9 +60,9 @@ private struct PurchaseRound {
     /// seed of the driver's year.
     func play() async throws -> [String] {
         let years = try seeds.map { try PurchaseYear(seed: $0) }
-        let digests = KeyedHashes(signingKey: try SigningKey(secret: Secret("a secret of the tests, 32 bytes or more")))
-        let database = try RestartedDatabase(digests: digests)
-        var purchases = SQLitePurchases(accounts: StoredAccounts(store: database.store, digests: digests))
+        let digests = try Sample.digests()
+        let database = try await database.open()
+        var purchases = StoredPurchases(store: database.store, digests: digests)
         var differences: [String] = []
         for turn in 0..<PurchaseYear.turnCount {
             let isAfterCrash = turn > 0 && Self.restarts[turn - 1] == .crash
@@ -74,12 +77,12 @@ private struct PurchaseRound {
             case .clean: try await database.closeAndOpen()
             case .crash: try await database.crashAndOpen()
             }
-            purchases = SQLitePurchases(accounts: StoredAccounts(store: database.store, digests: digests))
+            purchases = StoredPurchases(store: database.store, digests: digests)
         }
         if differences.isEmpty {
             for year in years { differences += try await year.differences(in: purchases) }
         }
-        await database.store.close()
+        await database.close()
         return differences
     }
 }
@@ -126,7 +129,7 @@ private struct PurchaseYear: Sendable {
         for turn in turns.indices { turns[turn].shuffle(using: &random) }
         // The last delivery is by the app, so that the purchase has an owner in any case.
         turns[Self.turnCount - 1].append(.shown(ShownPurchase(transaction: purchases[0].transaction)))
-        times = (0..<3).map { _ in AccountFixture.start.day(.random(in: 0...400, using: &random)) }
+        times = (0..<3).map { _ in Sample.now.day(.random(in: 0...400, using: &random)) }
     }
 
     /// Returns the purchases of twelve periods. Any period may be refunded, and its refund may be reversed.
@@ -138,13 +141,13 @@ private struct PurchaseYear: Sendable {
             let begin = period * 30
             let isNamed = random.chance(1, in: 2)
             for (day, isRefunded) in [(0, false), (3, true), (5, false)] where day == 0 || random.chance(1, in: 3) {
-                let signed = AccountFixture.start.day(begin + day).millisecondsSinceEpoch
+                let signed = Sample.now.day(begin + day).millisecondsSinceEpoch
                 var members = [
                     #""transactionId":"\#(seed)\#(period + 10)","originalTransactionId":"\#(seed)10""#,
                     #""bundleId":"com.example.dwell","productId":"monthly","subscriptionGroupIdentifier":"group""#,
                     #""type":"Auto-Renewable Subscription","environment":"Production","signedDate":\#(signed)"#,
-                    #""purchaseDate":\#(AccountFixture.start.day(begin).millisecondsSinceEpoch)"#,
-                    #""expiresDate":\#(AccountFixture.start.day(begin + 30).millisecondsSinceEpoch)"#,
+                    #""purchaseDate":\#(Sample.now.day(begin).millisecondsSinceEpoch)"#,
+                    #""expiresDate":\#(Sample.now.day(begin + 30).millisecondsSinceEpoch)"#,
                 ]
                 if isNamed { members.append(#""appAccountToken":"\#(token)""#) }
                 if isRefunded { members.append(#""revocationDate":\#(signed)"#) }
@@ -179,8 +182,8 @@ private struct PurchaseYear: Sendable {
 
     /// Delivers the facts of a turn. If `repeatsLast` is true, first delivers the last fact of the previous turn again,
     /// as a sender does when a crash lost the response. Returns the responses that differ from the expected ones.
-    func deliver(turn: Int, repeatsLast: Bool, to purchases: SQLitePurchases) async -> [String] {
-        let now = AccountFixture.start.day(400 + turn)
+    func deliver(turn: Int, repeatsLast: Bool, to purchases: StoredPurchases) async -> [String] {
+        let now = Sample.now.day(400 + turn)
         var differences: [String] = []
         do {
             if turn == 0 {
@@ -212,7 +215,7 @@ private struct PurchaseYear: Sendable {
         return differences
     }
 
-    func differences(in purchases: SQLitePurchases) async throws -> [String] {
+    func differences(in purchases: StoredPurchases) async throws -> [String] {
         let found = try await purchases.facts(of: caller.driver)
         var differences = times.filter { found.entitlements(at: $0) != expected.entitlements(at: $0) }.map {
             "seed \(seed): at \($0) \(found.entitlements(at: $0)) instead of \(expected.entitlements(at: $0))"

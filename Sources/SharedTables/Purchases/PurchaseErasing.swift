@@ -2,14 +2,12 @@
 // a tax audit needs them, but without members that identify the driver. Afterwards the purchase has no owner, and the
 // next driver who sends the purchase becomes its owner. That driver is normally the same person with a new account.
 
-import Foundation
-import GRDB
 import JourneyModel
 import Purchases
 
 extension PurchaseRows {
-    static func erase(_ driver: Int64, _ db: Database) throws {
-        for table in ["purchase_transaction", "purchase_renewal"] {
+    static func erase(_ driver: Int64, _ db: any SQLTransaction) throws {
+        for (table, key) in [("purchase_transaction", "id"), ("purchase_renewal", "purchase")] {
             // A fact whose signer is revoked is not believed. The statements below remove the signers from the facts,
             // and a fact without a signer is believed. A fact of a revoked signer is therefore deleted first.
             try db.execute(
@@ -18,18 +16,17 @@ extension PurchaseRows {
                     AND signer IN (SELECT id FROM purchase_signer WHERE NOT \(isBelieved))
                     """,
                 arguments: [driver])
-            let rows = try Row.fetchAll(
+            let rows = try SQLRow.fetchAll(
                 db,
                 sql: """
-                    SELECT rowid, payload FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)
+                    SELECT \(key), payload FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)
                     """,
                 arguments: [driver])
-            // The columns are read by index, because SQLite returns `rowid` under the name of the primary key.
             for row in rows {
-                let payload = PurchaseErasure.anonymous(Array(row[1] as Data))
+                let payload = try PurchaseErasure.anonymous(row[1] as [UInt8])
                 try db.execute(
-                    sql: "UPDATE \(table) SET payload = ?, signer = NULL, signature = NULL WHERE rowid = ?",
-                    arguments: [payload.data, row[0] as Int64])
+                    sql: "UPDATE \(table) SET payload = ?, signer = NULL, signature = NULL WHERE \(key) = ?",
+                    arguments: [payload, try row[0] as Int64])
             }
         }
         let purchases = "SELECT id FROM purchase WHERE driver = ?"

@@ -1,13 +1,11 @@
 // The driver's consent to sending Apple consumption information, and the durable queue of Apple's requests for that
 // information.
 
-import GRDB
 package import Identity
 package import JourneyModel
 package import Purchases
-import SharedTables
 
-enum ConsumptionRows {
+package enum ConsumptionRows {
     /// The type of the notification that requests consumption information.
     static let notificationType = "CONSUMPTION_REQUEST"
     /// Maximum number of old rows deleted with each insert.
@@ -15,34 +13,34 @@ enum ConsumptionRows {
 
     /// Stores the driver's answer and its time. If the driver repeats an answer, the stored time does not change.
     static func setConsent(
-        _ isGiven: Bool, of driver: Int64, at now: Moment, _ db: Database
+        _ isGiven: Bool, of driver: Int64, at now: Moment, _ db: any SQLTransaction
     ) throws -> ConsumptionConsent {
         try db.execute(
             sql: """
                 INSERT INTO consumption_consent (driver, is_given, changed_at_ms) VALUES (?, ?, ?)
                 ON CONFLICT (driver) DO UPDATE
                 SET is_given = excluded.is_given, changed_at_ms = excluded.changed_at_ms
-                WHERE is_given <> excluded.is_given
+                WHERE consumption_consent.is_given <> excluded.is_given
                 """,
             arguments: [driver, isGiven, now.millisecondsSinceEpoch])
         guard let consent = try consent(of: driver, db) else {
-            throw SQLiteError.unreadable("consumption_consent.is_given")
+            throw UnreadableColumn(name: "consumption_consent.is_given")
         }
         return consent
     }
 
     /// Returns the driver's answer; nil if the driver has never answered.
-    static func consent(of driver: Int64, _ db: Database) throws -> ConsumptionConsent? {
-        try Row.fetchOne(
+    package static func consent(of driver: Int64, _ db: any SQLTransaction) throws -> ConsumptionConsent? {
+        try SQLRow.fetchOne(
             db, sql: "SELECT is_given, changed_at_ms FROM consumption_consent WHERE driver = ?", arguments: [driver]
-        ).map { ConsumptionConsent(isGiven: $0[0], changedAt: Moment(millisecondsSinceEpoch: $0[1])) }
+        ).map { ConsumptionConsent(isGiven: try $0[0], changedAt: try $0[1]) }
     }
 
     /// Queues a request for consumption information. Must be called in the transaction that stores the request's
     /// notification, so that no acknowledged request is lost.
     static func add(
         _ notification: StoreNotification, _ transaction: TransactionFact, of purchase: Int64, at now: Moment,
-        _ db: Database
+        _ db: any SQLTransaction
     ) throws {
         let requested = notification.signedDate.millisecondsSinceEpoch
         try db.execute(
@@ -64,39 +62,39 @@ enum ConsumptionRows {
             arguments: [oldest.millisecondsSinceEpoch, deletedPerInsert])
     }
 
-    static func next(dueAt now: Moment, _ db: Database) throws -> ConsumptionRequest? {
-        let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT consumption_request.id, consumption_request.environment, bundle_id, transaction_id,
-                        requested_at_ms, attempt_count, coalesce(is_given, 0)
-                    FROM consumption_request JOIN purchase ON purchase.id = purchase
-                    LEFT JOIN consumption_consent ON consumption_consent.driver = purchase.driver
-                    WHERE next_attempt_at_ms <= ? ORDER BY next_attempt_at_ms, consumption_request.id LIMIT 1
-                    """),
+    static func next(dueAt now: Moment, _ db: any SQLTransaction) throws -> ConsumptionRequest? {
+        let row = try SQLRow.fetchOne(
+            db,
+            sql: """
+                SELECT consumption_request.id, consumption_request.environment, bundle_id, transaction_id,
+                    requested_at_ms, attempt_count, coalesce(is_given, 0)
+                FROM consumption_request JOIN purchase ON purchase.id = consumption_request.purchase
+                LEFT JOIN consumption_consent ON consumption_consent.driver = purchase.driver
+                WHERE next_attempt_at_ms <= ? ORDER BY next_attempt_at_ms, consumption_request.id LIMIT 1
+                """,
             arguments: [now.millisecondsSinceEpoch])
         guard let row else { return nil }
-        guard let environment = AppStoreEnvironment(rawValue: row[1]) else {
-            throw SQLiteError.unreadable("consumption_request.environment")
+        guard let environment = try AppStoreEnvironment(rawValue: row[1]) else {
+            throw UnreadableColumn(name: "consumption_request.environment")
         }
-        return ConsumptionRequest(
-            id: row[0], environment: environment, bundleID: row[2], transactionID: row[3],
-            requestedAt: Moment(millisecondsSinceEpoch: row[4]), attemptCount: row[5], hasConsent: row[6])
+        return try ConsumptionRequest(
+            id: row[0], environment: environment, bundleID: row[2], transactionID: row[3], requestedAt: row[4],
+            attemptCount: row[5], hasConsent: row[6])
     }
 }
 
-extension SQLitePurchases: ConsumptionQueue {
+extension StoredPurchases: ConsumptionQueue {
     package func nextConsumptionRequest(
         dueAt now: Moment
     ) async throws(AccountFailure) -> ConsumptionRequest? {
-        try await accounts.read { db in try ConsumptionRows.next(dueAt: now, db) }
+        try await read { db in try ConsumptionRows.next(dueAt: now, db) }
     }
 
     package func finish(
         _ request: Int64, _ outcome: ConsumptionOutcome, at now: Moment
     ) async throws(AccountFailure) {
-        try await accounts.change(keepsDriverCache: true) { db in
-            try db.execute(
+        try await change(keepsDriverCache: true) { db in
+            _ = try db.execute(
                 sql: """
                     UPDATE consumption_request SET outcome = ?, finished_at_ms = ?, next_attempt_at_ms = NULL
                     WHERE id = ? AND outcome IS NULL
@@ -106,8 +104,8 @@ extension SQLitePurchases: ConsumptionQueue {
     }
 
     package func postpone(_ request: Int64, until next: Moment) async throws(AccountFailure) {
-        try await accounts.change(keepsDriverCache: true) { db in
-            try db.execute(
+        try await change(keepsDriverCache: true) { db in
+            _ = try db.execute(
                 sql: """
                     UPDATE consumption_request SET attempt_count = attempt_count + 1, next_attempt_at_ms = ?
                     WHERE id = ? AND outcome IS NULL

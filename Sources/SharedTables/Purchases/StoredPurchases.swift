@@ -1,34 +1,60 @@
-// The purchases port on SQLite. Every change is one piece of work for the writer. PurchaseRows contains the statements
-// that these transactions run.
+// Implements the purchases port. Every change is one transaction. PurchaseRows contains the statements that these
+// transactions run.
 
 import Engine
-import GRDB
 package import Identity
 package import JourneyModel
 package import Purchases
-package import SharedTables
 
-package struct SQLitePurchases: PurchaseStore {
-    let accounts: StoredAccounts
+package struct StoredPurchases: PurchaseStore {
+    private let store: any SQLDatabase
+    private let digests: KeyedHashes
+
+    /// `digests` must be the ones with which the store was opened.
+    package init(store: any SQLDatabase, digests: KeyedHashes) {
+        self.store = store
+        self.digests = digests
+    }
 
     package init(accounts: StoredAccounts) {
-        self.accounts = accounts
+        self.init(store: accounts.store, digests: accounts.digests)
+    }
+
+    /// Runs one transaction. `keepsDriverCache` has the same meaning as in `ChangeEffects`.
+    func change<Outcome: Sendable>(
+        keepsDriverCache: Bool = false, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
+    ) async throws(AccountFailure) -> Outcome {
+        do throws(StoreFailure) {
+            return try await store.change(keepsDriverCache: keepsDriverCache, change)
+        } catch {
+            throw AccountFailure(error)
+        }
+    }
+
+    func read<Value: Sendable>(
+        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
+    ) async throws(AccountFailure) -> Value {
+        do throws(StoreFailure) {
+            return try await store.read(value)
+        } catch {
+            throw AccountFailure(error)
+        }
     }
 
     package func appAccountToken(
         of caller: Caller, new: String, at now: Moment
     ) async throws(AccountFailure) -> String {
-        let known = try await accounts.read { db in
+        let known = try await read { db in
             try DriverRows.row(of: caller.driver, db).flatMap { try PurchaseRows.token(of: $0, db) }
         }
         if let known { return known }
-        return try await accounts.change { [digests = accounts.digests] db in
+        return try await change { [digests] db in
             let driver = try DriverRows.rowOrNew(of: caller, at: now, digests, db)
             try db.execute(
                 sql: "INSERT INTO app_account_token (driver, token) VALUES (?, ?) ON CONFLICT (driver) DO NOTHING",
                 arguments: [driver, new])
             guard let token = try PurchaseRows.token(of: driver, db) else {
-                throw SQLiteError.unreadable("app_account_token.token")
+                throw UnreadableColumn(name: "app_account_token.token")
             }
             return token
         }
@@ -37,7 +63,7 @@ package struct SQLitePurchases: PurchaseStore {
     package func add(
         _ purchase: ShownPurchase, of caller: Caller, at now: Moment
     ) async throws(AccountFailure) -> PurchaseOutcome {
-        try await accounts.change { [digests = accounts.digests] db in
+        try await change { [digests] db in
             let driver = try DriverRows.rowOrNew(of: caller, at: now, digests, db)
             let row = try PurchaseRows.put(purchase.transaction, purchase.renewal, db)
             guard try PurchaseRows.owner(of: row, firstShownBy: driver, db) == driver else { return .ownedByAnother }
@@ -50,7 +76,7 @@ package struct SQLitePurchases: PurchaseStore {
     ) async throws(AccountFailure) -> NotificationOutcome {
         // If `keepsDriverCache` were false, the writer would empty its cache of drivers after each notification, and
         // later events would have to read the drivers again.
-        try await accounts.change(keepsDriverCache: true) { db in
+        try await change(keepsDriverCache: true) { db in
             try StoreNotificationRows.take(notification, at: now, db)
         }
     }
@@ -58,14 +84,14 @@ package struct SQLitePurchases: PurchaseStore {
     package func setConsumptionConsent(
         _ isGiven: Bool, of caller: Caller, at now: Moment
     ) async throws(AccountFailure) -> ConsumptionConsent {
-        try await accounts.change { [digests = accounts.digests] db in
+        try await change { [digests] db in
             let driver = try DriverRows.rowOrNew(of: caller, at: now, digests, db)
             return try ConsumptionRows.setConsent(isGiven, of: driver, at: now, db)
         }
     }
 
     package func facts(of driver: DriverID) async throws(AccountFailure) -> PurchaseFacts {
-        try await accounts.read { db in
+        try await read { db in
             try DriverRows.row(of: driver, db).map { try PurchaseRows.facts(of: $0, db) } ?? PurchaseFacts()
         }
     }
@@ -76,9 +102,9 @@ package struct SQLitePurchases: PurchaseStore {
     package func move(
         _ key: SubscriptionKey, to driver: DriverID, at now: Moment
     ) async throws(AccountFailure) -> Bool {
-        try await accounts.change { db in
+        try await change { db in
             guard let row = try DriverRows.row(of: driver, db) else { return false }
-            let purchase = try Row.fetchOne(
+            let purchase = try SQLRow.fetchOne(
                 db,
                 sql: """
                     SELECT id, driver FROM purchase WHERE environment = ? AND original_transaction_id = ?
@@ -87,8 +113,8 @@ package struct SQLitePurchases: PurchaseStore {
             guard let purchase else { return false }
             try db.execute(
                 sql: "UPDATE purchase SET driver = ?, moved_at_ms = ? WHERE id = ?",
-                arguments: [row, now.millisecondsSinceEpoch, purchase[0] as Int64])
-            for driver in Set([purchase[1] as Int64?, row].compactMap { $0 }).sorted() {
+                arguments: [row, now, try purchase[0] as Int64])
+            for driver in Set([try purchase[1] as Int64?, row].compactMap { $0 }).sorted() {
                 try AuditRows.add(.operatorPurchaseMove, .done, ofOperatorTo: driver, at: now, db)
             }
             return true
@@ -97,9 +123,8 @@ package struct SQLitePurchases: PurchaseStore {
 
     /// Returns the receive time of the newest stored notification; nil if there is none.
     @Sendable package func newestNotification() async throws -> Moment? {
-        try await accounts.read { db in
-            try Int64.fetchOne(db, sql: "SELECT max(received_at_ms) FROM store_notification")
-                .map(Moment.init(millisecondsSinceEpoch:))
+        try await read { db in
+            try Moment.fetchOne(db, sql: "SELECT max(received_at_ms) FROM store_notification")
         }
     }
 
@@ -109,7 +134,7 @@ package struct SQLitePurchases: PurchaseStore {
     /// `PurchaseCounts`.
     @Sendable package func page(after driver: Int64) async throws -> PurchasePage {
         let limit = 64
-        return try await accounts.read { db in
+        return try await read { db in
             let drivers = try Int64.fetchAll(
                 db, sql: "SELECT DISTINCT driver FROM purchase WHERE driver > ? ORDER BY driver LIMIT ?",
                 arguments: [driver, limit])
@@ -123,13 +148,11 @@ package struct SQLitePurchases: PurchaseStore {
 
     /// Returns every certificate chain that signed a stored fact.
     @Sendable package func signers() async throws -> [PurchaseSigner] {
-        try await accounts.read { db in
-            try Row.fetchAll(
+        try await read { db in
+            try SQLRow.fetchAll(
                 db, sql: "SELECT id, header, checked_at_ms, revoked_at_ms IS NOT NULL FROM purchase_signer ORDER BY id"
             ).map { row in
-                PurchaseSigner(
-                    id: row[0], header: row[1],
-                    checkedAt: (row[2] as Int64?).map(Moment.init(millisecondsSinceEpoch:)), isRevoked: row[3])
+                try PurchaseSigner(id: row[0], header: row[1], checkedAt: row[2], isRevoked: row[3])
             }
         }
     }
@@ -137,10 +160,22 @@ package struct SQLitePurchases: PurchaseStore {
     /// Records whether Apple has revoked a signer's certificates. The facts of a revoked signer are not believed,
     /// whatever their signing date, because a thief of the signer's key could choose that date.
     @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
-        try await accounts.change { db in
-            try db.execute(
+        try await change { db in
+            _ = try db.execute(
                 sql: "UPDATE purchase_signer SET checked_at_ms = ?, revoked_at_ms = ? WHERE id = ?",
-                arguments: [now.millisecondsSinceEpoch, isRevoked ? 0 : nil, signer])
+                arguments: [now, isRevoked ? 0 : nil, signer])
         }
+    }
+
+    // MARK: An operator's view
+
+    /// Returns the driver's purchases; nil for an unknown driver.
+    package func purchases(of driver: DriverID) async throws(AccountFailure) -> DriverPurchases? {
+        try await read { db in try PurchaseRecordRows.purchases(of: driver, db) }
+    }
+
+    /// Returns every purchase with this original transaction id, at most one per environment.
+    package func purchases(original id: String) async throws(AccountFailure) -> [PurchaseRecord] {
+        try await read { db in try PurchaseRecordRows.purchases(original: id, db) }
     }
 }

@@ -1,0 +1,16 @@
+// What notifications need from PostgreSQL's tables of events. SharedTables implements the rest of `PushStore`.
+
+package import Engine
+package import JourneyModel
+package import Push
+package import SharedTables
+
+extension PostgresEventStore: PushTables {
+    package func newestPosition(_ db: any SQLTransaction) throws -> Int64 {
+        try Int64.fetchOne(db, sql: "SELECT max(position) FROM event WHERE position < \(EventPosition.end)") ?? 0
+    }
+
+    package func pushChanges(after id: Int64, since: Moment) async throws(StoreFailure) -> PushChanges {
+        try await read { db in try PushChangeRows.changes(after: id, since: since, db) }
+    }
+}

@@ -1,0 +1,99 @@
+// The outbox of notifications: adds entries, finds those that are due, and records what became of them. An entry is
+// deleted with its device.
+
+import Engine
+import Identity
+import JourneyModel
+import Push
+
+enum PushOutboxRows {
+    /// The minimum time between two background pushes to a device. Apple delivers two or three an hour.
+    static let wakeIntervalMilliseconds: Int64 = 1_200_000
+
+    /// Adds an entry. Adds nothing if its device was removed or belongs to another driver by now, or if it would wake
+    /// the device again too early.
+    static func add(_ entry: PushEntry, at now: Moment, _ db: any SQLTransaction) throws {
+        let lastWake = now.advanced(byMilliseconds: -wakeIntervalMilliseconds).millisecondsSinceEpoch
+        let added = try db.execute(
+            sql: """
+                INSERT INTO push_outbox (device, driver, session, kind, state, ended_by, deadline_ms, due_at_ms,
+                    expires_at_ms, next_attempt_at_ms)
+                SELECT id, driver, ?3, ?4, ?5, CAST(?6 AS BIGINT), CAST(?7 AS BIGINT), ?8, ?9, ?8 FROM device
+                WHERE id = ?1 AND driver = ?2 AND (?4 <> 'wake' OR woken_at_ms IS NULL OR woken_at_ms <= ?10)
+                """,
+            arguments: [
+                entry.device, entry.driver, entry.session, entry.kind.word, entry.state.code, entry.endedBy?.code,
+                entry.deadline, entry.dueAt, entry.expiresAt, lastWake,
+            ])
+        guard entry.kind == .wake, added > 0 else { return }
+        try db.execute(
+            sql: "UPDATE device SET woken_at_ms = ? WHERE id = ?",
+            arguments: [now, entry.device])
+    }
+
+    /// Takes those of the entries that are still due. The others were taken by another server, or deleted, after the
+    /// entries were read.
+    static func take(_ due: [DuePush], at now: Moment, lease: Moment, _ db: any SQLTransaction) throws -> [DuePush] {
+        try due.filter { push in
+            try db.execute(
+                sql: """
+                    UPDATE push_outbox SET attempt_count = attempt_count + 1, next_attempt_at_ms = ?
+                    WHERE id = ? AND next_attempt_at_ms <= ?
+                    """,
+                arguments: [lease, push.id, now]) > 0
+        }
+    }
+
+    /// Returns at most `limit` due entries, the longest due first. Of each device only the first is returned. An entry
+    /// whose sending has begun comes before all later ones of its device, even while it waits to be sent again.
+    static func due(at now: Moment, limit: Int, _ db: any SQLTransaction) throws -> [DuePush] {
+        try SQLRow.fetchAll(
+            db,
+            sql: """
+                SELECT push_outbox.id, push_outbox.driver, push_outbox.device, push_outbox.session, kind,
+                    push_outbox.state, push_outbox.ended_by, deadline_ms, due_at_ms, expires_at_ms, attempt_count,
+                    \(db.sessionIDSQL("push_outbox.session")),
+                    \(db.currentSessionSQL) IS NOT DISTINCT FROM push_outbox.session
+                        AND driver.grace_deadline_ms IS NOT DISTINCT FROM deadline_ms,
+                    \(DeviceRows.columns)
+                FROM push_outbox JOIN device ON device.id = push_outbox.device
+                JOIN driver ON driver.id = push_outbox.driver
+                WHERE next_attempt_at_ms <= ?1 AND NOT EXISTS (
+                    SELECT 1 FROM push_outbox AS earlier
+                    WHERE earlier.device = push_outbox.device AND earlier.id < push_outbox.id
+                        AND (earlier.attempt_count > 0 OR earlier.next_attempt_at_ms <= ?1))
+                ORDER BY next_attempt_at_ms, push_outbox.id LIMIT ?2
+                """,
+            arguments: [now, limit]
+        ).map(due)
+    }
+
+    private static func due(_ row: SQLRow) throws -> DuePush {
+        guard let kind = try PushKind(word: row[4]) else { throw UnreadableColumn(name: "push_outbox.kind") }
+        guard let state = try JourneyState(code: row[5]) else { throw UnreadableColumn(name: "push_outbox.state") }
+        let ending: Int64? = try row[6]
+        let entry = try PushEntry(
+            driver: row[1], device: row[2], session: row[3], kind: kind, state: state,
+            endedBy: ending.flatMap { Journey.Ending(code: $0) }, deadline: row[7], dueAt: row[8], expiresAt: row[9])
+        return try DuePush(
+            id: row[0], entry: entry, sessionID: row[11], device: DeviceRows.device(row, at: 13),
+            attemptCount: row[10], isDeadlineRunning: row[12])
+    }
+
+    static func finish(_ result: PushResult, at now: Moment, _ db: any SQLTransaction) throws {
+        switch result.change {
+        case .remove: break
+        case .retry(let next):
+            try db.execute(
+                sql: "UPDATE push_outbox SET next_attempt_at_ms = ? WHERE id = ?", arguments: [next, result.id])
+            return
+        case .removeDevice(let moment):
+            try DeviceRows.removeUnregistered(result.device, registeredBefore: moment, at: now, db)
+        case .removeLiveActivity(let token):
+            try db.execute(
+                sql: "UPDATE device SET live_activity_token = NULL WHERE id = ? AND live_activity_token = ?",
+                arguments: [result.device, token])
+        }
+        try db.execute(sql: "DELETE FROM push_outbox WHERE id = ?", arguments: [result.id])
+    }
+}
