@@ -1,7 +1,22 @@
 // `DatabaseStatus`, `EventStatistics` and `BackupHistory` on PostgreSQL.
 
+package import CoreMetrics
 package import Engine
+import MetricInstruments
 import Postgres
+
+extension MetricFamily {
+    static let writesWaiting = MetricFamily(
+        "dwell_store_writes_waiting", "Requests queued for the writer.")
+}
+
+extension PostgresEventStore {
+    /// Returns a function that writes the number of waiting requests to a metric of the factory.
+    package func sampler(_ factory: any MetricsFactory) -> @Sendable () -> Void {
+        let waiting = factory.gauge(.writesWaiting)
+        return { waiting.set(Int64(self.writesWaiting)) }
+    }
+}
 
 extension PostgresEventStore: DatabaseStatus {
     /// Rewrites a row, so that a server that is only readable, or a synchronous standby that does not answer, is noticed.

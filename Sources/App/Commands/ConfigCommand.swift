@@ -51,19 +51,31 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
         // The partial configuration is enough, because only the path of the database is needed. The command must also
         // work when the environment file is invalid, because the history is most useful then.
-        let path = try Configuration.report(from: input).partial.database.file(insteadOf: onlySQLite)
-        let (changes, reloads, corrections) = try reading(path) {
-            (records: SettingsRecords) throws(RecordsUnreadable) in
-            // Read one change more than `limit`, because the oldest shown change is compared with the change before it.
-            (
-                try records.changes(limit: limit + 1), try records.reloads(limit: limit),
-                try records.corrections(limit: limit)
-            )
-        }
+        let configuration = Configuration.report(from: input).partial
+        let (changes, reloads, corrections) = try await history(configuration)
         print(
             json
                 ? SettingsHistoryText.json(changes, reloads, corrections, limit: limit)
                 : SettingsHistoryText.text(changes, reloads, corrections, limit: limit))
+    }
+
+    /// Reads one change more than `limit`, because the oldest shown change is compared with the change before it.
+    private func history(
+        _ configuration: Configuration
+    ) async throws -> ([SettingsChange], [SettingsReloadOf], [SettingsCorrection]) {
+        if case .sqlite(let path) = configuration.database {
+            return try reading(path) { (records: SettingsRecords) throws(RecordsUnreadable) in
+                (
+                    try records.changes(limit: limit + 1), try records.reloads(limit: limit),
+                    try records.corrections(limit: limit)
+                )
+            }
+        }
+        return try await changing(configuration) { stores, _ in
+            let history = try await stores.operatorReader.settingsHistory(limit: limit + 1)
+            // There are no corrections on PostgreSQL.
+            return (history.changes, Array(history.reloads.prefix(limit)), [])
+        }
     }
 }
 

@@ -51,10 +51,10 @@ struct ExplainCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        let path = try Configuration.report(from: input).required().database.file(insteadOf: onlySQLite)
-        guard let events = try reading(path, read) else {
+        let configuration = try Configuration.report(from: input).required()
+        guard let events = try await events(configuration) else {
             let whose = session.map { "session \(escaped($0))" } ?? "driver \(escaped(driver ?? ""))"
-            writeToStandardError("\(path) has no events of \(whose).\n")
+            writeToStandardError("\(configuration.database) has no events of \(whose).\n")
             throw ExitCode.failure
         }
         if json {
@@ -62,6 +62,17 @@ struct ExplainCommand: AsyncParsableCommand {
         } else {
             let text = ExplanationText(isColored: Self.isColored, showsMetadata: metadata)
             print(text.lines(of: events, session: session).joined(separator: "\n"))
+        }
+    }
+
+    private func events(_ configuration: Configuration) async throws -> RecordedEvents? {
+        if case .sqlite(let path) = configuration.database { return try reading(path, read) }
+        return try await changing(configuration) { stores, _ in
+            guard let reader = stores.recordedEvents else { return nil }
+            if let session {
+                return try await reader.recordedEvents(ofSession: session, limit: EventRecords.eventsMax)
+            }
+            return try await reader.recordedEvents(of: DriverID(driver ?? ""), limit: last ?? Self.lastDefault)
         }
     }
 

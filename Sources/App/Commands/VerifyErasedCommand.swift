@@ -72,7 +72,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
         let configuration = try Configuration.report(from: input).required()
-        let path = try configuration.database.file(insteadOf: onlySQLite)
+        guard case .sqlite(let path) = configuration.database else { return try await searchPostgres(configuration) }
         let found: [String]
         do {
             let scan = ErasureScan(path: path)
@@ -90,6 +90,26 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         print("\(path): no remaining data found.")
     }
 
+    private func searchPostgres(_ configuration: Configuration) async throws {
+        let database = configuration.database
+        try await changing(configuration) { stores, _ in
+            guard let search = stores.erasureSearch else { return }
+            let found = try await ofReceipt(search) + ofIdentifiers(search) + inRedis(configuration.redis)
+            guard found.isEmpty else {
+                print(found.joined(separator: "\n"))
+                throw ExitCode.failure
+            }
+            if let driver {
+                let digests = stores.accounts.digests
+                let erasedAt = try await stores.accounts.read { db in
+                    try DriverRows.erasedAt(DriverID(driver), digests, db)
+                }
+                try report(erasedAt, in: "\(database)")
+            }
+            print("\(database): no remaining data found.")
+        }
+    }
+
     /// Prints when the driver was deleted. Fails if the database has no record of the deletion. Without the signing
     /// key, the record cannot be looked up. The function then prints only this and does not fail.
     private func checkDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
@@ -100,16 +120,20 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         let erasedAt = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
             try records.erasedAt(driver, KeyedHashes(signingKey: key))
         }
+        try report(erasedAt, in: path)
+    }
+
+    private func report(_ erasedAt: Moment?, in database: String) throws {
         guard let erasedAt else {
             writeToStandardError(
                 """
-                \(path): the database has no data and no recorded deletion of --driver. Is the id spelled correctly? \
+                \(database): the database has no data and no recorded deletion of --driver. Is the id spelled correctly? \
                 A deletion recorded under another signing key is not found.
 
                 """)
             throw ExitCode.failure
         }
-        print("\(path): --driver was deleted at \(RFC3339.text(of: erasedAt)).")
+        print("\(database): --driver was deleted at \(RFC3339.text(of: erasedAt)).")
     }
 
     private var identifiers: [(option: String, text: String)] {
@@ -129,18 +153,18 @@ struct VerifyErasedCommand: AsyncParsableCommand {
             : []
     }
 
-    private func ofReceipt(_ scan: ErasureScan) throws -> [String] {
+    private func ofReceipt(_ scan: any ErasureSearch) async throws -> [String] {
         guard let receipt else { return [] }
-        guard let left = try scan.leftovers(ofReceipt: receipt) else {
+        guard let left = try await scan.leftovers(ofReceipt: receipt) else {
             return ["--receipt matches no deletion in this database"]
         }
         return left.map { "--receipt: \($0) remains" }
     }
 
-    private func ofIdentifiers(_ scan: ErasureScan) throws -> [String] {
+    private func ofIdentifiers(_ scan: any ErasureSearch) async throws -> [String] {
         guard !identifiers.isEmpty else { return [] }
         let texts = identifiers.map(\.text)
-        return try (scan.find(texts) + ErasureScan.find(texts, in: file)).map { finding in
+        return try await (scan.find(texts) + ErasureScan.find(texts, in: file)).map { finding in
             "\(identifiers[finding.identifier].option) is in \(finding.location)"
         }
     }

@@ -5,20 +5,66 @@ import Identity
 import Logging
 import Postgres
 import PostgresStore
+import SharedTables
 import Sockets
 import StructuredLogging
 
 extension Stores {
     /// Connects and migrates. If another server migrates at the same time, waits for it.
     static func postgres(_ configuration: PostgresConfiguration, _ opening: Opening) async throws -> Stores {
-        throw UnusableDatabase(.postgres(configuration), reason: "not supported yet")
+        _ = try await PostgresSchema.result(
+            configuration, migrates: true, loops: opening.loops, atMilliseconds: opening.milliseconds
+        ).get()
+        let store = PostgresEventStore(
+            configuration, loops: opening.loops, digests: opening.digests, charging: opening.charging,
+            metrics: opening.metrics, logger: opening.logger)
+        return Stores(store, digests: opening.digests, close: runUntilClosed(store))
     }
 
+    /// Connects to a database that has this binary's schema, for a command.
     static func postgres(existing configuration: PostgresConfiguration, _ digests: KeyedHashes) async throws -> Stores {
-        throw UnusableDatabase(.postgres(configuration), reason: "not supported yet")
+        let loops = try EventLoopGroup(count: 1)
+        do {
+            let migrations = try await PostgresSchema.result(configuration, migrates: false, loops: loops).get()
+            if let missing = migrations.first(where: { $0.appliedAtMilliseconds == nil }) {
+                throw UnusableDatabase(
+                    .postgres(configuration),
+                    reason: "migration \(missing.number) (\(missing.name)) is not applied: run dwell migrate")
+            }
+        } catch {
+            await loops.shutdown()
+            throw error
+        }
+        let store = PostgresEventStore(
+            configuration, writersMax: 1, readersMax: 1, tableConnections: 1, loops: loops, digests: digests,
+            logger: Logger(label: "dwell", factory: { _ in SwiftLogNoOpLogHandler() }))
+        let close = runUntilClosed(store)
+        return Stores(store, digests: digests) {
+            await close()
+            await loops.shutdown()
+        }
+    }
+
+    /// Keeps the connections of the store, and writes what it is given. Returns the function that ends this.
+    private static func runUntilClosed(_ store: PostgresEventStore) -> @Sendable () async -> Void {
+        let running = Task { await store.run() }
+        return {
+            await store.close()
+            await running.value
+        }
+    }
+
+    private init(_ store: PostgresEventStore, digests: KeyedHashes, close: @escaping @Sendable () async -> Void) {
+        let accounts = StoredAccounts(store: store, digests: digests)
+        self.init(
+            events: store, deadlines: store, journeys: store, refolds: store, retention: store, feed: store,
+            eventStatistics: store, operatorReader: store, operatorLists: store, operationHistory: store,
+            instances: store, settingsHistory: store, accounts: accounts, accountStatistics: store,
+            purchases: StoredPurchases(accounts: accounts), pushes: nil, simulatedDrivers: store,
+            recordedEvents: store, erasureSearch: store, status: store, backups: nil,
+            sampler: { store.sampler($0) }, loops: [], close: close)
     }
 }
-
 /// The schema of a PostgreSQL database.
 enum PostgresSchema {
     /// The time limit in seconds for connecting and migrating. It includes the wait for another process that migrates.

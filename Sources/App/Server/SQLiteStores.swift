@@ -33,8 +33,9 @@ extension Stores {
             events: store, deadlines: store, journeys: store, refolds: store, retention: store, feed: store,
             eventStatistics: store, operatorReader: store, operatorLists: store, operationHistory: store,
             instances: store, settingsHistory: store, accounts: accounts, accountStatistics: store,
-            purchases: StoredPurchases(accounts: accounts), pushes: store, pushQueue: store, simulatedDrivers: store,
-            status: store, backups: store, sampler: { store.sampler(path: path, $0) },
+            purchases: StoredPurchases(accounts: accounts), pushes: store, simulatedDrivers: store,
+            recordedEvents: nil, erasureSearch: nil, status: store, backups: store,
+            sampler: { store.sampler(path: path, $0) },
             loops: [LoopService(loop: truncation.run)], close: store.close)
     }
 }

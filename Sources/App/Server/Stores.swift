@@ -29,9 +29,13 @@ struct Stores: Sendable {
     let accounts: StoredAccounts
     let accountStatistics: any AccountStatistics
     let purchases: StoredPurchases
-    let pushes: any PushStore
-    let pushQueue: any PushQueueStatistics
+    /// Nil if the store cannot find the changes that notifications depend on.
+    let pushes: (any PushStore & PushQueueStatistics)?
     let simulatedDrivers: any SimulatedDriverRemoval
+    /// The events as stored, for `dwell explain`. Nil for SQLite, whose file the command reads itself.
+    let recordedEvents: (any RecordedEventReader)?
+    /// The search of `dwell verify-erased`. Nil for SQLite, whose file the command reads itself.
+    let erasureSearch: (any ErasureSearch)?
     let status: any DatabaseStatus
     /// Nil if Dwell does not make the backups of the database.
     let backups: (any BackupHistory)?
