@@ -9,6 +9,7 @@ import subprocess
 import time
 import urllib.request
 
+import recording
 from postgres import Postgres, free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -54,6 +55,8 @@ class Contestant:
     stores = True
     wants_redis = False
     wants_postgres = False
+    # More settings of this PostgreSQL.
+    postgres_settings = {}
     fixed_answers = False
     # The SQL condition that selects the rows of `event` that clients posted.
     posted = ""
@@ -101,7 +104,7 @@ class Running:
             if contestant.wants_redis:
                 self.start_redis()
             if contestant.wants_postgres:
-                self.postgres = Postgres(folder)
+                self.postgres = Postgres(folder, contestant.postgres_settings)
                 extra["DATABASE_URL"] = self.postgres.url
             self.log = open(folder / "log", "w")
             self.begun = time.monotonic()
@@ -244,6 +247,14 @@ class DwellOnPostgres(Dwell):
         return settings
 
 
+class RecordedDwell(DwellOnPostgres):
+    """Dwell on a PostgreSQL that logs every statement. It is not compared with others."""
+
+    key = "dwell-recorded"
+    title = "Dwell on PostgreSQL, recorded"
+    postgres_settings = recording.SETTINGS
+
+
 class DwellOnPostgresWithRedis(DwellOnPostgres):
     key = "dwell-postgres-redis"
     title = "Dwell on PostgreSQL with Redis"
@@ -308,5 +319,6 @@ class BareEpoll(Contestant):
 
 
 ALL = {contestant.key: contestant for contestant in (
-    Dwell(), DwellWithRedis(), DwellOnPostgres(), DwellOnPostgresWithRedis(), Hummingbird(), FastAPI(),
+    Dwell(), DwellWithRedis(), DwellOnPostgres(), DwellOnPostgresWithRedis(), RecordedDwell(),
+    Hummingbird(), FastAPI(),
     FastAPIOnPostgres(), BareEpoll())}

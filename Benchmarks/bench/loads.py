@@ -13,6 +13,7 @@ import subprocess
 import time
 
 import machine
+import recording
 from contestants import ALL, BUILT, ROOT, SECRET, Failed, compile_c, run
 
 DRIVERS = 2000
@@ -49,6 +50,7 @@ class Bench:
         self.salt = int(time.time()) & 0xFFFFFF
         self.loader = compile_c("load/load.c")
         self.sqlite = compile_c("sqlite/sqlite_alone.c", "-lsqlite3")
+        self.replay = compile_c("postgres/replay.c", f"-I{run(['pg_config', '--includedir']).strip()}", "-lpq")
         self.tokens = options.data / "tokens"
         options.data.mkdir(parents=True, exist_ok=True)
         self.tokens.write_text("".join(token(f"driver-{number:05}") + "\n" for number in range(DRIVERS)))
@@ -151,6 +153,32 @@ class Bench:
         with open(path, "rb+") as copy:
             os.fsync(copy.fileno())
         return folder
+
+    # --- PostgreSQL alone -------------------------------------------------------------------------------------------
+
+    def postgres_alone(self):
+        """Returns a measurement that records the statements of Dwell under the load of single events, empties the
+        tables, and sends the statements again without Dwell."""
+        def measure():
+            contestant = ALL["dwell-recorded"]
+            folder = self.fresh_folder("dwell-recorded")
+            with contestant.start(folder, self.token) as running:
+                self.put_load(running, "events")
+                running.stop()
+                postgres = running.postgres
+                rows = running.rows()
+                recorded = recording.Recording().read(postgres.data / "log" / "statements.csv")
+                recorded.write(folder / "recording")
+                postgres.value("ALTER SYSTEM SET log_statement = 'none'")
+                postgres.value("SELECT pg_reload_conf()")
+                tables = postgres.value(
+                    "SELECT string_agg(tablename, ', ') FROM pg_tables WHERE schemaname = 'public' "
+                    "AND tablename <> 'schema_migration'")
+                postgres.value(f"TRUNCATE {tables}")
+                figures = json.loads(run([self.replay, postgres.url, folder / "recording"]))
+                expect_rows(running, rows)
+            return {"rate": rows / figures["seconds"]}
+        return measure
 
     # --- loads with a preparation of their own ------------------------------------------------------------------------
 
@@ -261,7 +289,8 @@ def steps(bench, name):
     if name == "postgres":
         return [
             Step(name, key, bench.on(key, "events"))
-            for key in ("dwell-postgres", "dwell-postgres-redis", "fastapi-postgres")]
+            for key in ("dwell-postgres", "dwell-postgres-redis", "fastapi-postgres")] + [
+            Step(name, "postgres-alone", bench.postgres_alone())]
     if name == "half":
         return [Step(name, key, bench.at_half_rate(key)) for key in ("dwell", "dwell-redis")] + [
             Step(name, "disk", bench.disk_alone())]

@@ -22,7 +22,8 @@ def program(name):
 
 
 class Postgres:
-    def __init__(self, folder):
+    def __init__(self, folder, settings=None):
+        """`settings`: more settings of PostgreSQL, by name."""
         self.data = folder / "postgres"
         self.data.mkdir()
         # PostgreSQL refuses to run as root.
@@ -36,10 +37,13 @@ class Postgres:
         subprocess.run(
             [program("initdb"), "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
             check=True, stdout=subprocess.DEVNULL, cwd="/", **self.identity)
+        options = {
+            "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "shared_buffers": "512MB",
+            "max_wal_size": "4GB", **(settings or {})}
         self.log = open(folder / "postgres.log", "w")
         self.process = subprocess.Popen(
-            [program("postgres"), "-D", self.data, "-p", str(port), "-c", "listen_addresses=127.0.0.1",
-             "-c", "unix_socket_directories=", "-c", "shared_buffers=512MB", "-c", "max_wal_size=4GB"],
+            [program("postgres"), "-D", self.data, "-p", str(port)]
+            + [f"--{name.replace('_', '-')}={value}" for name, value in options.items()],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd="/", **self.identity)
         self.wait_until_ready()
 

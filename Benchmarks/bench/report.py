@@ -42,7 +42,8 @@ INTRODUCTIONS = {
     "latency": "The time from sending an event to receiving the answer, compared with the time that SQLite "
                "takes for a transaction of one row in the same table.",
     "postgres": "PostgreSQL runs on the same cores, with its default durability. The CPU time is that of the service "
-                "alone.",
+                "alone. \"PostgreSQL alone\" is a program in C that sends the statements of a recorded run of Dwell again, with "
+                "the same values in the same groups, without HTTP, JSON and journeys.",
     "table": "Compared with the same load on an empty database. The server is started anew for both.",
     "start": "The time from `exec` to the first answer 200. The database file is not in the page cache at the "
              "start.",
@@ -59,7 +60,7 @@ def series_title(load, series):
     if load == "connections":
         key, _, count = series.rpartition("-")
         return f"{ALL[key].title}, {int(count):,}"
-    return {"disk": "the disk alone", "empty": "empty table", "filled": "large table"}.get(series, series)
+    return {"disk": "the disk alone", "postgres-alone": "PostgreSQL alone", "empty": "empty table", "filled": "large table"}.get(series, series)
 
 
 def figure(value):

@@ -90,6 +90,7 @@ def bars(results):
               at_least=False, figure="p50_us"),
         ratio("postgres", "single events on PostgreSQL with Redis, compared with FastAPI + Redis + asyncpg",
               "dwell-postgres-redis", "fastapi-postgres", 8),
+        ratio("postgres", "single events on PostgreSQL, compared with PostgreSQL alone", "dwell-postgres", "postgres-alone", 0.5),
         Bar("memory", "resident memory", results.median("memory", "dwell", "resident_mb"), 150, False, "MB"),
         # The memory must not grow. The limit leaves room for malloc's arenas, whose size varies by a few MB between two
         # readings.

@@ -1,0 +1,107 @@
+"""Records the statements that a service sends to PostgreSQL, from the server's log in CSV form, for the program that
+sends them again (Benchmarks/postgres/replay.c, which describes the file)."""
+
+import csv
+import re
+import struct
+
+# The settings of a server whose log is to be read.
+SETTINGS = {
+    "logging_collector": "on", "log_destination": "csvlog", "log_statement": "all", "log_directory": "log",
+    "log_filename": "statements.log", "log_rotation_size": "0", "log_parameter_max_length": "-1",
+}
+# The columns of the CSV form that are used here.
+PROCESS, MESSAGE, DETAIL = 3, 13, 14
+EXECUTE = re.compile(r"execute ([^:]+): (.*)", re.DOTALL)
+# One parameter: a number, and NULL or a quoted text in which quotes are doubled.
+PARAMETER = re.compile(r"\$\d+ = (?:(NULL)|'((?:[^']|'')*)')(?:, )?", re.DOTALL)
+# The statement that moves drivers from one version to the next; its fourth parameter has their ids. A group must not be
+# sent again before the group that moved the same driver last.
+MOVE, MOVED = "drivers_moved", 3
+
+
+def parameters(detail):
+    text = (detail or "").partition(": ")[2]
+    return [None if null else value.replace("''", "'") for null, value in PARAMETER.findall(text)]
+
+
+class Recording:
+    def __init__(self):
+        self.statements = {}
+        self.sessions = {}
+        # The groups that are not complete yet, by process.
+        self.open = {}
+        # driver -> (process, number of groups of this process up to the one that moved the driver last)
+        self.moved = {}
+        self.events = 0
+
+    def read(self, path):
+        csv.field_size_limit(1 << 30)
+        with open(path, newline="") as log:
+            for line in csv.reader(log):
+                if found := EXECUTE.match(line[MESSAGE]):
+                    self.add(line[PROCESS], found[1], found[2], parameters(line[DETAIL]))
+        return self
+
+    def add(self, process, name, sql, values):
+        statement = self.statements.setdefault(sql, len(self.statements))
+        self.sessions.setdefault(process, [])
+        if name == "begin":
+            self.end_group(process)
+        group = self.open.setdefault(process, {"queries": [], "drivers": set(), "writes": False})
+        group["queries"].append((statement, values))
+        group["writes"] |= name == "begin"
+        if name == MOVE:
+            group["drivers"] |= set(values[MOVED].strip("{}").split(","))
+        if name == "commit" or not group["writes"] and len(group["queries"]) > 16:
+            self.end_group(process)
+
+    def end_group(self, process):
+        group = self.open.pop(process, None)
+        if group is None:
+            return
+        waits = {}
+        for driver in group["drivers"]:
+            if (last := self.moved.get(driver)) and last[0] != process:
+                waits[last[0]] = max(waits.get(last[0], 0), last[1])
+        self.sessions[process].append((waits, group["queries"]))
+        for driver in group["drivers"]:
+            self.moved[driver] = (process, len(self.sessions[process]))
+
+    def write(self, path):
+        for process in list(self.open):
+            self.end_group(process)
+        writing = {
+            process: groups for process, groups in self.sessions.items()
+            if any(waits or len(queries) > 1 for waits, queries in groups)}
+        places = {process: index for index, process in enumerate(writing)}
+        out = bytearray()
+
+        def number(value):
+            out.extend(struct.pack("=i", value))
+
+        def text(value):
+            if value is None:
+                return number(-1)
+            encoded = value.encode()
+            number(len(encoded))
+            out.extend(encoded + b"\0")
+
+        number(len(self.statements))
+        for sql in self.statements:
+            text(sql)
+        number(len(writing))
+        for groups in writing.values():
+            number(len(groups))
+            for waits, queries in groups:
+                number(len(waits))
+                for process, count in waits.items():
+                    number(places[process])
+                    number(count)
+                number(len(queries))
+                for statement, values in queries:
+                    number(statement)
+                    number(len(values))
+                    for value in values:
+                        text(value)
+        path.write_bytes(out)
