@@ -47,7 +47,7 @@ class Side:
             "--load", self.options.load, "--connections", str(self.options.connections),
             "--seconds", str(self.options.seconds), "--threads", "1"]
         self.load = subprocess.Popen(
-            command + ["--fresh"] * self.options.fresh, stdout=subprocess.PIPE, text=True)
+            command + ["--fresh"] * self.options.fresh + ["--whole-seconds"] * self.options.whole_seconds, stdout=subprocess.PIPE, text=True)
 
     def end(self):
         found = json.loads(self.load.communicate()[0])
@@ -87,6 +87,7 @@ def main():
     parser.add_argument("--fresh", action="store_true", help="a fresh connection for each request")
     parser.add_argument(
         "--drivers", type=int, default=2_000, help="each driver's first event includes the verification of its token")
+    parser.add_argument("--whole-seconds", action="store_true", help="times without a fraction, as v1 clients send them")
     parser.add_argument("--redis", action="store_true")
     parser.add_argument("--in-turn", action="store_true")
     options = parser.parse_args()

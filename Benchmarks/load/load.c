@@ -41,7 +41,7 @@ static struct {
     double seconds, warmup, rate;
     const char *load, *tokens, *bodies;
     unsigned salt;
-    bool fresh, fixed_answers;
+    bool fresh, fixed_answers, whole_seconds;
     uint64_t requests_max;
 } options = {.connections = 64, .threads = 1, .seconds = 5, .warmup = 1, .load = "events"};
 
@@ -149,7 +149,8 @@ static void write_time(char *text, int64_t offset_ms) {
         known = seconds;
     }
     memcpy(text, known_text, 19);
-    sprintf(text + 19, ".%03dZ", (int)(ms % 1000));
+    if (options.whole_seconds) strcpy(text + 19, "Z");
+    else sprintf(text + 19, ".%03dZ", (int)(ms % 1000));
 }
 
 // Writes the driver's event with this number. The event's id has the form of a UUID. The id is unique, because it
@@ -570,6 +571,8 @@ static void read_options(int count, char **words) {
     for (int place = 1; place < count; place++) {
         const char *name = words[place];
         if (!strcmp(name, "--fresh")) { options.fresh = true; continue; }
+        // Times without a fraction, as shipped v1 clients send them.
+        if (!strcmp(name, "--whole-seconds")) { options.whole_seconds = true; continue; }
         if (!strcmp(name, "--fixed-answers")) { options.fixed_answers = true; continue; }
         if (place + 1 >= count) die("%s wants a value", name);
         const char *value = words[++place];

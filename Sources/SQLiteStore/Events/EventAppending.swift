@@ -45,6 +45,7 @@ final class EventAppending {
         internTables.forget()
         uses.forget()
         drivers.forget()
+        folding.forget()
     }
 
     /// Empties the caches. Must be called when another connection may have changed drivers, or when a change other than
@@ -55,6 +56,7 @@ final class EventAppending {
         internTables.forget()
         uses.forget()
         drivers.forget()
+        folding.forget()
     }
 
     // MARK: Events
@@ -217,6 +219,7 @@ final class EventAppending {
     ) throws(SQLiteError) -> Refolding.Piece {
         guard budget.rowsLeft > 0 else { return Refolding.Piece() }
         let start = ContinuousClock.now
+        folding.forget(driver)
         let piece = try refolding.fold(driver, rowsMax: budget.rowsLeft, correction: correction, now: now)
         budget.spend(piece.rowCount, since: start)
         if let charge = piece.charge { budget.charges.append(charge) }

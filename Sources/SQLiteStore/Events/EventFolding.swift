@@ -11,11 +11,18 @@ import JourneyModel
 final class EventFolding {
     private let events: EventTable
     private let internTables: InternTables
+    private var headSeconds = HeadSeconds()
 
     init(events: EventTable, internTables: InternTables) {
         self.events = events
         self.internTables = internTables
     }
+
+    /// Must be called after a rollback, and after other code has changed events.
+    func forget() { headSeconds.forget() }
+
+    /// Must be called after other code has changed the driver's events.
+    func forget(_ driver: DriverRow) { headSeconds.forget(driver) }
 
     struct Folded {
         var verdict: Verdict
@@ -31,7 +38,11 @@ final class EventFolding {
     /// before the end of the last event's millisecond.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor { return Folded(verdict: try addBelowFloor(new)) }
+        if new.placed.isWholeSecond, let second = headSeconds.take(of: driver, sharedBy: new.placed) {
+            return try fold(new, into: second, of: driver)
+        }
         guard let secondPlace = try placeAfterHead(new.placed, of: driver) else {
+            headSeconds.forget(driver)
             return try foldLate(new, into: driver, rowsMax: rowsMax)
         }
         new.secondPlace = new.placed.isWholeSecond ? secondPlace : nil
@@ -39,6 +50,61 @@ final class EventFolding {
             _ = try addAfterHead(expiry, to: driver)
         }
         return Folded(verdict: try addAfterHead(new, to: driver))
+    }
+
+    // MARK: The head's second
+
+    /// Folds an event that shares the second of the driver's last events. Gives the same result as `foldLate`.
+    private func fold(
+        _ new: consuming NewEventRow, into second: consuming HeadSecond, of driver: DriverRow
+    ) throws(SQLiteError) -> Folded {
+        var folded: Folded
+        if second.count >= OrderWithinSecond.searchedMax {
+            new.secondPlace = Int64(second.count)
+            folded = Folded(verdict: try addAfterHead(new, to: driver))
+            second.head = driver.head?.event ?? second.head
+        } else {
+            folded = try order(new, within: &second, of: driver)
+        }
+        second.count += 1
+        headSeconds.store(second, of: driver)
+        return folded
+    }
+
+    private func order(
+        _ new: NewEventRow, within second: inout HeadSecond, of driver: DriverRow
+    ) throws(SQLiteError) -> Folded {
+        var new = new
+        var rows: [FoldedEventRow] = []
+        rows.reserveCapacity(second.rows.count + 1)
+        var hasMetStoredJourney = false
+        var walk = FoldWalk(from: second.before)
+        let visit = { (step: FoldWalk.Step) throws(SQLiteError) -> Bool in
+            // There is no expiry, because no deadline of the journey `before` passes before this second.
+            guard case .event(let folded) = step else { return true }
+            if folded.row.id == FoldWalk.newEvent {
+                new.take(folded)
+            } else if folded.isChanged {
+                try self.events.update(folded)
+            }
+            rows.append(FoldedEventRow(folded))
+            hasMetStoredJourney = folded.meetsStoredJourney
+            return true
+        }
+        let stored = second.rows
+        if try walk.take(FoldedEventRow(new, secondPlace: nil), visit) {
+            for row in stored { _ = try walk.take(row, visit) }
+        }
+        _ = try walk.finish(visit)
+        let id = try events.add(new)
+        if let index = rows.firstIndex(where: { $0.id == FoldWalk.newEvent }) { rows[index].id = id }
+        if let last = rows.last {
+            second.head = last.id
+            driver.head = DriverRow.Head(event: last.id, correctedAt: last.event.occurredAt)
+        }
+        if !hasMetStoredJourney { driver.move(to: walk.running, by: id) }
+        second.rows = rows
+        return Folded(verdict: new.verdict, rowCount: stored.count)
     }
 
     /// Adds an event below the floor. Retention has deleted the events before it, so the effect of the new event cannot
@@ -60,11 +126,18 @@ final class EventFolding {
     }
 
     private func addAfterHead(_ new: consuming NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
+        // The journey is copied only for an event that may begin a shared second.
+        let before = new.secondPlace == 0 ? driver.journey : nil
         try new.apply(to: driver.journey)
         let id = try events.add(new)
         driver.head = DriverRow.Head(event: id, correctedAt: new.placed.occurredAt)
         driver.move(to: new.after, by: id)
-        return new.verdict
+        let verdict = new.verdict
+        if let before {
+            let second = HeadSecond(before: before, rows: [FoldedEventRow(new, id: id)], count: 1, head: id)
+            headSeconds.store(second, of: driver)
+        }
+        return verdict
     }
 
     /// Adds a late event. First folds the new event together with the events that share its second, starting from the
@@ -214,6 +287,24 @@ extension NewEventRow {
 }
 
 extension FoldedEventRow {
+    /// Creates the row of a folded event as it is stored now.
+    fileprivate init(_ folded: Refolded) {
+        self = folded.row
+        verdict = folded.verdict
+        after = folded.after
+        secondPlace = folded.secondPlace
+        closedSession = folded.closedSession
+    }
+
+    /// Creates the row of an event that was folded and then stored with the number `id`.
+    fileprivate init(_ new: NewEventRow, id: Int64) {
+        self.init(new, secondPlace: new.secondPlace)
+        self.id = id
+        verdict = new.verdict
+        after = new.after
+        closedSession = new.closedSession
+    }
+
     /// Creates the row of an event that is not stored yet.
     fileprivate init(_ new: NewEventRow, secondPlace: Int64?) {
         self.init(

@@ -1,0 +1,56 @@
+// The events of a driver's latest second, kept in memory. Clients of v1 send times in whole seconds, so several events of
+// a driver often share a second, and each new one is ordered together with the earlier ones (OrderWithinSecond). With
+// these rows at hand, nothing is read for that.
+
+import JourneyModel
+
+/// The last events in the order, if they share a second.
+struct HeadSecond {
+    /// The journey before the first of them. It has no deadline that passes before them.
+    var before: StoredJourney
+    /// At most `OrderWithinSecond.searchedMax` events, in the order of the fold.
+    var rows: [FoldedEventRow]
+    /// The number of all events of the second. Those beyond `rows` follow in the order of arrival.
+    var count: Int
+    /// The last event in the order.
+    var head: Int64
+}
+
+/// The head seconds of recent drivers. An entry is valid while its `head` is the driver's head, and as long as nobody
+/// else changes the rows of the second. `forget` must be called after a rollback and after such changes.
+struct HeadSeconds {
+    /// The maximum number of events of all drivers together, about half a kilobyte each.
+    private static let rowsMax = 16_384
+
+    private var seconds: [Int64: HeadSecond] = [:]
+    private var rowCount = 0
+
+    /// Removes the driver's entry and returns it, if the event shares its second. The caller changes the value without
+    /// a copy, and stores it again.
+    mutating func take(of driver: DriverRow, sharedBy event: OrderedEvent) -> HeadSecond? {
+        guard let head = driver.head, head.correctedAt == event.occurredAt, let second = remove(driver),
+            second.head == head.event, let first = second.rows.first, first.event.sharesSecond(with: event)
+        else { return nil }
+        return second
+    }
+
+    mutating func store(_ second: HeadSecond, of driver: DriverRow) {
+        if rowCount >= Self.rowsMax { forget() }
+        _ = remove(driver)
+        seconds[driver.id] = second
+        rowCount += second.rows.count
+    }
+
+    mutating func forget(_ driver: DriverRow) { _ = remove(driver) }
+
+    mutating func forget() {
+        seconds.removeAll(keepingCapacity: true)
+        rowCount = 0
+    }
+
+    private mutating func remove(_ driver: DriverRow) -> HeadSecond? {
+        let second = seconds.removeValue(forKey: driver.id)
+        rowCount -= second?.rows.count ?? 0
+        return second
+    }
+}
