@@ -40,29 +40,31 @@ public enum OrderWithinSecond {
         var left = events.indices.prefix(searchedMax).map { Candidate(index: $0, event: events[$0]) }
         var order: [Int] = []
         order.reserveCapacity(events.count)
-        while let index = next(of: left, in: journey) {
-            let taken = left.remove(at: index)
-            _ = journey.apply(taken.event)
+        while let place = next(of: left, of: events, in: journey) {
+            let taken = left.remove(at: place)
+            _ = journey.apply(events[taken.index])
             order.append(taken.index)
         }
         return order + events.indices.dropFirst(searchedMax)
     }
 
-    private static func next(of left: [Candidate], in journey: Journey) -> Int? {
+    /// Returns the place in `left` of the event that comes next.
+    private static func next(of left: [Candidate], of events: [OrderedEvent], in journey: Journey) -> Int? {
         guard var best = left.indices.first else { return nil }
         guard left.count > 1 else { return best }
-        var fit = Fit(left[best], among: left, in: journey)
-        for index in left.indices.dropFirst() {
-            let other = Fit(left[index], among: left, in: journey)
-            if other.precedes(fit, isEarlierById: left[index].event.precedesByRank(left[best].event)) {
-                (best, fit) = (index, other)
+        func event(_ place: Int) -> OrderedEvent { events[left[place].index] }
+        var fit = Fit(event(best), left[best], among: left, in: journey)
+        for place in left.indices.dropFirst() {
+            let other = Fit(event(place), left[place], among: left, in: journey)
+            if other.precedes(fit, isEarlierById: event(place).precedesByRank(event(best))) {
+                (best, fit) = (place, other)
             }
         }
         // If the fold treats several events alike, the first of them by ids is taken, which makes the order
         // deterministic.
-        let chosen = left[best].event
-        for index in left.indices where left[index].event.isSame(asFact: chosen) {
-            if left[index].event.precedesByRank(left[best].event) { best = index }
+        let chosen = event(best)
+        for place in left.indices where event(place).isSame(asFact: chosen) {
+            if event(place).precedesByRank(event(best)) { best = place }
         }
         return best
     }
@@ -70,8 +72,8 @@ public enum OrderWithinSecond {
 
 /// An event whose position in the order is not determined yet.
 private struct Candidate {
+    /// The event's index in the order of arrival.
     let index: Int
-    let event: OrderedEvent
     /// The states from which the event has a transition without implied steps, and the state to which the transition
     /// leads. Both sets are empty for an event that never moves the state, such as an app's unconfirmed claim.
     let sources: StateSet
@@ -79,7 +81,6 @@ private struct Candidate {
 
     init(index: Int, event: OrderedEvent) {
         self.index = index
-        self.event = event
         var (sources, destination) = (StateSet(), StateSet())
         for state in JourneyState.allCases where !event.isUnconfirmedClaim {
             guard case .to(let end, let implied) = Transition(from: state, on: event.name) else { continue }
@@ -153,8 +154,7 @@ private struct Fit {
     /// 0 for an event that does not end the journey; otherwise the event's lifecycle rank.
     private let endRank: UInt8
 
-    init(_ candidate: Candidate, among left: [Candidate], in journey: Journey) {
-        let event = candidate.event
+    init(_ event: OrderedEvent, _ candidate: Candidate, among left: [Candidate], in journey: Journey) {
         let course = journey.course(of: event)
         switch course.transition {
         case .rejected: self.init(.rejected)
@@ -206,9 +206,9 @@ private struct Fit {
 
     /// Returns whether this event comes before the other event. `isEarlierById` tells whether this event comes first by
     /// rank and ids. Returns false if neither event is better, so that the first to arrive stays first.
-    func precedes(_ other: Fit, isEarlierById: Bool) -> Bool {
+    func precedes(_ other: Fit, isEarlierById: @autoclosure () -> Bool) -> Bool {
         guard moves, other.moves else {
-            return kind != other.kind ? kind.rawValue < other.kind.rawValue : isEarlierById
+            return kind != other.kind ? kind.rawValue < other.kind.rawValue : isEarlierById()
         }
         if unreachable != other.unreachable { return unreachable < other.unreachable }
         if kind != other.kind { return kind == .legal }
