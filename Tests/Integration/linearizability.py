@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Posts the events of many drivers, each driver's by several clients at the same time and in any order, and kills the
-server again and again. The recorded history of each driver must be linearizable (histories.py)."""
+server again and again. The recorded history of each driver must be linearizable (histories.py). On PostgreSQL there are
+four servers on one database, and the clients use any of them; PostgreSQL is killed too."""
 
+import contextlib
 import json
 import math
 import os
@@ -13,7 +15,7 @@ import histories
 from client import Client, token
 from histories import Attempt
 from phones import rfc3339
-from processes import UNLIMITED, Folder, Server, arguments
+from processes import POSTGRES, UNLIMITED, Folder, Postgres, Server, arguments
 from report import Report
 
 EVENTS = 12
@@ -138,6 +140,37 @@ def record(servers, drivers, faults, chance):
     return [answer for poster in posters for answer in poster.wrong]
 
 
+class Faults:
+    """Kills servers and starts them again, and sometimes PostgreSQL."""
+
+    def __init__(self, chance):
+        self.chance = chance
+        self.servers, self.postgres = [], None
+        self.count = 0
+
+    def run(self, done):
+        while not done.wait(self.chance.uniform(0.2, 0.8)):
+            if self.postgres and self.chance.random() < 0.25:
+                self.postgres.kill()
+                self.postgres.start()
+            else:
+                server = self.chance.choice(self.servers)
+                server.kill()
+                server.start()
+            self.count += 1
+
+
+def start(options, stack, faults):
+    """Starts the servers, and tells `faults` what to kill."""
+    environment = dict(UNLIMITED)
+    if POSTGRES:
+        faults.postgres = stack.enter_context(Postgres())
+        environment["DATABASE_URL"] = faults.postgres.create_database("histories")
+    for _ in range(4 if POSTGRES else 1):
+        faults.servers.append(stack.enter_context(Server(options, stack.enter_context(Folder()), environment)))
+    return faults.servers
+
+
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--histories", default=300, type=int, help="before scaling (default: 300)")
@@ -149,23 +182,17 @@ def main():
     report.note(f"{count} histories, --seed {options.seed}")
     check_the_check(report)
     drivers = [Driver(f"history-{os.getpid()}-{index}", chance) for index in range(count)]
-    kills = 0
-    with Folder() as folder, Server(options, folder, UNLIMITED) as server:
-        def faults(done):
-            nonlocal kills
-            while not done.wait(chance.uniform(0.2, 0.8)):
-                server.kill()
-                server.start()
-                kills += 1
-
-        wrong = record([server], drivers, faults, chance)
+    faults = Faults(chance)
+    with contextlib.ExitStack() as stack:
+        servers = start(options, stack, faults)
+        wrong = record(servers, drivers, faults.run, chance)
     report.check(not wrong, "every answer is 200, 500 or 503", *wrong)
     bad = [driver for driver in drivers if not driver.is_linearizable()]
     report.check(
         not bad, f"{count} histories are linearizable",
         *(json.dumps([driver.name, driver.names, sorted(driver.attempts)], default=str) for driver in bad))
     unanswered = sum(attempt.end == math.inf for driver in drivers for attempt in driver.attempts)
-    report.note(f"{sum(len(driver.attempts) for driver in drivers)} attempts, {unanswered} without an answer, {kills} kills")
+    report.note(f"{sum(len(driver.attempts) for driver in drivers)} attempts, {unanswered} without an answer, {faults.count} kills")
     report.exit()
 
 
