@@ -5,11 +5,6 @@ package import Engine
 import MetricInstruments
 import Postgres
 
-extension MetricFamily {
-    static let writesWaiting = MetricFamily(
-        "dwell_store_writes_waiting", "Requests queued for the writer.")
-}
-
 extension PostgresEventStore {
     /// Returns a function that writes the number of waiting requests to a metric of the factory.
     package func sampler(_ factory: any MetricsFactory) -> @Sendable () -> Void {

@@ -12,6 +12,8 @@ extension MetricFamily {
         bounds: durations)
     package static let commits = MetricFamily(
         "dwell_store_commits_total", "Write transactions.")
+    package static let writesWaiting = MetricFamily(
+        "dwell_store_writes_waiting", "Requests queued for the writer.")
 }
 
 package struct StoreMetrics: Sendable {

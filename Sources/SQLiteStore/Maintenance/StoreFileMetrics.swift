@@ -2,12 +2,11 @@
 // of the files, and the free disk space.
 
 package import CoreMetrics
+import Engine
 import Foundation
 import MetricInstruments
 
 extension MetricFamily {
-    static let writesWaiting = MetricFamily(
-        "dwell_store_writes_waiting", "Requests queued for the writer.")
     static let databaseBytes = MetricFamily(
         "dwell_database_bytes", "Size of the database file and of its write-ahead log.")
     static let diskFreeBytes = MetricFamily(
