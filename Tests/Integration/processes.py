@@ -264,8 +264,8 @@ class Postgres:
     def kill(self):
         """Kills the postmaster with SIGKILL, and waits until its other processes have noticed and ended."""
         postmaster = int((self.data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
-        processes = [int(number) for number in subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(postmaster)], stdout=subprocess.PIPE, check=False).stdout.split()]
+        children = pathlib.Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text(encoding="utf-8")
+        processes = [int(number) for number in children.split()]
         os.kill(postmaster, signal.SIGKILL)
         for number in processes:
             wait_until(lambda: not pathlib.Path(f"/proc/{number}").exists(), 20, f"the end of process {number}")

@@ -87,10 +87,6 @@ extension Configuration {
         purchases = PurchaseConfiguration(&reading, environment: environment)
         links = LinkConfiguration(&reading)
         push = PushConfiguration(&reading, environment: environment)
-        if push != nil, case .postgres = database {
-            reading.note(
-                Variables.databaseURL.name, " is set; notifications (PUSH_*) are not supported on PostgreSQL yet")
-        }
         rateLimits = RateLimits(
             sessionEvents: reading.value(of: Variables.rateLimitSessionEvents),
             preSessionEvents: reading.value(of: Variables.rateLimitPreSessionEvents),

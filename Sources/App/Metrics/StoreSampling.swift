@@ -76,7 +76,7 @@ struct StoreSampling: Sendable {
         if let queue = try? await stores.accountStatistics.waitingRevocations() {
             revocations.set(queue.count, oldest: queue.oldest, at: now)
         }
-        if let pushes, let queue = try? await stores.pushes?.waitingPushes(at: now) {
+        if let pushes, let queue = try? await stores.pushes.waitingPushes(at: now) {
             pushes.set(queue.count, oldest: queue.oldest, at: now)
         }
         if let analytics, let position = try? await stores.feed.position(of: AnalyticsForwarding.consumer) {

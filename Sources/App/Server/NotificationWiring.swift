@@ -18,10 +18,10 @@ struct NotificationWiring {
 
     /// Returns nil when the server sends no notifications.
     init?(
-        _ configuration: Configuration, store: (any PushStore)?, clock: @escaping @Sendable () -> Moment,
+        _ configuration: Configuration, store: any PushStore, clock: @escaping @Sendable () -> Moment,
         logger: Logger, metrics: any MetricsFactory
     ) {
-        guard let push = configuration.push, let store else { return nil }
+        guard let push = configuration.push else { return nil }
         texts = CurrentPushTexts(push.texts)
         let services = push.delivery(clock: clock, logger: logger, metrics: metrics)
         self.services = services

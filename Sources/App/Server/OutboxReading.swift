@@ -40,7 +40,7 @@ struct OutboxReading: Sendable {
                     queue: "revocations", waitingCount: waiting.count, oldest: waiting.oldest,
                     lastFailure: revocationFailure.last))
         }
-        if let pushFailure, let waiting = try? await stores.pushes?.waitingPushes(at: clock()) {
+        if let pushFailure, let waiting = try? await stores.pushes.waitingPushes(at: clock()) {
             queues.append(
                 OutboxStatus(
                     queue: "push", waitingCount: waiting.count, oldest: waiting.oldest, lastFailure: pushFailure.last))

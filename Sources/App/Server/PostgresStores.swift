@@ -60,7 +60,7 @@ extension Stores {
             events: store, deadlines: store, journeys: store, refolds: store, retention: store, feed: store,
             eventStatistics: store, operatorReader: store, operatorLists: store, operationHistory: store,
             instances: store, settingsHistory: store, accounts: accounts, accountStatistics: store,
-            purchases: StoredPurchases(accounts: accounts), pushes: nil, simulatedDrivers: store,
+            purchases: StoredPurchases(accounts: accounts), pushes: store, simulatedDrivers: store,
             recordedEvents: store, erasureSearch: store, status: store, backups: nil,
             sampler: { store.sampler($0) }, loops: [], close: close)
     }

@@ -29,8 +29,7 @@ struct Stores: Sendable {
     let accounts: StoredAccounts
     let accountStatistics: any AccountStatistics
     let purchases: StoredPurchases
-    /// Nil if the store cannot find the changes that notifications depend on.
-    let pushes: (any PushStore & PushQueueStatistics)?
+    let pushes: any PushStore & PushQueueStatistics
     let simulatedDrivers: any SimulatedDriverRemoval
     /// The events as stored, for `dwell explain`. Nil for SQLite, whose file the command reads itself.
     let recordedEvents: (any RecordedEventReader)?
