@@ -10,7 +10,7 @@ help: ## list the targets
 run: ## install missing packages, build, serve on 127.0.0.1:8080 (HTTP_PORT) and print a curl command to try
 	@scripts/run
 
-test: ## run all tests: unit, then integration without and with Redis
+test: ## run all tests: unit, then integration without Redis, with Redis and on PostgreSQL
 	@scripts/test
 
 test-unit: ## run the unit tests; warnings are errors

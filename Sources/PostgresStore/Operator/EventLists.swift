@@ -98,6 +98,6 @@ enum EventLists {
         "operator_driver_events",
         """
         SELECT \(columns) FROM driver JOIN event ON event.driver = driver.id
-        WHERE driver.driver_id = $1::text ORDER BY event.corrected_at_ms DESC LIMIT $2::int8
+        WHERE driver.driver_id = $1::text ORDER BY event.corrected_at_ms DESC, event.seq DESC LIMIT $2::int8
         """)
 }
