@@ -12,12 +12,12 @@ SETTINGS = {
 }
 # The columns of the CSV form that are used here.
 PROCESS, MESSAGE, DETAIL = 3, 13, 14
-EXECUTE = re.compile(r"execute ([^:]+): (.*)", re.DOTALL)
+EXECUTE = re.compile(r"execute [^:]+: (.*)", re.DOTALL)
 # One parameter: a number, and NULL or a quoted text in which quotes are doubled.
 PARAMETER = re.compile(r"\$\d+ = (?:(NULL)|'((?:[^']|'')*)')(?:, )?", re.DOTALL)
 # The statement that moves drivers from one version to the next; its fourth parameter has their ids. A group must not be
 # sent again before the group that moved the same driver last.
-MOVE, MOVED = "drivers_moved", 3
+MOVE, MOVED = "UPDATE driver SET version", 3
 
 
 def parameters(detail):
@@ -40,20 +40,20 @@ class Recording:
         with open(path, newline="") as log:
             for line in csv.reader(log):
                 if found := EXECUTE.match(line[MESSAGE]):
-                    self.add(line[PROCESS], found[1], found[2], parameters(line[DETAIL]))
+                    self.add(line[PROCESS], found[1], parameters(line[DETAIL]))
         return self
 
-    def add(self, process, name, sql, values):
+    def add(self, process, sql, values):
         statement = self.statements.setdefault(sql, len(self.statements))
         self.sessions.setdefault(process, [])
-        if name == "begin":
+        if sql == "BEGIN":
             self.end_group(process)
         group = self.open.setdefault(process, {"queries": [], "drivers": set(), "writes": False})
         group["queries"].append((statement, values))
-        group["writes"] |= name == "begin"
-        if name == MOVE:
+        group["writes"] |= sql == "BEGIN"
+        if MOVE in sql:
             group["drivers"] |= set(values[MOVED].strip("{}").split(","))
-        if name == "commit" or not group["writes"] and len(group["queries"]) > 16:
+        if sql == "COMMIT" or not group["writes"] and len(group["queries"]) > 16:
             self.end_group(process)
 
     def end_group(self, process):
@@ -71,9 +71,9 @@ class Recording:
     def write(self, path):
         for process in list(self.open):
             self.end_group(process)
-        writing = {
-            process: groups for process, groups in self.sessions.items()
-            if any(waits or len(queries) > 1 for waits, queries in groups)}
+        # Only the connections that write events; the others serve heartbeats, deadlines and reads.
+        writers = {process for process, _ in self.moved.values()}
+        writing = {process: groups for process, groups in self.sessions.items() if process in writers}
         places = {process: index for index, process in enumerate(writing)}
         out = bytearray()
 
