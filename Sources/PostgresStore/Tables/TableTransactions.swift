@@ -79,6 +79,8 @@ final class TableTransactions: Sendable {
             let isFinal = failure.kind == .final || violations > Self.violationsMax
             if isFinal || until.hasPassed { return .failure(failure.failure) }
             logger.debug("a transaction is run again", metadata: ["reason": "\(failure.failure)"])
+            // The pause is random, so that two changes that got in each other's way do not meet again. The task is never
+            // cancelled.
             let pause = min(4 << min(runs, 10), Self.pauseMillisecondsMax)
             try? await Task.sleep(for: .milliseconds(Int.random(in: 1...pause)))
         }
@@ -140,6 +142,7 @@ final class TableTransactions: Sendable {
                 if let status = TransactionNumber.status(error) { return status }
                 guard TransactionFailure(error).kind == .again else { return .unknown }
             }
+            // The pool has to replace a lost connection first. `until` ends the loop.
             try? await Task.sleep(for: .milliseconds(Int.random(in: 10...50)))
         }
         return .unknown
@@ -152,49 +155,50 @@ final class TableTransactions: Sendable {
         _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
     ) async throws(StoreFailure) -> Value {
         guard gate.enter() else { throw .unavailable("the store is closed") }
-        let answer = FirstAnswer<Value>()
+        let wait = ReadWaiter<Value>()
         let task = Task { [self] in
             defer { gate.leave() }
-            await readUntilDone(value, answer)
+            await readUntilDone(value, wait)
         }
         let result = await withTaskCancellationHandler {
-            await answer.value()
+            await withCheckedContinuation { wait.begin($0) }
         } onCancel: {
-            answer.set(.failure(.cancelled))
+            wait.end(.failure(.cancelled))
             task.cancel()
         }
         return try result.get()
     }
 
     private func readUntilDone<Value: Sendable>(
-        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value, _ answer: FirstAnswer<Value>
+        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value, _ wait: ReadWaiter<Value>
     ) async {
         let until = Deadline.inSeconds(requestSeconds)
         while true {
-            let error = await attempt(value, answer, until: until)
+            let error = await attempt(value, wait, until: until)
             guard let failure = error.map({ TransactionFailure($0) }) else { return }
-            if failure.kind != .again || until.hasPassed || answer.isSet {
-                return answer.set(.failure(failure.failure))
+            if failure.kind != .again || until.hasPassed || wait.isOver {
+                return wait.end(.failure(failure.failure))
             }
+            // A cancelled task continues at once, and ends because the wait is over.
             try? await Task.sleep(for: .milliseconds(Int.random(in: 1...20)))
         }
     }
 
     /// Returns the error; nil if the value was read and delivered.
     private func attempt<Value: Sendable>(
-        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value, _ answer: FirstAnswer<Value>,
+        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value, _ wait: ReadWaiter<Value>,
         until: Deadline
     ) async -> (any Error)? {
         do throws(PostgresError) {
             return try await pool.withConnection(until: until) { connection in
                 await self.threads.run { () -> (any Error)? in
                     let transaction = PostgresTransaction(
-                        .read, on: connection, self.statements, until: until, isCancelled: { answer.isSet })
+                        .read, on: connection, self.statements, until: until, isCancelled: { wait.isOver })
                     do {
                         let value = try value(transaction)
                         if let failure = transaction.failure { return failure }
                         // The caller does not wait for the end of the snapshot.
-                        answer.set(.success(value))
+                        wait.end(.success(value))
                         try? transaction.commit()
                         return nil
                     } catch {
@@ -204,37 +208,6 @@ final class TableTransactions: Sendable {
             }
         } catch {
             return error
-        }
-    }
-}
-
-/// The first answer that is set. Later ones are dropped.
-private final class FirstAnswer<Value: Sendable>: Sendable {
-    typealias Answer = Result<Value, StoreFailure>
-    private struct State {
-        var answer: Answer?
-        var waiting: CheckedContinuation<Answer, Never>?
-    }
-    private let state = Mutex(State())
-
-    var isSet: Bool { state.withLock { $0.answer != nil } }
-
-    func set(_ answer: Answer) {
-        let waiting = state.withLock { state -> CheckedContinuation<Answer, Never>? in
-            guard state.answer == nil else { return nil }
-            state.answer = answer
-            return state.waiting.take()
-        }
-        waiting?.resume(returning: answer)
-    }
-
-    func value() async -> Answer {
-        await withCheckedContinuation { continuation in
-            let answer = state.withLock { state in
-                if state.answer == nil { state.waiting = continuation }
-                return state.answer
-            }
-            if let answer { continuation.resume(returning: answer) }
         }
     }
 }

@@ -1,0 +1,45 @@
+// A task's wait for a read of a store. The wait ends once, either with the read's result or with the cancellation of the
+// task.
+
+import Synchronization
+
+package final class ReadWaiter<Value: Sendable>: Sendable {
+    package typealias Outcome = Result<Value, StoreFailure>
+
+    private enum State: Sendable {
+        case notBegun
+        case waiting(CheckedContinuation<Outcome, Never>)
+        case over(Outcome)
+    }
+    private let state = Mutex(State.notBegun)
+
+    package init() {}
+
+    package var isOver: Bool {
+        state.withLock { state in
+            if case .over = state { true } else { false }
+        }
+    }
+
+    /// Begins the wait. If the wait has already ended, resumes the continuation with its outcome and returns false.
+    @discardableResult
+    package func begin(_ continuation: CheckedContinuation<Outcome, Never>) -> Bool {
+        let outcome = state.withLock { state -> Outcome? in
+            if case .over(let outcome) = state { return outcome }
+            state = .waiting(continuation)
+            return nil
+        }
+        if let outcome { continuation.resume(returning: outcome) }
+        return outcome == nil
+    }
+
+    /// Ends the wait with `outcome`. Later outcomes are ignored.
+    package func end(_ outcome: Outcome) {
+        let waiting = state.withLock { state -> CheckedContinuation<Outcome, Never>? in
+            if case .over = state { return nil }
+            defer { state = .over(outcome) }
+            if case .waiting(let continuation) = state { return continuation } else { return nil }
+        }
+        waiting?.resume(returning: outcome)
+    }
+}
