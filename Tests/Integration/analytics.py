@@ -9,7 +9,8 @@ import time
 
 from client import Client, token
 from loopback import LoopbackServer
-from processes import UNLIMITED, Folder, Server, arguments, free_port, wait_until
+from ports import free_port
+from processes import UNLIMITED, Folder, Server, arguments, wait_until
 from report import Report
 
 KEY = "phc_key_of_these_checks"

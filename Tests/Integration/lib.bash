@@ -20,7 +20,7 @@ repository_root=$(cd "${BATS_TEST_DIRNAME:-.}/../.." && pwd)
 clean_environment=(PATH="$PATH" HOME="${HOME:-/}" TMPDIR="${TMPDIR:-/tmp}")
 
 free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    python3 "$repository_root/Tests/Integration/ports.py"
 }
 
 # --- the server ---------------------------------------------------------------------------------------------------
@@ -97,7 +97,8 @@ wait_until_ready() {
     return 1
 }
 
-# wait_for_exit SECONDS: waits at most this long for the server to end by itself. Sets server_status.
+# wait_for_exit SECONDS: waits at most this long for the server to end by itself. Sets server_status, and prints the log
+# of a server that ended with an error.
 wait_for_exit() {
     local deadline=$((SECONDS + $1))
     while kill -0 "$server_pid" 2>/dev/null; do
@@ -111,6 +112,7 @@ wait_for_exit() {
     server_status=0
     wait "$server_pid" || server_status=$?
     server_pid=
+    ((server_status == 0)) || cat "$server_folder/log"
 }
 
 stop_server() {

@@ -16,6 +16,7 @@ import tempfile
 import time
 
 from client import SECRET, Client
+from ports import free_port
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 # A PostgreSQL for the servers, without the name of a database; None if they use SQLite.
@@ -58,12 +59,6 @@ def psql(url, sql):
 def literal(value):
     """Returns the value as SQL."""
     return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_until(holds, seconds, what):

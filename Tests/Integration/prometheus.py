@@ -16,7 +16,8 @@ import urllib.request
 
 from apple_server import es256_key_file
 from client import Client, token
-from processes import REPOSITORY, UNLIMITED, Folder, Redis, Server, arguments, free_port, wait_until
+from ports import free_port
+from processes import REPOSITORY, UNLIMITED, Folder, Redis, Server, arguments, wait_until
 from report import Report
 
 CONFIGURATION = REPOSITORY / "config/prometheus/prometheus.yml"

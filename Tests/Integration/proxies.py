@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from client import Client, token
-from processes import REPOSITORY, UNLIMITED, Folder, Server, arguments, free_port, wait_until
+from ports import free_port
+from processes import REPOSITORY, UNLIMITED, Folder, Server, arguments, wait_until
 from report import Report
 
 FINGERPRINTS = [":".join([pair] * 32) for pair in ("AA", "BB")]

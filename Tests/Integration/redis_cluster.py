@@ -13,7 +13,8 @@ import time
 
 from client import Client, token
 from phones import Load, Phone
-from processes import Folder, Redis, Server, arguments, compare_with_disk, free_port, wait_until
+from ports import free_port
+from processes import Folder, Redis, Server, arguments, compare_with_disk, wait_until
 from redis_groups import PASSWORD, SENTINEL_PASSWORD, SLOTS, Authority, Cluster, Sentinels, TLSRedis, slot
 from report import Report
 

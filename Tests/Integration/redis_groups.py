@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from processes import Redis, free_port, wait_until
+from ports import free_port
+from processes import Redis, wait_until
 
 # Every Redis here requires this password, and the sentinels have one of their own.
 PASSWORD = "redis-p4ss,w/rd"

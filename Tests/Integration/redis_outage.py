@@ -15,7 +15,8 @@ import time
 
 from client import Client, token
 from phones import Load, Phone, latencies, percentile, rfc3339
-from processes import Folder, Redis, Server, arguments, compare_with_disk, free_port
+from ports import free_port
+from processes import Folder, Redis, Server, arguments, compare_with_disk
 from report import Report
 
 # The number of events of each class that a driver may post during the whole run. A phone of the load test posts fewer

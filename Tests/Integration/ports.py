@@ -1,0 +1,34 @@
+"""Gives each server of the tests a port of its own: `free_port()`, or the port printed when run as a program."""
+
+import fcntl
+import os
+import socket
+
+# Below the ports that Linux gives to outgoing connections, which could take a port before the server listens on it.
+FIRST, LAST = 20000, 32767
+# All tests of this machine count through one file, so that two tests that run at the same time never get one port.
+COUNTER = f"/tmp/dwell-test-port.{os.getuid()}"
+
+
+def free_port():
+    """Returns a TCP port of 127.0.0.1 that no process uses, and that no other test gets soon."""
+    with open(COUNTER, "a+") as counter:
+        fcntl.flock(counter, fcntl.LOCK_EX)
+        counter.seek(0)
+        last = counter.read()
+        port = int(last) if last.isdigit() else LAST
+        for _ in range(FIRST, LAST + 1):
+            port = port + 1 if FIRST <= port < LAST else FIRST
+            with socket.socket() as probe:
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            counter.truncate(0)
+            counter.write(str(port))
+            return port
+    raise OSError(f"all ports from {FIRST} to {LAST} are in use")
+
+
+if __name__ == "__main__":
+    print(free_port())
