@@ -101,6 +101,32 @@ package struct RefoldCounts: Hashable, Sendable {
         }
     }
 
+    /// Counts a driver. `stored` and `folded` are the driver's journey before and after the refold.
+    ///
+    /// - Parameter now: see `RefoldRequest.now`.
+    package mutating func countDriver(stored: Journey, folded: Journey, now: Moment?) {
+        drivers += 1
+        let state = { (journey: Journey) in now.map { journey.advanced(to: $0).state } ?? journey.state }
+        if state(stored) != state(folded) { movedDrivers += 1 }
+    }
+
+    /// Counts the sessions of a driver, and those that changed.
+    ///
+    /// - Parameters:
+    ///   - old, new: the outcomes by the stored verdicts and by the new ones.
+    ///   - id: returns a session's id.
+    package mutating func countSessions<Session: Hashable & Comparable>(
+        _ old: [Session: SessionOutcome], _ new: [Session: SessionOutcome], id: (Session) -> String
+    ) {
+        let sessions = Set(old.keys).union(new.keys)
+        sessionsFolded += sessions.count
+        for session in sessions.sorted() where old[session] != new[session] {
+            let (before, after) = (old[session]?.text, new[session]?.text)
+            add(
+                RefoldChange(from: before ?? "not activated", to: after ?? "not activated"), sessionID: id(session))
+        }
+    }
+
     package static func += (sum: inout RefoldCounts, other: RefoldCounts) {
         sum.drivers += other.drivers
         sum.events += other.events
@@ -110,6 +136,24 @@ package struct RefoldCounts: Hashable, Sendable {
         sum.sessions.merge(other.sessions, uniquingKeysWith: +)
         sum.sessionExamples.merge(other.sessionExamples) { Array(($0 + $1).prefix(examplesMax)) }
         sum.sessionsFolded += other.sessionsFolded
+    }
+}
+
+/// The outcome of a session: its state, or why it ended.
+package enum SessionOutcome: Hashable, Sendable {
+    case inProgress(JourneyState)
+    /// The associated value is nil if the older release did not store why the session ended.
+    case over(Journey.Ending?)
+
+    package init(_ journey: Journey) {
+        self = journey.state == .sessionEnded ? .over(journey.endedBy) : .inProgress(journey.state)
+    }
+
+    fileprivate var text: String {
+        switch self {
+        case .inProgress(let state): state.rawValue
+        case .over(let ending): ending?.rawValue ?? "ended"
+        }
     }
 }
 

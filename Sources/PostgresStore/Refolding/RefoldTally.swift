@@ -4,23 +4,6 @@ import Engine
 import JourneyModel
 
 struct RefoldTally {
-    /// The outcome of a session: its state, or why it ended.
-    private enum SessionOutcome: Hashable {
-        case inProgress(JourneyState)
-        case over(Journey.Ending?)
-
-        var text: String {
-            switch self {
-            case .inProgress(let state): state.rawValue
-            case .over(let ending): ending?.rawValue ?? "ended"
-            }
-        }
-
-        init(_ journey: Journey) {
-            self = journey.state == .sessionEnded ? .over(journey.endedBy) : .inProgress(journey.state)
-        }
-    }
-
     private var counts = RefoldCounts()
     private var old: [TextKey: SessionOutcome] = [:]
     private var new: [TextKey: SessionOutcome] = [:]
@@ -50,7 +33,7 @@ struct RefoldTally {
     ///   - stored, folded: the driver's journey before and after the refold.
     ///   - now: see `RefoldRequest.now`.
     consuming func counts(stored: Journey, folded: Journey, now: Moment?) -> RefoldCounts {
-        counts.drivers = 1
+        counts.countDriver(stored: stored, folded: folded, now: now)
         if let now {
             for (journey, isNew) in [(stored, false), (folded, true)] where journey.hasPassedDeadline(at: now) {
                 guard let session = journey.sessionID else { continue }
@@ -58,15 +41,7 @@ struct RefoldTally {
                 if isNew { new[TextKey(session)] = outcome } else { old[TextKey(session)] = outcome }
             }
         }
-        let sessions = Set(old.keys).union(new.keys)
-        counts.sessionsFolded = sessions.count
-        for session in sessions.sorted() where old[session] != new[session] {
-            let (before, after) = (old[session]?.text, new[session]?.text)
-            counts.add(
-                RefoldChange(from: before ?? "not activated", to: after ?? "not activated"), sessionID: session.text)
-        }
-        let state = { (journey: Journey) in now.map { journey.advanced(to: $0).state } ?? journey.state }
-        if state(stored) != state(folded) { counts.movedDrivers = 1 }
+        counts.countSessions(old, new, id: \.text)
         return counts
     }
 }

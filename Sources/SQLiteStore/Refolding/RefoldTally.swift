@@ -31,30 +31,15 @@ struct RefoldTally {
     ///
     /// - Parameter now: see `RefoldRequest.now`.
     mutating func finish(stored: StoredJourney, folded: StoredJourney, now: Moment?) {
-        counts.drivers = 1
+        counts.countDriver(stored: stored.journey, folded: folded.journey, now: now)
         if let now { sessions.noteHeads(stored, folded, at: now) }
         sessions.count(into: &counts)
-        let state = { (journey: Journey) in now.map { journey.advanced(to: $0).state } ?? journey.state }
-        if state(stored.journey) != state(folded.journey) { counts.movedDrivers = 1 }
     }
 }
 
 /// The outcome of each session of a driver by the stored verdicts and by the new ones. An outcome is the session's
 /// state, or why the session ended.
 private struct SessionComparison {
-    private enum SessionOutcome: Hashable {
-        case inProgress(JourneyState)
-        /// The associated value is nil if the older release did not store why the session ended.
-        case over(Journey.Ending?)
-
-        var text: String {
-            switch self {
-            case .inProgress(let state): state.rawValue
-            case .over(let ending): ending?.rawValue ?? "ended"
-            }
-        }
-    }
-
     /// The outcomes by the stored verdicts (`old`) and by the new ones (`new`), by row number in `session`.
     private var old: [Int64: SessionOutcome] = [:]
     private var new: [Int64: SessionOutcome] = [:]
@@ -73,7 +58,7 @@ private struct SessionComparison {
         if let closed = folded.row.closedSession {
             old[closed] = .over(folded.row.after.session == nil ? .reset : .superseded)
         }
-        if let session = folded.after.session { new[session] = Self.outcome(of: folded.after.journey) }
+        if let session = folded.after.session { new[session] = SessionOutcome(folded.after.journey) }
         if let closed = folded.closedSession {
             new[closed] = .over(folded.after.session == nil ? .reset : .superseded)
         }
@@ -94,19 +79,15 @@ private struct SessionComparison {
         remember(stored)
         remember(folded)
         if let session = stored.session, stored.journey.hasPassedDeadline(at: now) {
-            old[session] = Self.outcome(of: stored.journey.advanced(to: now))
+            old[session] = SessionOutcome(stored.journey.advanced(to: now))
         }
         if let session = folded.session, folded.journey.hasPassedDeadline(at: now) {
-            new[session] = Self.outcome(of: folded.journey.advanced(to: now))
+            new[session] = SessionOutcome(folded.journey.advanced(to: now))
         }
     }
 
     private mutating func remember(_ journey: StoredJourney) {
         if let session = journey.session, let id = journey.journey.sessionID { ids[session] = id }
-    }
-
-    private static func outcome(of journey: Journey) -> SessionOutcome {
-        journey.state == .sessionEnded ? .over(journey.endedBy) : .inProgress(journey.state)
     }
 
     private static func ending(by name: EventName) -> Journey.Ending? {
@@ -121,13 +102,6 @@ private struct SessionComparison {
 
     /// Counts the sessions, and those whose two outcomes differ, into `counts`.
     func count(into counts: inout RefoldCounts) {
-        let sessions = Set(old.keys).union(new.keys)
-        counts.sessionsFolded += sessions.count
-        for session in sessions.sorted() where old[session] != new[session] {
-            let (before, after) = (old[session]?.text, new[session]?.text)
-            counts.add(
-                RefoldChange(from: before ?? "not activated", to: after ?? "not activated"),
-                sessionID: ids[session] ?? "")
-        }
+        counts.countSessions(old, new) { ids[$0] ?? "" }
     }
 }
