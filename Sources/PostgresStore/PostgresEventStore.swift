@@ -251,26 +251,3 @@ extension StoreFailure {
         self = error.kind == .cancelled ? .cancelled : .unavailable("PostgreSQL: \(error)")
     }
 }
-
-extension PostgresEventStore {
-    /// Brings the database to the schema of this binary. Returns the numbers of the migrations that ran.
-    package static func migrate(
-        _ configuration: PostgresConfiguration, on loop: EventLoop, atMilliseconds now: Int64, until deadline: Deadline,
-        _ migrations: PostgresMigrationRun = PostgresMigrationRun()
-    ) async throws(PostgresMigrationRefusal) -> [Int64] {
-        let connection: PostgresConnection
-        do throws(PostgresError) {
-            connection = try await PostgresConnection.open(configuration, on: loop, until: deadline)
-        } catch {
-            throw .failed(error)
-        }
-        defer { connection.close() }
-        let applied = try await migrations.run(on: connection, atMilliseconds: now, until: deadline)
-        do throws(PostgresError) {
-            _ = try await connection.run([.init(EventPosition.raise)], until: deadline)
-        } catch {
-            throw .failed(error)
-        }
-        return applied
-    }
-}

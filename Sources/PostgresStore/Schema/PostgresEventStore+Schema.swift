@@ -1,4 +1,5 @@
-// What an operator sees of the schema: the applied migrations, for `dwell migrate` and the server's first log line.
+// The schema of a database: brings it up to date, and tells the applied migrations, for `dwell migrate` and the server's
+// first log line.
 
 package import Engine
 package import Postgres
@@ -19,18 +20,39 @@ extension PostgresMigrationRun {
 }
 
 extension PostgresEventStore {
+    /// Brings the database to the schema of this binary. Returns the numbers of the migrations that ran.
+    package static func migrate(
+        _ configuration: PostgresConfiguration, on loop: EventLoop, atMilliseconds now: Int64, until deadline: Deadline,
+        _ migrations: PostgresMigrationRun = PostgresMigrationRun()
+    ) async throws(PostgresMigrationRefusal) -> [Int64] {
+        let connection = try await connect(configuration, on: loop, until: deadline)
+        defer { connection.close() }
+        let applied = try await migrations.run(on: connection, atMilliseconds: now, until: deadline)
+        do throws(PostgresError) {
+            _ = try await connection.run([.init(EventPosition.raise)], until: deadline)
+        } catch {
+            throw .failed(error)
+        }
+        return applied
+    }
+
     /// Opens a connection and reads the status of the migrations.
     package static func migrationStatus(
         _ configuration: PostgresConfiguration, on loop: EventLoop, until deadline: Deadline
     ) async throws(PostgresMigrationRefusal) -> [MigrationStatus] {
-        let connection: PostgresConnection
+        let connection = try await connect(configuration, on: loop, until: deadline)
+        defer { connection.close() }
+        return try await PostgresMigrationRun().status(on: connection, until: deadline)
+    }
+
+    private static func connect(
+        _ configuration: PostgresConfiguration, on loop: EventLoop, until deadline: Deadline
+    ) async throws(PostgresMigrationRefusal) -> PostgresConnection {
         do throws(PostgresError) {
-            connection = try await PostgresConnection.open(configuration, on: loop, until: deadline)
+            return try await PostgresConnection.open(configuration, on: loop, until: deadline)
         } catch {
             throw .failed(error)
         }
-        defer { connection.close() }
-        return try await PostgresMigrationRun().status(on: connection, until: deadline)
     }
 
     package func schema(openedAtMilliseconds: Int64) async throws(StoreFailure) -> AppliedSchema {
