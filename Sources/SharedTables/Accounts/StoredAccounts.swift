@@ -5,7 +5,7 @@ package import Engine
 package import Identity
 package import JourneyModel
 
-package struct StoredAccounts: Sendable {
+package struct StoredAccounts: AccountTransactions {
     package let store: any AccountDatabase
     package let digests: KeyedHashes
 
@@ -15,16 +15,7 @@ package struct StoredAccounts: Sendable {
         self.digests = digests
     }
 
-    /// Runs one transaction. `keepsDriverCache` has the same meaning as in `ChangeEffects`.
-    package func change<Outcome: Sendable>(
-        keepsDriverCache: Bool = false, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
-    ) async throws(AccountFailure) -> Outcome {
-        do throws(StoreFailure) {
-            return try await store.change(keepsDriverCache: keepsDriverCache, change)
-        } catch {
-            throw AccountFailure(error)
-        }
-    }
+    package var database: any SQLDatabase { store }
 
     /// Runs one transaction that may begin a deletion. `effects` computes from the outcome what it changed apart from
     /// its own rows.
@@ -35,16 +26,6 @@ package struct StoredAccounts: Sendable {
         await store.prepareErasure()
         do throws(StoreFailure) {
             return try await store.change(effects: effects, begin)
-        } catch {
-            throw AccountFailure(error)
-        }
-    }
-
-    package func read<Value: Sendable>(
-        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
-    ) async throws(AccountFailure) -> Value {
-        do throws(StoreFailure) {
-            return try await store.read(value)
         } catch {
             throw AccountFailure(error)
         }

@@ -6,39 +6,18 @@ package import Identity
 package import JourneyModel
 package import Purchases
 
-package struct StoredPurchases: PurchaseStore {
-    private let store: any SQLDatabase
+package struct StoredPurchases: PurchaseStore, AccountTransactions {
+    package let database: any SQLDatabase
     private let digests: KeyedHashes
 
     /// `digests` must be the ones with which the store was opened.
     package init(store: any SQLDatabase, digests: KeyedHashes) {
-        self.store = store
+        database = store
         self.digests = digests
     }
 
     package init(accounts: StoredAccounts) {
         self.init(store: accounts.store, digests: accounts.digests)
-    }
-
-    /// Runs one transaction. `keepsDriverCache` has the same meaning as in `ChangeEffects`.
-    func change<Outcome: Sendable>(
-        keepsDriverCache: Bool = false, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
-    ) async throws(AccountFailure) -> Outcome {
-        do throws(StoreFailure) {
-            return try await store.change(keepsDriverCache: keepsDriverCache, change)
-        } catch {
-            throw AccountFailure(error)
-        }
-    }
-
-    func read<Value: Sendable>(
-        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
-    ) async throws(AccountFailure) -> Value {
-        do throws(StoreFailure) {
-            return try await store.read(value)
-        } catch {
-            throw AccountFailure(error)
-        }
     }
 
     package func appAccountToken(

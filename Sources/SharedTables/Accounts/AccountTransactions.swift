@@ -1,0 +1,31 @@
+// The transactions of the ports whose failures are `AccountFailure`: those of accounts and of purchases.
+
+import Engine
+package import Identity
+
+package protocol AccountTransactions: Sendable {
+    var database: any SQLDatabase { get }
+}
+
+extension AccountTransactions {
+    /// Runs one transaction. `keepsDriverCache` has the same meaning as in `ChangeEffects`.
+    package func change<Outcome: Sendable>(
+        keepsDriverCache: Bool = false, _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
+    ) async throws(AccountFailure) -> Outcome {
+        do throws(StoreFailure) {
+            return try await database.change(keepsDriverCache: keepsDriverCache, change)
+        } catch {
+            throw AccountFailure(error)
+        }
+    }
+
+    package func read<Value: Sendable>(
+        _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
+    ) async throws(AccountFailure) -> Value {
+        do throws(StoreFailure) {
+            return try await database.read(value)
+        } catch {
+            throw AccountFailure(error)
+        }
+    }
+}
