@@ -252,7 +252,8 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "JourneyModel", "Engine", "SharedTables", "Sockets", .product(name: "Logging", package: "swift-log"),
+                "JourneyModel", "Engine", "Identity", "Secrets", "SharedTables", "Sockets",
+                .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/TestSupport",
             swiftSettings: modelSettings

@@ -57,15 +57,6 @@ struct InstancesTests {
         #expect(behind == [], "drivers whose row does not fit their events")
     }
 
-    private static func expireAll(_ store: PostgresEventStore) async throws {
-        var request = ExpiryRequest(now: end, settings: VersionedSettings(Settings()), driversMax: 64)
-        repeat {
-            let part = try await store.storeExpiries(request)
-            #expect(part.failures == [])
-            request.after = part.next
-        } while request.after != nil
-    }
-
     @Test func `two instances store the events of the same drivers, each once`() async throws {
         let database = try await StoreFixture.database()
         let sent = Self.journeys(24, prefix: "both-")
@@ -96,7 +87,7 @@ struct InstancesTests {
                 }
                 return try await group.reduce(0, +)
             }
-            try await Self.expireAll(stores[0])
+            try await StoreFixture.expireAll(stores[0], at: Self.end)
             return count
         }
         #expect(storedCount == sent.reduce(0) { $0 + $1.events.count }, "acknowledged as new")
@@ -202,7 +193,7 @@ struct InstancesTests {
                 killer.cancel()
                 _ = try? await killer.value
             }
-            try await Self.expireAll(stores[0])
+            try await StoreFixture.expireAll(stores[0], at: Self.end)
         }
         let (cut, counts) = (tally.cut.withLock { $0 }, tally.answers.withLock { $0 })
         #expect(cut > 3)

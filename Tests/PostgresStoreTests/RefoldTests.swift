@@ -46,15 +46,6 @@ struct RefoldTests {
         return keys.compactMap { byKey[$0] }
     }
 
-    private static func expireAll(_ store: PostgresEventStore) async throws {
-        var request = ExpiryRequest(now: end, settings: VersionedSettings(Settings()), driversMax: 64)
-        repeat {
-            let part = try await store.storeExpiries(request)
-            #expect(part.failures == [])
-            request.after = part.next
-        } while request.after != nil
-    }
-
     @Test func `all drivers are refolded one by one, and equal the fold`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database) { (stores) async throws in
@@ -79,7 +70,7 @@ struct RefoldTests {
             #expect(counts.events == journeys.reduce(0) { $0 + $1.events.count })
             #expect(counts.movedDrivers > 0 && !counts.verdicts.isEmpty && counts.sessionsFolded > 0)
             #expect(try await store.hasUnfinishedRefolds() == false)
-            try await Self.expireAll(store)
+            try await StoreFixture.expireAll(store, at: Self.end)
             let stored = try await ExpectedEvent.stored(in: database)
             for (driver, events) in journeys {
                 let arrived = try await Self.arrived(driver, events, database)

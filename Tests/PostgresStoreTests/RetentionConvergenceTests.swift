@@ -64,12 +64,12 @@ struct RetentionConvergenceTests {
                     }
                     try await group.waitForAll()
                 }
-                try await Self.expire(stores[0], at: now)
+                try await StoreFixture.expireAll(stores[0], at: now)
                 return try await Self.deleteAll(before: cut, stores[1])
             }
         }
         try await StoreFixture.withStores(on: database) { (stores) async throws in
-            try await Self.expire(stores[0], at: Self.end)
+            try await StoreFixture.expireAll(stores[0], at: Self.end)
         }
         #expect(deletedCount > drivers.count)
         let kept = try await Self.kept(database)
@@ -88,15 +88,6 @@ struct RetentionConvergenceTests {
             let columns = row.split(separator: "|")
             floors[String(columns[0])] = Int64(columns[1])
         }
-    }
-
-    private static func expire(_ store: PostgresEventStore, at now: Moment) async throws {
-        var request = ExpiryRequest(now: now, settings: VersionedSettings(Settings()), driversMax: 64)
-        repeat {
-            let part = try await store.storeExpiries(request)
-            #expect(part.failures == [])
-            request.after = part.next
-        } while request.after != nil
     }
 
     private static func deleteAll(before cut: Moment, _ store: PostgresEventStore) async throws -> Int {

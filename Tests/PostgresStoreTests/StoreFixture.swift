@@ -8,6 +8,7 @@ import Postgres
 import RateLimiting
 import Sockets
 import TestSupport
+import Testing
 
 @testable import PostgresStore
 
@@ -69,6 +70,16 @@ enum StoreFixture {
             try await group.waitForAll()
             return try result.get()
         }
+    }
+
+    /// Stores the expiries of all drivers that are due at `end`.
+    static func expireAll(_ store: PostgresEventStore, at end: Moment) async throws {
+        var request = ExpiryRequest(now: end, settings: VersionedSettings(Settings()), driversMax: 64)
+        repeat {
+            let part = try await store.storeExpiries(request)
+            #expect(part.failures == [])
+            request.after = part.next
+        } while request.after != nil
     }
 }
 

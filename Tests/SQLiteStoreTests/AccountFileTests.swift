@@ -7,6 +7,7 @@ import Identity
 import JourneyModel
 import Logging
 import Secrets
+import TestSupport
 import Testing
 
 @testable import SQLiteStore

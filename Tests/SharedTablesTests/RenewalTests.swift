@@ -5,6 +5,7 @@ import Engine
 import Foundation
 import JourneyModel
 import Secrets
+import TestSupport
 import Testing
 
 @testable import Identity

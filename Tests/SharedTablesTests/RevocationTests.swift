@@ -2,6 +2,7 @@
 // processes end sessions at the same time.
 
 import JourneyModel
+import TestSupport
 import Testing
 
 @testable import Identity

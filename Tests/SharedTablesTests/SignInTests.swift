@@ -5,6 +5,7 @@ import Foundation
 import JourneyModel
 import Secrets
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Identity

@@ -1,19 +1,19 @@
 // Sample sign-ins, and the services outside of the server that a sign-in calls.
 
-import JourneyModel
-import Secrets
+package import JourneyModel
+package import Secrets
 import Synchronization
 
-@testable import Identity
+@testable package import Identity
 
 extension Moment {
     /// The time of the first sign-in in most tests.
-    static let signedIn = Moment(millisecondsSinceEpoch: 1_770_091_506_000)
+    package static let signedIn = Moment(millisecondsSinceEpoch: 1_770_091_506_000)
 }
 
 extension AppleIdentity {
     /// Returns an identity. If `token` is nil, each nonce has its own token.
-    static func sample(
+    package static func sample(
         _ subject: String, nonce: String, token: String? = nil, email: String? = nil, isVerified: Bool = true
     ) -> AppleIdentity {
         AppleIdentity(
@@ -24,7 +24,7 @@ extension AppleIdentity {
 }
 
 extension RequestOrigin {
-    static func at(
+    package static func at(
         _ now: Moment, address: String = "192.0.2.77", userAgent: String? = "DwellApp/7 (iPhone)"
     ) -> RequestOrigin {
         RequestOrigin(address: address, requestID: "request-of-the-test", userAgent: userAgent, at: now)
@@ -32,26 +32,28 @@ extension RequestOrigin {
 }
 
 /// A code delivery that keeps the codes instead of sending them to phones.
-final class DeliveredCodes: CodeDelivery {
+package final class DeliveredCodes: CodeDelivery {
     private let codes = Mutex<[(phone: String, code: String)]>([])
 
-    func deliver(_ code: OutgoingCode) {
+    package init() {}
+
+    package func deliver(_ code: OutgoingCode) {
         codes.withLock { $0.append((code.phone.reveal(), code.code.reveal())) }
     }
 
-    func last(to phone: String) -> String {
+    package func last(to phone: String) -> String {
         codes.withLock { $0.last { $0.phone == phone }?.code ?? "none" }
     }
 
-    var count: Int { codes.withLock { $0.count } }
+    package var count: Int { codes.withLock { $0.count } }
 }
 
-final class ScriptedExchange: AppleCodeExchange {
+package final class ScriptedExchange: AppleCodeExchange {
     private let outcome: AppleCodeExchangeOutcome
     private let meanwhile: @Sendable () async -> Void
 
     /// Creates an exchange that runs `meanwhile` during the request to Apple.
-    init(
+    package init(
         _ outcome: AppleCodeExchangeOutcome = .sealed(Array("sealed apple refresh token".utf8)),
         meanwhile: @escaping @Sendable () async -> Void = {}
     ) {
@@ -59,7 +61,9 @@ final class ScriptedExchange: AppleCodeExchange {
         self.meanwhile = meanwhile
     }
 
-    func exchange(_ authorizationCode: Secret<String>, of identity: AppleIdentity) async -> AppleCodeExchangeOutcome {
+    package func exchange(_ authorizationCode: Secret<String>, of identity: AppleIdentity) async
+        -> AppleCodeExchangeOutcome
+    {
         await meanwhile()
         return outcome
     }

@@ -1,1 +1,0 @@
-../../SharedTablesTests/Support/SignInSamples.swift
