@@ -34,20 +34,22 @@ enum ForwardedAddresses {
     /// Parses a node (RFC 7239 section 6): an IPv4 address, or an IPv6 address in brackets, with an optional port. Also
     /// accepts an IPv6 address without brackets, which is common in X-Forwarded-For.
     static func node(_ bytes: some Collection<UInt8>) -> ForwardedAddress {
+        // The text is searched byte by byte: as a Character, a colon before a combining mark would not be a colon.
         let text = String(decoding: bytes, as: UTF8.self)
         if let number = IPAddress(text) { return number }
-        if text.hasPrefix("[") {
-            guard let end = text.firstIndex(of: "]"), isPort(text[text.index(after: end)...]) else { return nil }
-            return IPAddress(String(text[..<end].dropFirst()))
-        }
-        guard let colon = text.firstIndex(of: ":"), isPort(text[colon...]) else { return nil }
-        return IPAddress(String(text[..<colon]))
+        let utf8 = text.utf8
+        let isBracketed = utf8.first == UInt8(ascii: "[")
+        guard let end = utf8.firstIndex(of: UInt8(ascii: isBracketed ? "]" : ":")),
+            isPort(utf8[end...].dropFirst(isBracketed ? 1 : 0))
+        else { return nil }
+        return IPAddress(String(decoding: utf8[..<end].dropFirst(isBracketed ? 1 : 0), as: UTF8.self))
     }
 
     /// Returns whether the text is empty, or a colon followed by a port. A port is a number, or a name that a proxy
     /// uses to hide the number (RFC 7239 section 6). Any 1 to 64 bytes without a colon are accepted as a port.
-    private static func isPort(_ text: Substring) -> Bool {
-        text.isEmpty || text.hasPrefix(":") && (2...65).contains(text.utf8.count) && !text.dropFirst().contains(":")
+    private static func isPort(_ text: Substring.UTF8View) -> Bool {
+        let colon = UInt8(ascii: ":")
+        return text.isEmpty || text.first == colon && (2...65).contains(text.count) && !text.dropFirst().contains(colon)
     }
 }
 
