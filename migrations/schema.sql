@@ -25,7 +25,7 @@ CREATE TABLE driver (
     hard_deadline_ms        INTEGER,
     next_deadline_ms        INTEGER AS (
         coalesce(min(grace_deadline_ms, hard_deadline_ms), grace_deadline_ms, hard_deadline_ms)) VIRTUAL
-, recent_changes BLOB, floor_at_ms INTEGER, clock_memory BLOB, ended_by INTEGER, previous_session INTEGER, rules INTEGER NOT NULL DEFAULT 1) STRICT;
+, recent_changes BLOB, floor_at_ms INTEGER, clock_memory BLOB, ended_by INTEGER, previous_session INTEGER, rules INTEGER NOT NULL DEFAULT 1, chain BLOB) STRICT;
 
 CREATE INDEX driver_by_next_deadline ON driver (next_deadline_ms) WHERE next_deadline_ms IS NOT NULL;
 
@@ -70,56 +70,12 @@ CREATE TABLE event_kind (
     origin          INTEGER NOT NULL CHECK (origin IN (0, 1))
 , sender INTEGER NOT NULL DEFAULT 0 CHECK (sender IN (0, 1, 2))) STRICT;
 
-CREATE TABLE event (
-    id                         INTEGER PRIMARY KEY AUTOINCREMENT,
-    driver                     INTEGER NOT NULL REFERENCES driver (id),
-    idempotency_key            TEXT    NOT NULL,
-    -- NULL: the same as idempotency_key, as it is with most clients.
-    event_id                   TEXT,
-    -- SHA-256 of the canonical form: tells a repeat from a reused key.
-    digest                     BLOB    NOT NULL CHECK (length(digest) = 32),
-    kind                       INTEGER NOT NULL REFERENCES event_kind (id),
-    session                    INTEGER REFERENCES session (id),
-    charger                    INTEGER,
-    merchant                   INTEGER,
-    settings_version           INTEGER NOT NULL REFERENCES settings_version (id),
-    -- To the letter, as sent.
-    occurred_at                TEXT    NOT NULL,
-    occurred_at_ms             INTEGER NOT NULL,
-    -- occurred_at by the server's clock: the first key of the order.
-    corrected_at_ms            INTEGER NOT NULL,
-    -- Receive time minus send time; 0 when the send time is unknown.
-    skew_ms                    INTEGER NOT NULL,
-    sent_at_ms                 INTEGER,
-    received_at_ms             INTEGER NOT NULL,
-    sequence                   INTEGER,
-    -- A JSON object.
-    metadata                   TEXT,
-    -- The verdict on this event at its place in the order. A late event may change it, and what follows it here.
-    transition                 INTEGER NOT NULL,
-    reason                     INTEGER,
-    implied              INTEGER NOT NULL,
-    -- The journey after this event: where the fold starts again when an event arrives late.
-    after_state                INTEGER NOT NULL,
-    after_session              INTEGER,
-    after_target_charger       INTEGER,
-    after_next_target_charger  INTEGER,
-    after_grace_deadline_ms    INTEGER,
-    after_hard_deadline_ms     INTEGER
-, timestamp_ms INTEGER, clock_rule INTEGER, previous_state INTEGER, second_place INTEGER, after_ended_by INTEGER, after_previous_session INTEGER, closed_session INTEGER, details TEXT, fold_settings INTEGER REFERENCES settings_version (id)) STRICT;
-
-CREATE UNIQUE INDEX event_by_key ON event (driver, idempotency_key);
-
-CREATE INDEX event_by_time ON event (driver, corrected_at_ms);
-
 CREATE TABLE write_probe (
     id             INTEGER PRIMARY KEY CHECK (id = 1),
     written_count  INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX session_by_driver ON session (driver);
-
-CREATE INDEX event_by_session ON event (session, corrected_at_ms) WHERE session IS NOT NULL;
 
 CREATE TABLE account (
     driver         INTEGER PRIMARY KEY REFERENCES driver (id),
@@ -375,8 +331,6 @@ CREATE TABLE instance (
     heartbeat_at_ms   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX event_by_closed_session ON event (closed_session) WHERE closed_session IS NOT NULL;
-
 CREATE INDEX audit_of_requests ON audit (driver, id) WHERE driver IS NOT NULL
     AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
         OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'));
@@ -530,36 +484,6 @@ CREATE INDEX consumption_request_due ON consumption_request (next_attempt_at_ms)
 CREATE UNIQUE INDEX event_kind_by_members
     ON event_kind (name, has_session, spelling, schema_version, source, origin, app_state, sender);
 
-CREATE VIEW event_timeline AS
-SELECT
-    event.id,
-    driver.driver_id,
-    event_kind.name,
-    session.session_id,
-    event.occurred_at,
-    event.corrected_at_ms,
-    event.sequence,
-    event.second_place,
-    event_kind.source,
-    CASE event_kind.sender WHEN 0 THEN 'app' WHEN 1 THEN 'unconfirmed_app' WHEN 2 THEN 'service' END AS sender,
-    CASE event.transition WHEN 0 THEN 'none' WHEN 1 THEN 'applied' WHEN 2 THEN 'rejected' END AS transition,
-    CASE event.reason
-        WHEN 0 THEN 'not_anchored' WHEN 1 THEN 'not_at_merchant' WHEN 2 THEN 'must_depart_first'
-        WHEN 3 THEN 'no_such_transition' WHEN 4 THEN 'unconfirmed' END AS reason,
-    event.implied,
-    CASE event.previous_state
-        WHEN 0 THEN 'IDLE' WHEN 1 THEN 'NEAR_CHARGER' WHEN 2 THEN 'ANCHORED' WHEN 3 THEN 'SESSION_ACTIVE'
-        WHEN 4 THEN 'IN_TRANSIT' WHEN 5 THEN 'AT_MERCHANT' WHEN 6 THEN 'SESSION_ENDED' END AS previous_state,
-    CASE event.after_state
-        WHEN 0 THEN 'IDLE' WHEN 1 THEN 'NEAR_CHARGER' WHEN 2 THEN 'ANCHORED' WHEN 3 THEN 'SESSION_ACTIVE'
-        WHEN 4 THEN 'IN_TRANSIT' WHEN 5 THEN 'AT_MERCHANT' WHEN 6 THEN 'SESSION_ENDED' END AS state_after,
-    CASE event.after_ended_by
-        WHEN 0 THEN 'verified' WHEN 1 THEN 'grace' WHEN 2 THEN 'hard_timeout' WHEN 3 THEN 'requested' END AS ended_by
-FROM event
-JOIN driver ON driver.id = event.driver
-JOIN event_kind ON event_kind.id = event.kind
-LEFT JOIN session ON session.id = event.session;
-
 CREATE TABLE session_code (
     session         INTEGER PRIMARY KEY,
     driver          INTEGER NOT NULL REFERENCES driver (id),
@@ -623,3 +547,129 @@ CREATE TABLE corrected_journey (
 ) STRICT;
 
 CREATE INDEX corrected_journey_by_driver ON corrected_journey (driver);
+
+CREATE TABLE event (
+    id                         INTEGER PRIMARY KEY AUTOINCREMENT,
+    driver                     INTEGER NOT NULL,
+    -- The driver's event before this one in the order (corrected_at_ms, id). NULL: this is the first.
+    previous                   INTEGER,
+    -- The nearest event before this one with a higher level: SQLiteStore/EventChain.swift. NULL: none.
+    jump                       INTEGER,
+    -- occurred_at by the server's clock: the first key of the order. Every *_offset_ms is a difference to it.
+    corrected_at_ms            INTEGER NOT NULL,
+    kind                       INTEGER NOT NULL,
+    session                    INTEGER,
+    charger                    INTEGER,
+    sequence                   INTEGER,
+    settings_version           INTEGER NOT NULL,
+    -- The settings with which the fold uses the event. NULL: settings_version.
+    fold_settings              INTEGER,
+    received_offset_ms         INTEGER NOT NULL,
+    -- The state in which the client says that it was before the event. NULL: it says nothing.
+    previous_state             INTEGER,
+    -- Of an event whose occurred_at has no fraction of a second: its place among those with its time and sequence, as
+    -- the fold found it. NULL for all others, which come before them.
+    second_place               INTEGER,
+    -- The verdict on this event at its place in the order. A late event may change it, and what follows it here.
+    transition                 INTEGER NOT NULL,
+    reason                     INTEGER,
+    -- A set of steps, a bit each: JourneyModel/ImpliedSteps.swift.
+    implied                    INTEGER NOT NULL,
+    -- The journey after this event: where the fold starts again when an event arrives late.
+    after_state                INTEGER NOT NULL,
+    after_session              INTEGER,
+    after_target_charger       INTEGER,
+    after_next_target_charger  INTEGER,
+    after_grace_offset_ms      INTEGER,
+    after_hard_offset_ms       INTEGER,
+    after_ended_by             INTEGER,
+    after_previous_session     INTEGER,
+    -- The session in progress that this event closed by beginning another journey.
+    closed_session             INTEGER,
+    -- The idempotency key: a UUID in lower case is its 16 bytes, one in upper case is its 16 bytes and a zero, any
+    -- other key is a text.
+    key                        ANY     NOT NULL,
+    -- First half of the SHA-256 of the canonical form: tells a repeat from a reused key.
+    digest                     BLOB    NOT NULL CHECK (length(digest) = 16),
+    -- NULL: the same as idempotency_key, as it is with most clients.
+    event_id                   TEXT,
+    occurred_offset_ms         INTEGER NOT NULL,
+    -- As sent, to the letter. NULL: occurred_at_ms as 2026-01-31T08:00:00.000Z. Empty: as 2026-01-31T08:00:00Z.
+    occurred_at_text           TEXT,
+    -- Receive time minus send time; 0 when the send time is unknown.
+    skew_ms                    INTEGER NOT NULL,
+    sent_offset_ms             INTEGER,
+    -- Of `timestamp` of an event that came with X-Sent-At; sent_at_ms is then the latter.
+    timestamp_offset_ms        INTEGER,
+    -- Which rule decided corrected_at_ms: SQLiteStore/Codes.swift. NULL: an event of the server.
+    clock_rule                 INTEGER,
+    merchant                   INTEGER,
+    -- A JSON object.
+    metadata                   TEXT,
+    -- Members that the server does not use, as a JSON object.
+    details                    TEXT,
+
+    idempotency_key            TEXT    AS (CASE WHEN typeof(key) = 'blob' THEN iif(length(key) = 16,
+        lower(hex(substr(key, 1, 4)) || '-' || hex(substr(key, 5, 2)) || '-' || hex(substr(key, 7, 2)) || '-'
+            || hex(substr(key, 9, 2)) || '-' || hex(substr(key, 11, 6))),
+        hex(substr(key, 1, 4)) || '-' || hex(substr(key, 5, 2)) || '-' || hex(substr(key, 7, 2)) || '-'
+            || hex(substr(key, 9, 2)) || '-' || hex(substr(key, 11, 6))) ELSE key END) VIRTUAL,
+    received_at_ms             INTEGER AS (corrected_at_ms + received_offset_ms) VIRTUAL,
+    occurred_at_ms             INTEGER AS (corrected_at_ms + occurred_offset_ms) VIRTUAL,
+    sent_at_ms                 INTEGER AS (corrected_at_ms + sent_offset_ms) VIRTUAL,
+    timestamp_ms               INTEGER AS (corrected_at_ms + timestamp_offset_ms) VIRTUAL,
+    after_grace_deadline_ms    INTEGER AS (corrected_at_ms + after_grace_offset_ms) VIRTUAL,
+    after_hard_deadline_ms     INTEGER AS (corrected_at_ms + after_hard_offset_ms) VIRTUAL,
+    occurred_at                TEXT    AS (CASE
+        WHEN occurred_at_text IS NULL THEN
+            strftime('%Y-%m-%dT%H:%M:%fZ', (corrected_at_ms + occurred_offset_ms) / 1000.0, 'unixepoch')
+        WHEN occurred_at_text = '' THEN
+            strftime('%Y-%m-%dT%H:%M:%SZ', (corrected_at_ms + occurred_offset_ms) / 1000.0, 'unixepoch')
+        ELSE occurred_at_text END) VIRTUAL
+) STRICT;
+
+CREATE INDEX event_by_time ON event (driver, corrected_at_ms);
+
+CREATE INDEX event_by_session ON event (session, corrected_at_ms) WHERE session IS NOT NULL;
+
+CREATE INDEX event_by_closed_session ON event (closed_session) WHERE closed_session IS NOT NULL;
+
+CREATE TABLE event_key (
+    hash   INTEGER PRIMARY KEY,
+    event  INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE event_key_secret (
+    id      INTEGER PRIMARY KEY CHECK (id = 1),
+    secret  BLOB    NOT NULL CHECK (length(secret) = 16)
+) STRICT;
+
+CREATE VIEW event_timeline AS
+SELECT
+    event.id,
+    driver.driver_id,
+    event_kind.name,
+    session.session_id,
+    event.occurred_at,
+    event.corrected_at_ms,
+    event.sequence,
+    event.second_place,
+    event_kind.source,
+    CASE event_kind.sender WHEN 0 THEN 'app' WHEN 1 THEN 'unconfirmed_app' WHEN 2 THEN 'service' END AS sender,
+    CASE event.transition WHEN 0 THEN 'none' WHEN 1 THEN 'applied' WHEN 2 THEN 'rejected' END AS transition,
+    CASE event.reason
+        WHEN 0 THEN 'not_anchored' WHEN 1 THEN 'not_at_merchant' WHEN 2 THEN 'must_depart_first'
+        WHEN 3 THEN 'no_such_transition' WHEN 4 THEN 'unconfirmed' END AS reason,
+    event.implied,
+    CASE event.previous_state
+        WHEN 0 THEN 'IDLE' WHEN 1 THEN 'NEAR_CHARGER' WHEN 2 THEN 'ANCHORED' WHEN 3 THEN 'SESSION_ACTIVE'
+        WHEN 4 THEN 'IN_TRANSIT' WHEN 5 THEN 'AT_MERCHANT' WHEN 6 THEN 'SESSION_ENDED' END AS previous_state,
+    CASE event.after_state
+        WHEN 0 THEN 'IDLE' WHEN 1 THEN 'NEAR_CHARGER' WHEN 2 THEN 'ANCHORED' WHEN 3 THEN 'SESSION_ACTIVE'
+        WHEN 4 THEN 'IN_TRANSIT' WHEN 5 THEN 'AT_MERCHANT' WHEN 6 THEN 'SESSION_ENDED' END AS state_after,
+    CASE event.after_ended_by
+        WHEN 0 THEN 'verified' WHEN 1 THEN 'grace' WHEN 2 THEN 'hard_timeout' WHEN 3 THEN 'requested' END AS ended_by
+FROM event
+JOIN driver ON driver.id = event.driver
+JOIN event_kind ON event_kind.id = event.kind
+LEFT JOIN session ON session.id = event.session;

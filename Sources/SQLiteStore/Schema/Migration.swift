@@ -54,5 +54,6 @@ package struct Migration: Sendable {
         Migration(23, "push", PackageResources._023_push_sql),
         Migration(24, "settings_rules", PackageResources._024_settings_rules_sql),
         Migration(25, "settings_correction", PackageResources._025_settings_correction_sql),
+        Migration(26, "lean_events", PackageResources._026_lean_events_sql),
     ]
 }

@@ -19,6 +19,8 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
     case empty
     /// Some migrations of this binary are not applied, and the caller may not apply them.
     case databaseIsOlder(applied: Int, known: Int)
+    /// The database has events, and this migration changes the table of events only while it is empty.
+    case databaseHasEvents(number: Int, name: String)
 
     package var description: String {
         switch self {
@@ -34,13 +36,15 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
             "not a Dwell database: it is empty"
         case .databaseIsOlder(let applied, let known):
             "it has migration \(applied), this binary needs \(known): start the server of this version, or run dwell migrate"
+        case .databaseHasEvents(let number, let name):
+            "migration \(number) (\(name)) cannot run in a database that has events"
         }
     }
 
     /// Whether the database is Dwell's, but with other migrations than this binary's.
     var isOfAnotherVersion: Bool {
         switch self {
-        case .databaseIsNewer, .databaseIsOlder, .migrationWasEdited, .migrationIsMissing: true
+        case .databaseIsNewer, .databaseIsOlder, .migrationWasEdited, .migrationIsMissing, .databaseHasEvents: true
         case .notDwell, .empty: false
         }
     }
@@ -104,6 +108,9 @@ package struct MigrationRun: Sendable {
         try db.execute(sql: "PRAGMA foreign_keys = OFF")
         defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }
         try db.inTransaction(.immediate) {
+            if migration.number == Self.leanEventsNumber, try Bool.fetchOne(db, sql: Self.hasEvents) == true {
+                throw MigrationRefusal.databaseHasEvents(number: migration.number, name: migration.name)
+            }
             try db.execute(sql: Self.recordTable)
             try db.execute(sql: migration.sql)
             try db.checkForeignKeys()
@@ -113,6 +120,10 @@ package struct MigrationRun: Sendable {
             return .commit
         }
     }
+
+    /// The migration that creates `event` anew. It drops the table's rows, so it runs only on an empty table.
+    private static let leanEventsNumber = 26
+    private static let hasEvents = "SELECT EXISTS (SELECT 1 FROM event)"
 
     private static let recordTable = """
         CREATE TABLE IF NOT EXISTS schema_migration (
