@@ -112,13 +112,14 @@ CREATE TABLE event_key (
     event  INTEGER NOT NULL
 ) STRICT;
 
--- Without it nobody can choose keys with the same hash.
-CREATE TABLE event_key_secret (
+-- How the hashes are made. Nobody can choose keys with the same hash without the secret. Tests use few bits.
+CREATE TABLE event_key_hash (
     id      INTEGER PRIMARY KEY CHECK (id = 1),
-    secret  BLOB    NOT NULL CHECK (length(secret) = 16)
+    secret  BLOB    NOT NULL CHECK (length(secret) = 16),
+    bits    INTEGER NOT NULL CHECK (bits BETWEEN 1 AND 55)
 ) STRICT;
 
-INSERT INTO event_key_secret (id, secret) VALUES (1, randomblob(16));
+INSERT INTO event_key_hash (id, secret, bits) VALUES (1, randomblob(16), 55);
 
 -- The driver's last event in the order, its time, and its jump, the jump of that, and so on: what an event after it
 -- needs. NULL: no event. SQLiteStore/EventChain.swift.

@@ -639,9 +639,10 @@ CREATE TABLE event_key (
     event  INTEGER NOT NULL
 ) STRICT;
 
-CREATE TABLE event_key_secret (
+CREATE TABLE event_key_hash (
     id      INTEGER PRIMARY KEY CHECK (id = 1),
-    secret  BLOB    NOT NULL CHECK (length(secret) = 16)
+    secret  BLOB    NOT NULL CHECK (length(secret) = 16),
+    bits    INTEGER NOT NULL CHECK (bits BETWEEN 1 AND 55)
 ) STRICT;
 
 CREATE VIEW event_timeline AS

@@ -167,25 +167,38 @@ struct ErasureProgress {
     /// time had a fraction of a second.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: Database) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", rowsMax, db)
-        try db.execute(
+        let rows = try Row.fetchAll(
+            db,
             sql: """
-                UPDATE event SET idempotency_key = ?4 || '-' || printf('%012d', place), event_id = NULL,
-                    digest = zeroblob(32), metadata = NULL, details = NULL,
-                    sequence = iif(sequence IS NULL, NULL, sequence_place),
-                    occurred_at = strftime(
-                        iif(instr(occurred_at, '.'), '%Y-%m-%dT%H:%M:%fZ', '%Y-%m-%dT%H:%M:%SZ'),
-                        occurred_at_ms / 1000.0, 'unixepoch')
-                FROM (
-                    SELECT id AS numbered, ?5 + row_number() OVER (
-                        ORDER BY corrected_at_ms, coalesce(event_id, idempotency_key), idempotency_key) AS place,
-                        dense_rank() OVER (PARTITION BY corrected_at_ms ORDER BY sequence) AS sequence_place
-                    FROM event WHERE driver = ?1 AND corrected_at_ms > ?2 AND corrected_at_ms <= ?3)
-                WHERE event.id = numbered
+                SELECT id, ?4 + row_number() OVER (
+                        ORDER BY corrected_at_ms, coalesce(event_id, idempotency_key), idempotency_key),
+                    dense_rank() OVER (PARTITION BY corrected_at_ms ORDER BY sequence)
+                FROM event WHERE driver = ?1 AND corrected_at_ms > ?2 AND corrected_at_ms <= ?3
                 """,
-            arguments: [driver, last ?? .min, end ?? .max, pseudonym, eventCount])
-        eventCount += Int64(db.changesCount)
+            arguments: [driver, last ?? .min, end ?? .max, eventCount])
+        let keys = try EventKeys(db)
+        for row in rows { try rewriteEvent(row[0], place: row[1], sequencePlace: row[2], keys, db) }
+        eventCount += Int64(rows.count)
         last = end
-        return (db.changesCount, end == nil)
+        return (rows.count, end == nil)
+    }
+
+    /// The forms of `occurred_at` that follow from the moment: see OccurredAtColumn.swift.
+    private func rewriteEvent(
+        _ event: Int64, place: Int64, sequencePlace: Int64, _ keys: EventKeys, _ db: Database
+    ) throws {
+        let digits = String(place)
+        let key = "\(pseudonym)-\(String(repeating: "0", count: max(0, 12 - digits.count)))\(digits)"
+        try keys.remove(event)
+        try db.cachedStatement(
+            sql: """
+                UPDATE event SET key = ?2, event_id = NULL, digest = zeroblob(16), metadata = NULL, details = NULL,
+                    sequence = iif(sequence IS NULL, NULL, ?3),
+                    occurred_at_text = iif(instr(occurred_at, '.'), NULL, '')
+                WHERE id = ?1
+                """
+        ).execute(arguments: [event, StoredKey(key).databaseValue, sequencePlace])
+        try keys.add(event, under: StoredKey(key), of: driver)
     }
 
     // MARK: Shared texts

@@ -52,7 +52,15 @@ struct StoredKeyRow {
     var isRepeat: Bool
 }
 
+/// The column `event.digest`.
+enum EventDigest {
+    /// Returns the part of an event's SHA-256 that is stored. 16 bytes tell a repeat from another event: two forms with
+    /// the same 16 bytes cannot be found by chance, and a driver who searches for them deceives only himself.
+    static func stored(_ digest: [UInt8]) -> ArraySlice<UInt8> { digest.prefix(16) }
+}
+
 final class EventTable {
+    private let keys: EventKeys
     private let findKey: PreparedStatement
     private let add: PreparedStatement
     private let updateVerdict: PreparedStatement
@@ -70,14 +78,15 @@ final class EventTable {
             SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implied,
                 (SELECT app_state FROM event_kind WHERE event_kind.id = event.kind),
                 (SELECT schema_version FROM event_kind WHERE event_kind.id = event.kind), details IS NOT NULL
-            FROM event WHERE driver = ?1 AND idempotency_key = ?2
+            FROM event WHERE id = ?1 AND driver = ?2 AND key = ?3
             """, on: connection)
+        keys = try EventKeys(on: connection)
         add = try PreparedStatement(Self.addSQL, on: connection)
         updateVerdict = try PreparedStatement(
             """
             UPDATE event SET transition = ?2, reason = ?3, implied = ?4, after_state = ?5, after_session = ?6,
-            after_target_charger = ?7, after_next_target_charger = ?8, after_grace_deadline_ms = ?9,
-            after_hard_deadline_ms = ?10, after_ended_by = ?11, after_previous_session = ?12, second_place = ?13,
+            after_target_charger = ?7, after_next_target_charger = ?8, after_grace_offset_ms = ?9,
+            after_hard_offset_ms = ?10, after_ended_by = ?11, after_previous_session = ?12, second_place = ?13,
             closed_session = ?14, fold_settings = ?15 WHERE id = ?1
             """, on: connection)
         byID = try PreparedStatement("\(Self.foldedSQL) WHERE event.id = ?1", on: connection)
@@ -108,14 +117,14 @@ final class EventTable {
 
     private static let addSQL = """
         INSERT INTO event (
-            driver, idempotency_key, event_id, digest, kind, session, charger, merchant, settings_version, occurred_at,
-            occurred_at_ms, corrected_at_ms, skew_ms, sent_at_ms, received_at_ms, sequence, metadata, transition,
-            reason, implied, after_state, after_session, after_target_charger, after_next_target_charger,
-            after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by, after_previous_session, second_place,
-            closed_session, previous_state, timestamp_ms, clock_rule, details)
+            driver, corrected_at_ms, kind, session, charger, sequence, settings_version, received_offset_ms,
+            previous_state, second_place, transition, reason, implied, after_state, after_session, after_target_charger,
+            after_next_target_charger, after_grace_offset_ms, after_hard_offset_ms, after_ended_by,
+            after_previous_session, closed_session, key, digest, event_id, occurred_offset_ms, occurred_at_text, skew_ms,
+            sent_offset_ms, timestamp_offset_ms, clock_rule, merchant, metadata, details, id, previous, jump)
         VALUES (
             ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-            ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)
+            ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37)
         """
 
     /// SQLite sorts like OrderedEvent: NULL before integers, and texts by memcmp. CROSS JOIN makes `event` the
@@ -165,54 +174,65 @@ final class EventTable {
 
     /// Returns the stored event with the same idempotency key as `append`. Returns nil if there is none.
     func stored(underKeyOf append: PreparedAppend, of driver: Int64) throws(SQLiteError) -> StoredKeyRow? {
-        try findKey.first { (bindings) throws(SQLiteError) in
-            try bindings.set(1, driver)
-            try bindings.set(2, append.request.submission.idempotencyKey)
-        } read: { (row) throws(SQLiteError) in
-            var isRepeat = row.isBlob(1, equalTo: append.digest)
-            if !isRepeat {
-                let digest = row.blob(1)
-                isRepeat = append.request.submission.isRepeat(
-                    withStoredAppState: row.optionalText(5), schemaVersion: row.text(6),
-                    hasDetails: row.integer(7) != 0,
-                    hasStoredDigest: { $0 == digest })
+        let key = StoredKey(append.request.submission.idempotencyKey)
+        return try keys.first(key, of: driver) { (event) throws(SQLiteError) in
+            try findKey.first { (bindings) throws(SQLiteError) in
+                try bindings.set(1, event)
+                try bindings.set(2, driver)
+                try key.bind(to: bindings, at: 3)
+            } read: { (row) throws(SQLiteError) in
+                var isRepeat = row.isBlob(1, equalTo: EventDigest.stored(append.digest))
+                if !isRepeat {
+                    let digest = row.blob(1)
+                    isRepeat = append.request.submission.isRepeat(
+                        withStoredAppState: row.optionalText(5), schemaVersion: row.text(6),
+                        hasDetails: row.integer(7) != 0,
+                        hasStoredDigest: { EventDigest.stored($0).elementsEqual(digest) })
+                }
+                return StoredKeyRow(eventID: row.text(0), verdict: try Verdict(row, at: 2), isRepeat: isRepeat)
             }
-            return StoredKeyRow(eventID: row.text(0), verdict: try Verdict(row, at: 2), isRepeat: isRepeat)
         }
     }
 
     /// Adds a row. Returns its row number, which is higher than that of every earlier row.
     func add(_ event: NewEventRow) throws(SQLiteError) -> Int64 {
         let append = event.append
-        return try add.inserted { (bindings) throws(SQLiteError) in
+        let corrected = event.clock.corrected
+        let key = StoredKey(append.request.submission.idempotencyKey)
+        let id = try add.inserted { (bindings) throws(SQLiteError) in
             try bindings.set(1, event.driver)
-            try bindings.set(2, append.request.submission.idempotencyKey)
-            try bindings.set(3, append.request.submission.eventIDUnlessKey)
-            try bindings.set(4, blob: append.digest)
-            try bindings.set(5, event.kind)
-            try bindings.set(6, event.session)
-            try bindings.set(7, event.charger)
-            try bindings.set(8, event.merchant)
-            try bindings.set(9, event.settingsVersion)
-            try bindings.set(10, append.request.submission.occurredAtText)
-            try bindings.set(11, append.request.submission.occurredAt.millisecondsSinceEpoch)
-            try bindings.set(12, event.clock.corrected.millisecondsSinceEpoch)
-            try bindings.set(13, event.clock.skewMilliseconds)
-            try bindings.set(14, append.request.submission.sendTime?.millisecondsSinceEpoch)
-            try bindings.set(15, append.request.receivedAt.millisecondsSinceEpoch)
-            try bindings.set(16, append.request.submission.sequence)
-            try bindings.set(17, append.request.submission.metadata)
-            try event.verdict.bind(to: bindings, at: 18)
-            try event.after.bind(to: bindings, at: 21)
-            try bindings.set(29, event.secondPlace)
-            try bindings.set(30, event.closedSession)
-            try bindings.set(31, event.placed.previousState?.code)
+            try bindings.set(2, corrected.millisecondsSinceEpoch)
+            try bindings.set(3, event.kind)
+            try bindings.set(4, event.session)
+            try bindings.set(5, event.charger)
+            try bindings.set(6, append.request.submission.sequence)
+            try bindings.set(7, event.settingsVersion)
+            try bindings.set(8, append.request.receivedAt.milliseconds(since: corrected))
+            try bindings.set(9, event.placed.previousState?.code)
+            try bindings.set(10, event.secondPlace)
+            try event.verdict.bind(to: bindings, at: 11)
+            try event.after.bind(to: bindings, at: 14, since: corrected)
+            try bindings.set(22, event.closedSession)
+            try key.bind(to: bindings, at: 23)
+            try bindings.set(24, blob: EventDigest.stored(append.digest))
+            try bindings.set(25, append.request.submission.eventIDUnlessKey)
+            try bindings.set(26, append.request.submission.occurredAt.milliseconds(since: corrected))
+            try bindings.set(
+                27,
+                OccurredAtColumn.text(
+                    append.request.submission.occurredAtText, at: append.request.submission.occurredAt))
+            try bindings.set(28, event.clock.skewMilliseconds)
+            try bindings.set(29, append.request.submission.sendTime?.milliseconds(since: corrected))
             if append.request.submission.sentAt != nil {
-                try bindings.set(32, append.request.submission.timestamp?.millisecondsSinceEpoch)
+                try bindings.set(30, append.request.submission.timestamp?.milliseconds(since: corrected))
             }
-            try bindings.set(33, event.placed.origin == .client ? event.clock.rule.code : nil)
+            try bindings.set(31, event.placed.origin == .client ? event.clock.rule.code : nil)
+            try bindings.set(32, event.merchant)
+            try bindings.set(33, append.request.submission.metadata)
             if let details = append.request.submission.details { try bindings.set(34, details) }
         }
+        try keys.add(id, under: key, of: event.driver)
+        return id
     }
 
     /// Updates a row to the fold's new result.
@@ -220,7 +240,7 @@ final class EventTable {
         try updateVerdict.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, folded.row.id)
             try folded.verdict.bind(to: bindings, at: 2)
-            try folded.after.bind(to: bindings, at: 5)
+            try folded.after.bind(to: bindings, at: 5, since: folded.row.event.occurredAt)
             try bindings.set(13, folded.secondPlace)
             try bindings.set(14, folded.closedSession)
             try bindings.set(15, folded.row.foldSettings)

@@ -27,7 +27,11 @@ enum SimulatedDriverRows {
     static func remove(driversMax: Int, _ db: Database) throws -> SimulatedDriversRemoved {
         let drivers = try Int64.fetchAll(db, sql: "\(select) ORDER BY id LIMIT ?", arguments: [driversMax])
         var removed = SimulatedDriversRemoved(drivers: drivers.count, events: 0)
+        let keys = try EventKeys(db)
         for driver in drivers {
+            for event in try Int64.fetchAll(db, sql: "SELECT id FROM event WHERE driver = ?", arguments: [driver]) {
+                try keys.remove(event)
+            }
             // A consumer of the feed counts a gap in the row numbers of events as lost events. The events deleted here
             // would never have been forwarded, so they are subtracted from the consumer's count of lost events.
             try db.execute(

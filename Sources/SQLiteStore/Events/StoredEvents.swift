@@ -25,9 +25,13 @@ enum StoredEvents {
     static func outcome(
         of submission: EventSubmission, digest: [UInt8], driver: DriverID, _ db: Database
     ) throws -> EventOutcome? {
-        let row = try Row.fetchOne(
-            db,
+        guard let number = try Int64.fetchOne(
+            try db.cachedStatement(sql: "SELECT id FROM driver WHERE driver_id = ?"), arguments: [driver.rawValue])
+        else { return nil }
+        let key = StoredKey(submission.idempotencyKey)
+        let find = try db.cachedStatement(
             sql: """
+                \(EventKeys.listedSQL)
                 SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implied,
                     state, (SELECT session_id FROM session WHERE session.id = driver.session),
                     (SELECT place_id FROM place WHERE place.id = target_charger),
@@ -35,16 +39,18 @@ enum StoredEvents {
                     grace_deadline_ms, hard_deadline_ms, ended_by,
                     (SELECT session_id FROM session WHERE session.id = driver.previous_session), app_state,
                     schema_version, details IS NOT NULL
-                FROM driver JOIN event ON event.driver = driver.id JOIN event_kind ON event_kind.id = event.kind
-                WHERE driver_id = ? AND idempotency_key = ?
-                """,
-            arguments: [driver.rawValue, submission.idempotencyKey])
+                FROM listed CROSS JOIN event ON event.id = listed.event
+                CROSS JOIN driver ON driver.id = event.driver CROSS JOIN event_kind ON event_kind.id = event.kind
+                WHERE event.driver = ?2 AND key = ?3
+                """)
+        let row = try Row.fetchOne(
+            find, arguments: [try EventKeyHash(db).of(key, of: number), number, key.databaseValue])
         guard let row else { return nil }
         let stored = try row.decode(Data.self, atIndex: 1)
         let isRepeat =
-            stored == Data(digest)
+            stored.elementsEqual(EventDigest.stored(digest))
             || submission.isRepeat(withStoredAppState: row[13], schemaVersion: row[14], hasDetails: row[15]) {
-                stored == Data($0)
+                stored.elementsEqual(EventDigest.stored($0))
             }
         guard isRepeat else { return .keyReused }
         return .replayed(StoredEvent(eventID: row[0], verdict: try verdict(row, 2), journey: try journey(row, 5)))

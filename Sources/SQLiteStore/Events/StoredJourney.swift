@@ -37,14 +37,16 @@ struct StoredJourney {
     }
 
     /// Binds eight parameters from `first` on: state, session, target, next target, grace deadline, hard deadline, why
-    /// the session ended, previous session.
-    func bind(to bindings: borrowing Bindings, at first: Int32) throws(SQLiteError) {
+    /// the session ended, previous session. A deadline is bound as its milliseconds since `origin`.
+    func bind(
+        to bindings: borrowing Bindings, at first: Int32, since origin: Moment = Moment(millisecondsSinceEpoch: 0)
+    ) throws(SQLiteError) {
         try bindings.set(first, journey.state.code)
         try bindings.set(first + 1, session)
         try bindings.set(first + 2, targetCharger)
         try bindings.set(first + 3, nextTargetCharger)
-        try bindings.set(first + 4, journey.graceDeadline?.millisecondsSinceEpoch)
-        try bindings.set(first + 5, journey.hardDeadline?.millisecondsSinceEpoch)
+        try bindings.set(first + 4, journey.graceDeadline?.milliseconds(since: origin))
+        try bindings.set(first + 5, journey.hardDeadline?.milliseconds(since: origin))
         try bindings.set(first + 6, journey.endedBy?.code)
         try bindings.set(first + 7, previousSession)
     }

@@ -19,10 +19,12 @@ enum RetentionHorizon {
         let floors = try highest.reduce(into: [Int64: Moment]()) { floors, driver in
             floors[driver.key] = try raise(driver.key, above: driver.value, db)
         }
+        let keys = try EventKeys(db)
         let statement = try db.cachedStatement(sql: "DELETE FROM event WHERE id = ?")
         var count = 0
         for event in events {
             guard let floor = floors[event.driver], event.correctedAt < floor else { continue }
+            try keys.remove(event.id)
             try statement.execute(arguments: [event.id])
             count += db.changesCount
         }

@@ -52,6 +52,12 @@ final class PreparedStatement {
         return sqlite3_last_insert_rowid(connection)
     }
 
+    /// Runs an INSERT with ON CONFLICT DO NOTHING, an UPDATE or a DELETE. Returns whether it changed a row.
+    func changes(_ bind: (borrowing Bindings) throws(SQLiteError) -> Void) throws(SQLiteError) -> Bool {
+        try run(bind)
+        return sqlite3_changes(connection) > 0
+    }
+
     /// Runs a query and calls `visit` with each row, until `visit` returns false.
     func forEach(
         _ bind: (borrowing Bindings) throws(SQLiteError) -> Void,
@@ -131,14 +137,16 @@ final class Bindings {
             kept == nil ? Self.transient : nil, UInt8(SQLITE_UTF8))
     }
 
-    func set(_ index: Int32, blob: [UInt8]) throws(SQLiteError) {
-        let code = blob.withUnsafeBytes { bytes in
-            let kept = bytes.isEmpty ? nil : keep(bytes)
-            return sqlite3_bind_blob64(
-                handle, index, kept ?? bytes.baseAddress, UInt64(bytes.count),
-                kept == nil ? Self.transient : nil)
-        }
-        try check(code)
+    func set(_ index: Int32, blob: some Sequence<UInt8>) throws(SQLiteError) {
+        let code = blob.withContiguousStorageIfAvailable { bind(index, blob: UnsafeRawBufferPointer($0)) }
+        try check(code ?? Array(blob).withUnsafeBytes { bind(index, blob: $0) })
+    }
+
+    /// Returns SQLite's result code, for `check`.
+    func bind(_ index: Int32, blob bytes: UnsafeRawBufferPointer) -> Int32 {
+        let kept = bytes.isEmpty ? nil : keep(bytes)
+        return sqlite3_bind_blob64(
+            handle, index, kept ?? bytes.baseAddress, UInt64(bytes.count), kept == nil ? Self.transient : nil)
     }
 
     /// SQLITE_TRANSIENT, the pointer -1 in C, which Swift does not import. It makes SQLite copy the bytes before the
@@ -157,7 +165,7 @@ final class Bindings {
         return UnsafeRawPointer(copy)
     }
 
-    private func check(_ code: Int32) throws(SQLiteError) {
+    func check(_ code: Int32) throws(SQLiteError) {
         guard code == SQLITE_OK else { throw SQLiteError(code: code, on: connection) }
     }
 }
@@ -187,10 +195,15 @@ struct Columns: ~Copyable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    func isBlob(_ index: Int32, equalTo other: [UInt8]) -> Bool {
-        let count = Int(sqlite3_column_bytes(handle, index))
-        guard let start = sqlite3_column_blob(handle, index) else { return other.isEmpty }
-        return UnsafeRawBufferPointer(start: start, count: count).elementsEqual(other)
+    func isBlob(_ index: Int32, equalTo other: some Sequence<UInt8>) -> Bool {
+        withBytes(index) { $0.elementsEqual(other) }
+    }
+
+    /// Calls `body` with the bytes of a blob or a text.
+    func withBytes<Value>(_ index: Int32, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
+        // sqlite3_column_bytes is called after sqlite3_column_blob, as for texts.
+        let start = sqlite3_column_blob(handle, index)
+        return body(UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, index))))
     }
 
     /// Returns an empty array for NULL.

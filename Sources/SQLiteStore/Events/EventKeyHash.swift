@@ -1,0 +1,53 @@
+// The hash under which `event_key` lists an event: the first bits of SHA-256(secret ‖ driver ‖ key). The secret is the
+// database's own. Without it, a client cannot choose keys that have the same hash.
+
+import Crypto
+import GRDB
+
+import struct Foundation.Data
+
+struct EventKeyHash: Sendable {
+    private static let sql = "SELECT secret, bits FROM event_key_hash WHERE id = 1"
+
+    private let secret: [UInt8]
+    private let bits: Int
+
+    init(on connection: OpaquePointer) throws(SQLiteError) {
+        let found = try PreparedStatement(Self.sql, on: connection).first({ _ in }) { row in
+            (row.blob(0), row.integer(1))
+        }
+        guard let found else { throw SQLiteError.unreadable("event_key_hash") }
+        self.init(secret: found.0, bits: Int(found.1))
+    }
+
+    init(_ db: Database) throws {
+        guard let row = try Row.fetchOne(try db.cachedStatement(sql: Self.sql)) else {
+            throw SQLiteError.unreadable("event_key_hash")
+        }
+        self.init(secret: [UInt8](row[0] as Data), bits: row[1])
+    }
+
+    private init(secret: [UInt8], bits: Int) {
+        self.secret = secret
+        self.bits = bits
+    }
+
+    func of(_ key: StoredKey, of driver: Int64) -> Int64 {
+        key.withBytes { of($0, of: driver) }
+    }
+
+    /// - Parameter key: the bytes of the column `event.key`.
+    func of(_ key: UnsafeRawBufferPointer, of driver: Int64) -> Int64 {
+        let count = secret.count + 8 + key.count
+        return withUnsafeTemporaryAllocation(byteCount: count, alignment: 8) { buffer in
+            buffer.copyBytes(from: secret)
+            withUnsafeBytes(of: driver.bigEndian) { driver in
+                UnsafeMutableRawBufferPointer(rebasing: buffer[secret.count...]).copyBytes(from: driver)
+            }
+            UnsafeMutableRawBufferPointer(rebasing: buffer[(secret.count + 8)...]).copyBytes(from: key)
+            let digest = SHA256.hash(data: UnsafeRawBufferPointer(buffer))
+            let first = digest.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) }
+            return Int64(first >> (64 - UInt64(bits)))
+        }
+    }
+}

@@ -1,0 +1,149 @@
+// The table `event_key`: which idempotency keys are stored already, and with which event. It is a hash table with open
+// addressing. An event is under the hash of its driver and key (EventKeyHash), or, if other events have that place, under
+// the first free number after it. Between an event's hash and its place there is never a gap, so a search ends at the
+// first free number. One table for all drivers is written in fewer places than an index on the driver and the key.
+//
+// Not Sendable: used only on the queue of its connection.
+
+import GRDB
+import GRDBSQLite
+
+final class EventKeys {
+    private let hash: EventKeyHash
+    private let findEvent: PreparedStatement
+    private let isKeyOfEvent: PreparedStatement
+    private let findKeyOfEvent: PreparedStatement
+    private let addAt: PreparedStatement
+    private let move: PreparedStatement
+    private let remove: PreparedStatement
+    /// The last computed hash. An event's key is looked up right before the event is added.
+    private var last: (driver: Int64, key: StoredKey, hash: Int64)?
+
+    init(on connection: OpaquePointer) throws(SQLiteError) {
+        hash = try EventKeyHash(on: connection)
+        findEvent = try PreparedStatement("SELECT event FROM event_key WHERE hash = ?1", on: connection)
+        isKeyOfEvent = try PreparedStatement(
+            "SELECT 1 FROM event WHERE id = ?1 AND driver = ?2 AND key = ?3", on: connection)
+        findKeyOfEvent = try PreparedStatement("SELECT driver, key FROM event WHERE id = ?1", on: connection)
+        addAt = try PreparedStatement(
+            "INSERT INTO event_key (hash, event) VALUES (?1, ?2) ON CONFLICT DO NOTHING", on: connection)
+        move = try PreparedStatement("UPDATE event_key SET hash = ?2 WHERE hash = ?1", on: connection)
+        remove = try PreparedStatement("DELETE FROM event_key WHERE hash = ?1", on: connection)
+    }
+
+    /// Uses the connection of a running read or write of GRDB.
+    convenience init(_ db: Database) throws {
+        guard let connection = db.sqliteConnection else {
+            throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
+        }
+        try self.init(on: connection)
+    }
+
+    /// Calls `read` with the row number of each event that is listed where the key belongs, until `read` returns a
+    /// value. Nearly always there is no such event, or it has the key. Returns nil if `read` returned no value.
+    func first<Value>(
+        _ key: StoredKey, of driver: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
+    ) throws(SQLiteError) -> Value? {
+        var place = place(of: key, of: driver)
+        while let event = try event(at: place) {
+            if let value = try read(event) { return value }
+            place += 1
+        }
+        return nil
+    }
+
+    /// Lists an event. Throws an error like that of a unique index if the driver has another event with the key.
+    func add(_ event: Int64, under key: StoredKey, of driver: Int64) throws(SQLiteError) {
+        var place = place(of: key, of: driver)
+        while try !add(event, at: place) {
+            if let other = try self.event(at: place), try isKey(key, of: other, of: driver) {
+                throw SQLiteError(
+                    extendedCode: SQLITE_CONSTRAINT | (8 << 8), message: "two events of a driver with one key")
+            }
+            place += 1
+        }
+    }
+
+    /// Removes an event from the list. Must be called while `event` still has the row with the listed key. Removes
+    /// nothing if the event is not listed.
+    func remove(_ event: Int64) throws(SQLiteError) {
+        guard var gap = try place(ofListed: event) else { return }
+        try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, gap) }
+        // An event after the gap moves into the gap if its search would otherwise end there. This makes a new gap.
+        var place = gap + 1
+        while let next = try self.event(at: place) {
+            if let beginning = try beginning(of: next), beginning <= gap {
+                try move.run { (bindings) throws(SQLiteError) in
+                    try bindings.set(1, place)
+                    try bindings.set(2, gap)
+                }
+                gap = place
+            }
+            place += 1
+        }
+    }
+
+    /// Returns the place at which the event is listed; nil if a search for its key does not find it.
+    func place(ofListed event: Int64) throws(SQLiteError) -> Int64? {
+        guard var place = try beginning(of: event) else { return nil }
+        while let found = try self.event(at: place) {
+            if found == event { return place }
+            place += 1
+        }
+        return nil
+    }
+
+    private func place(of key: StoredKey, of driver: Int64) -> Int64 {
+        if let last, last.driver == driver, last.key == key { return last.hash }
+        let place = hash.of(key, of: driver)
+        last = (driver, key, place)
+        return place
+    }
+
+    /// Returns the place at which the search for an event's key begins; nil if the event does not exist.
+    private func beginning(of event: Int64) throws(SQLiteError) -> Int64? {
+        try findKeyOfEvent.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, event)
+        } read: { row in
+            let driver = row.integer(0)
+            return row.withBytes(1) { hash.of($0, of: driver) }
+        }
+    }
+
+    private func event(at place: Int64) throws(SQLiteError) -> Int64? {
+        try findEvent.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, place)
+        } read: { row in
+            row.integer(0)
+        }
+    }
+
+    private func isKey(_ key: StoredKey, of event: Int64, of driver: Int64) throws(SQLiteError) -> Bool {
+        let found: Bool? = try isKeyOfEvent.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, event)
+            try bindings.set(2, driver)
+            try key.bind(to: bindings, at: 3)
+        } read: { _ in
+            true
+        }
+        return found ?? false
+    }
+
+    private func add(_ event: Int64, at place: Int64) throws(SQLiteError) -> Bool {
+        try addAt.changes { (bindings) throws(SQLiteError) in
+            try bindings.set(1, place)
+            try bindings.set(2, event)
+        }
+    }
+}
+
+extension EventKeys {
+    /// The events that are listed from the hash ?1 on without a gap, as the common table expression `listed (event)`,
+    /// for queries on read connections.
+    static let listedSQL = """
+        WITH RECURSIVE listed (hash, event) AS (
+            SELECT hash, event FROM event_key WHERE hash = ?1
+            UNION ALL
+            SELECT next.hash, next.event FROM listed JOIN event_key AS next ON next.hash = listed.hash + 1)
+        """
+}

@@ -1,0 +1,36 @@
+// The column `event.occurred_at_text`. Most clients write a time in one of two forms, which follow from the moment. The
+// text is stored only if it has another form.
+
+import JourneyModel
+
+enum OccurredAtColumn {
+    /// Returns the column's value for a time that was sent as `text`. `event.occurred_at` turns it into `text` again.
+    /// Nil stands for the form `2026-01-31T08:00:00.000Z`, the empty text for `2026-01-31T08:00:00Z`.
+    static func text(_ text: String, at moment: Moment) -> String? {
+        let form: Form =
+            text.utf8.withContiguousStorageIfAvailable { Self.form(of: $0, at: moment) }
+            ?? Array(text.utf8).withUnsafeBufferPointer { Self.form(of: $0, at: moment) }
+        return switch form {
+        case .milliseconds: nil
+        case .seconds: ""
+        case .other: text
+        }
+    }
+
+    private enum Form {
+        case milliseconds
+        case seconds
+        case other
+    }
+
+    /// A text of one of the two forms has no digit that the moment does not determine, so it suffices that it stands
+    /// for the moment. The exception is a leap second, whose moment is another one.
+    private static func form(of bytes: UnsafeBufferPointer<UInt8>, at moment: Moment) -> Form {
+        let hasMilliseconds = bytes.count == 24
+        guard hasMilliseconds || bytes.count == 20, bytes[10] == UInt8(ascii: "T"), bytes.last == UInt8(ascii: "Z"),
+            bytes[17] != UInt8(ascii: "6"), !hasMilliseconds || bytes[19] == UInt8(ascii: "."),
+            RFC3339.moment(from: bytes) == moment
+        else { return .other }
+        return hasMilliseconds ? .milliseconds : .seconds
+    }
+}
