@@ -45,7 +45,8 @@ package struct DriverRecords: RecordsReader {
     /// Returns all matching drivers, ordered by the time when they were first seen.
     package func find(_ question: DriverQuery) throws(RecordsUnreadable) -> [DriverRecord] {
         try RecordsFile.read(queue) { db in
-            try Row.fetchAll(db, sql: Self.sql(question), arguments: [Self.argument(question)]).map(Self.record)
+            try Row.fetchAll(db, sql: Self.sql(question), arguments: [Self.argument(question)])
+                .map { row in try Self.record(row, db) }
         }
     }
 
@@ -86,9 +87,7 @@ package struct DriverRecords: RecordsReader {
             SELECT driver_id, driver.created_at_ms, name, account.email, apple_identity.email, phone, role,
                 (SELECT count(*) FROM sign_in_session WHERE sign_in_session.driver = driver.id),
                 (SELECT max(last_used_at_ms) FROM sign_in_session WHERE sign_in_session.driver = driver.id),
-                (SELECT count(*) FROM device WHERE device.driver = driver.id), state,
-                (SELECT count(*) FROM event WHERE event.driver = driver.id),
-                (SELECT max(received_at_ms) FROM event WHERE event.driver = driver.id)
+                (SELECT count(*) FROM device WHERE device.driver = driver.id), state, driver.id
             FROM driver
             LEFT JOIN account ON account.driver = driver.id
             LEFT JOIN apple_identity ON apple_identity.driver = driver.id
@@ -97,11 +96,21 @@ package struct DriverRecords: RecordsReader {
             """
     }
 
-    private static func record(_ row: Row) throws -> DriverRecord {
-        DriverRecord(
+    private static func record(_ row: Row, _ db: Database) throws -> DriverRecord {
+        var record = DriverRecord(
             id: DriverID(row[0]), createdAt: Moment(millisecondsSinceEpoch: row[1]), name: row[2], email: row[3],
             appleEmail: row[4], phone: row[5], role: row[6], signInSessions: row[7],
             lastUsedAt: StoredEvents.moment(row[8]), devices: row[9], state: try StoredEvents.state(row, 10),
-            events: row[11], lastReceivedAt: StoredEvents.moment(row[12]))
+            events: 0, lastReceivedAt: nil)
+        var events = try DriverEvents(of: row[11], .forward, db)
+        let newest = try db.cachedStatement(sql: "SELECT max(received_at_ms) FROM \(DriverEvents.listedSQL())")
+        while case let ids = try events.next(10_000), !ids.isEmpty {
+            record.events += ids.count
+            let received = try Int64.fetchOne(newest, arguments: [DriverEvents.list(ids)])
+            if let received = StoredEvents.moment(received) {
+                record.lastReceivedAt = max(record.lastReceivedAt ?? received, received)
+            }
+        }
+        return record
     }
 }

@@ -166,21 +166,24 @@ struct ErasureProgress {
     /// the digits and the offset of a time. Therefore only two facts about a time are kept: the moment, and whether the
     /// time had a fraction of a second.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: Database) throws -> (Int, Bool) {
-        let end = try end("event", "corrected_at_ms", rowsMax, db)
+        // `last` is the time of the last rewritten event.
+        let start = last.map { $0 + 1 } ?? .min
+        var events = try DriverEvents(of: driver, .forward, times: start...Int64.max, db)
+        let ids = try events.next(rowsMax)
         let rows = try Row.fetchAll(
             db,
             sql: """
-                SELECT id, ?4 + row_number() OVER (
+                SELECT event.id, ?2 + row_number() OVER (
                         ORDER BY corrected_at_ms, coalesce(event_id, idempotency_key), idempotency_key),
-                    dense_rank() OVER (PARTITION BY corrected_at_ms ORDER BY sequence)
-                FROM event WHERE driver = ?1 AND corrected_at_ms > ?2 AND corrected_at_ms <= ?3
+                    dense_rank() OVER (PARTITION BY corrected_at_ms ORDER BY sequence), corrected_at_ms
+                FROM \(DriverEvents.listedSQL("?1")) ORDER BY corrected_at_ms
                 """,
-            arguments: [driver, last ?? .min, end ?? .max, eventCount])
+            arguments: [DriverEvents.list(ids), eventCount])
         let keys = try EventKeys(db)
         for row in rows { try rewriteEvent(row[0], place: row[1], sequencePlace: row[2], keys, db) }
         eventCount += Int64(rows.count)
-        last = end
-        return (rows.count, end == nil)
+        last = ids.count < rowsMax ? nil : rows.last?[3]
+        return (rows.count, last == nil)
     }
 
     /// The forms of `occurred_at` that follow from the moment: see OccurredAtColumn.swift.

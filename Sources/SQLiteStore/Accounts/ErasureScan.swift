@@ -53,14 +53,17 @@ package struct ErasureScan: ErasureSearch {
             let erasure = try db.tableExists("erasure") ? Self.incompleteErasureQueries : []
             let purchases = try Self.remainingPurchaseQueries.filter { try db.tableExists($0.name) }
             let pushes = try db.tableExists("push_outbox") ? Self.remainingPushQueries : []
+            let events = DriverEvents.list(try DriverEvents.all(of: row, db))
             return try (erasure + Self.remainingRowQueries + texts + purchases + pushes).compactMap { name, sql in
-                try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))", arguments: [row]) == true ? name : nil
+                let arguments: StatementArguments = sql.contains("?2") ? [row, events] : [row]
+                return try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))", arguments: arguments) == true ? name : nil
             }
         }
     }
 
+    /// In all queries, ?1 is the driver's row number, and ?2 the list of the driver's events (DriverEvents).
     private static let incompleteErasureQueries = [
-        ("the deletion is not complete, its row in erasure", "SELECT 1 FROM erasure WHERE driver = ?")
+        ("the deletion is not complete, its row in erasure", "SELECT 1 FROM erasure WHERE driver = ?1")
     ]
 
     private static let remainingRowQueries: [(name: String, sql: String)] =
@@ -68,38 +71,38 @@ package struct ErasureScan: ErasureSearch {
             "account", "apple_identity", "apple_refresh_token", "phone_identity", "sign_in_session", "device",
             "session_code",
         ].map { table in
-            (table, "SELECT 1 FROM \(table) WHERE driver = ?")
+            (table, "SELECT 1 FROM \(table) WHERE driver = ?1")
         } + [
-            ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ? AND driver_id NOT LIKE 'erased-%'"),
-            ("session.session_id", "SELECT 1 FROM session WHERE driver = ? AND session_id NOT LIKE 'erased-%'"),
+            ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ?1 AND driver_id NOT LIKE 'erased-%'"),
+            ("session.session_id", "SELECT 1 FROM session WHERE driver = ?1 AND session_id NOT LIKE 'erased-%'"),
             // The idempotency key of an expiry contains the id of its session. If the expiry was stored after the
             // deletion, this id is the session's new one.
             (
                 "event.idempotency_key",
                 """
-                SELECT 1 FROM event
-                WHERE driver = ? AND idempotency_key NOT LIKE 'erased-%' AND idempotency_key NOT LIKE '§%/erased-%/%'
+                SELECT 1 FROM \(DriverEvents.listedSQL("?2"))
+                WHERE idempotency_key NOT LIKE 'erased-%' AND idempotency_key NOT LIKE '§%/erased-%/%'
                 """
             ),
-            ("event.event_id", "SELECT 1 FROM event WHERE driver = ? AND event_id IS NOT NULL"),
-            ("event.metadata", "SELECT 1 FROM event WHERE driver = ? AND metadata IS NOT NULL"),
-            ("event.details", "SELECT 1 FROM event WHERE driver = ? AND details IS NOT NULL"),
-            ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),
-            ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ? AND request_id IS NOT NULL"),
-            ("audit.sid", "SELECT 1 FROM audit WHERE driver = ? AND sid IS NOT NULL"),
+            ("event.event_id", "SELECT 1 FROM \(DriverEvents.listedSQL("?2")) WHERE event_id IS NOT NULL"),
+            ("event.metadata", "SELECT 1 FROM \(DriverEvents.listedSQL("?2")) WHERE metadata IS NOT NULL"),
+            ("event.details", "SELECT 1 FROM \(DriverEvents.listedSQL("?2")) WHERE details IS NOT NULL"),
+            ("audit.address", "SELECT 1 FROM audit WHERE driver = ?1 AND address IS NOT NULL"),
+            ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ?1 AND request_id IS NOT NULL"),
+            ("audit.sid", "SELECT 1 FROM audit WHERE driver = ?1 AND sid IS NOT NULL"),
             // The text of a time that a client sent may contain arbitrary digits, which could identify the driver. A
             // rewritten time has one of the two forms below.
             (
                 "event.occurred_at",
                 """
-                SELECT 1 FROM event WHERE driver = ? AND occurred_at NOT IN (
+                SELECT 1 FROM \(DriverEvents.listedSQL("?2")) WHERE occurred_at NOT IN (
                     strftime('%Y-%m-%dT%H:%M:%fZ', occurred_at_ms / 1000.0, 'unixepoch'),
                     strftime('%Y-%m-%dT%H:%M:%SZ', occurred_at_ms / 1000.0, 'unixepoch'))
                 """
             ),
             // A deletion replaces each sequence by its rank in the order. A number of ten million or more cannot be
             // such a rank, and may be a phone number.
-            ("event.sequence", "SELECT 1 FROM event WHERE driver = ? AND sequence >= 10000000"),
+            ("event.sequence", "SELECT 1 FROM \(DriverEvents.listedSQL("?2")) WHERE sequence >= 10000000"),
         ]
 
     /// Queries for texts that only this driver's rows use, and for the rows that record which texts the driver uses.
@@ -110,7 +113,8 @@ package struct ErasureScan: ErasureSearch {
             """
             SELECT 1 FROM place WHERE place_id NOT LIKE 'erased-%'
                 AND id IN (
-                    SELECT charger FROM event WHERE driver = ?1 UNION SELECT merchant FROM event WHERE driver = ?1
+                    SELECT charger FROM \(DriverEvents.listedSQL("?2"))
+                    UNION SELECT merchant FROM \(DriverEvents.listedSQL("?2"))
                     UNION SELECT charger FROM session WHERE driver = ?1
                     UNION SELECT merchant FROM session WHERE driver = ?1)
                 AND NOT EXISTS (SELECT 1 FROM place_use WHERE place = place.id AND driver <> ?1)
@@ -120,21 +124,21 @@ package struct ErasureScan: ErasureSearch {
             "event_kind.name, source or schema_version",
             """
             SELECT 1 FROM event_kind WHERE source NOT LIKE 'erased-%' AND NOT \(UsualTexts.sql)
-                AND id IN (SELECT kind FROM event WHERE driver = ?1)
+                AND id IN (SELECT kind FROM \(DriverEvents.listedSQL("?2")))
                 AND NOT EXISTS (SELECT 1 FROM event_kind_use WHERE kind = event_kind.id AND driver <> ?1)
             """
         ),
-        ("place_use", "SELECT 1 FROM place_use WHERE driver = ?"),
-        ("event_kind_use", "SELECT 1 FROM event_kind_use WHERE driver = ?"),
+        ("place_use", "SELECT 1 FROM place_use WHERE driver = ?1"),
+        ("event_kind_use", "SELECT 1 FROM event_kind_use WHERE driver = ?1"),
     ]
 
     private static let remainingPurchaseQueries: [(name: String, sql: String)] = [
         "app_account_token", "consumption_consent", "purchase",
     ].map { table in
-        (table, "SELECT 1 FROM \(table) WHERE driver = ?")
+        (table, "SELECT 1 FROM \(table) WHERE driver = ?1")
     }
 
-    private static let remainingPushQueries = [("push_outbox", "SELECT 1 FROM push_outbox WHERE driver = ?")]
+    private static let remainingPushQueries = [("push_outbox", "SELECT 1 FROM push_outbox WHERE driver = ?1")]
 
     // MARK: Tables
 

@@ -18,7 +18,7 @@ extension SQLiteEventStore: EventExport {
 
     package var exportedSessions: ExportList {
         Self.list(
-            "sessions", table: "session",
+            "sessions", keys: Self.sessionKeys,
             sql: """
                 SELECT session_id, opened_at_ms, registered_at_ms,
                     coalesce(registered_charger, (SELECT place_id FROM place WHERE place.id = charger)) AS charger_id,
@@ -35,7 +35,7 @@ extension SQLiteEventStore: EventExport {
 
     package var exportedEvents: ExportList {
         Self.list(
-            "events", table: "event",
+            "events", keys: Self.eventKeys,
             sql: """
                 SELECT coalesce(event_id, idempotency_key) AS event_id, idempotency_key, name AS event, spelling,
                     schema_version, \(SentMemberColumns.sql()),
@@ -51,20 +51,41 @@ extension SQLiteEventStore: EventExport {
                 """)
     }
 
+    /// Returns at most so many row numbers of a driver's rows that come after the given one.
+    private typealias Keys =
+        @Sendable (_ driver: Int64, _ last: Int64?, _ limit: Int, _ db: Database) throws -> [Int64]
+
+    private static let sessionKeys: Keys = { driver, last, limit, db in
+        // Without the unary plus, SQLite would scan the rows of all drivers in the order of the row numbers, to avoid
+        // sorting. With the plus, SQLite finds the driver's rows in the index by driver.
+        try Int64.fetchAll(
+            db, sql: "SELECT id FROM session WHERE driver = ? AND +id > ? ORDER BY +id LIMIT ?",
+            arguments: [driver, last ?? 0, limit])
+    }
+
+    /// In the order of the chain, which finds the place of `last` again without reading the events before it.
+    private static let eventKeys: Keys = { driver, last, limit, db in
+        let chain = try EventChain(db)
+        let place = try last.flatMap { try chain.link($0)?.place }
+        var walk = try ChainWalk(
+            chain, from: DriverEvents.end(of: driver, db).last, .forward, times: (place?.time ?? .min)...Int64.max)
+        var keys: [Int64] = []
+        while keys.count < limit, let link = try walk.next() {
+            if let place, link.place <= place { continue }
+            keys.append(link.id)
+        }
+        return keys
+    }
+
     /// Returns a list of rows by their row numbers. `sql` selects the row with a given row number and driver. Each
     /// column has the name that `JSONWriter.member` expects. `more` writes the members that `sql` does not select; its
     /// first argument is the row number.
     private static func list(
-        _ name: String, table: String, sql: String,
+        _ name: String, keys: @escaping Keys, sql: String,
         more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)? = nil
     ) -> ExportList {
         ExportList(name: name) { driver, last, limit, db in
-            // Without the unary plus, SQLite would scan the rows of all drivers in the order of the row numbers, to
-            // avoid sorting. With the plus, SQLite finds the driver's rows in the index by driver.
-            try Int64.fetchAll(
-                db, sql: "SELECT id FROM \(table) WHERE driver = ? AND +id > ? ORDER BY +id LIMIT ?",
-                arguments: [driver, last.flatMap(Int64.init) ?? 0, limit]
-            ).map(SQLValue.integer)
+            try keys(driver, last.flatMap(Int64.init), limit, Database.of(db)).map(SQLValue.integer)
         } write: { key, driver, now, json, db in
             let connection = try Database.of(db)
             guard case .integer(let number) = key,

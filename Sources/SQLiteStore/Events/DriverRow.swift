@@ -26,6 +26,10 @@ final class DriverRow {
     let floor: Moment?
     /// `Fold.rulesVersion` of the release that folded the driver's events. 0 while a refold is not complete.
     private(set) var rules: Int64
+    /// The end of the driver's chain of events (EventChain.swift).
+    private(set) var chain: ChainEnd
+    /// Whether `chain` has changed. The column is written only if true.
+    fileprivate var hasNewChain = false
     /// The journey after the head event.
     private(set) var journey: StoredJourney
     /// The column `recent_changes`, in the format of RecentChanges.swift.
@@ -41,7 +45,8 @@ final class DriverRow {
 
     fileprivate init(
         id: Int64, driver: DriverID, clockMemory: ClockMemory = ClockMemory(), head: Head? = nil, floor: Moment? = nil,
-        rules: Int64 = Fold.rulesVersion, journey: StoredJourney = StoredJourney(), recentChanges: [UInt8] = []
+        rules: Int64 = Fold.rulesVersion, chain: ChainEnd = ChainEnd(), journey: StoredJourney = StoredJourney(),
+        recentChanges: [UInt8] = []
     ) {
         self.id = id
         self.driver = driver
@@ -49,8 +54,24 @@ final class DriverRow {
         self.head = head
         self.floor = floor
         self.rules = rules
+        self.chain = chain
         self.journey = journey
         self.recentChanges = recentChanges
+    }
+
+    /// Adds an event to the end of the chain, if it comes after all others. Returns the ids for its columns `previous`
+    /// and `jump`. Returns nil if it does not come last.
+    func append(_ event: Int64, at time: Int64) -> (previous: Int64?, jump: Int64?)? {
+        guard chain.isBefore(time) else { return nil }
+        hasNewChain = true
+        return chain.append(event, at: time)
+    }
+
+    func changeChain<Value>(
+        _ change: (inout ChainEnd) throws(SQLiteError) -> Value
+    ) throws(SQLiteError) -> Value {
+        hasNewChain = true
+        return try change(&chain)
     }
 
     /// Sets the clock memory. For most events the memory stays the same, because a correct clock has usually been seen
@@ -129,6 +150,8 @@ final class DriverCache {
     private let find: PreparedStatement
     private let add: PreparedStatement
     private let update: PreparedStatement
+    /// Room for the bytes of a column, so that no row needs an array of its own.
+    private var chainBytes: [UInt8] = []
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
         find = try PreparedStatement(Self.findSQL, on: connection)
@@ -139,7 +162,7 @@ final class DriverCache {
             UPDATE driver SET last_correction_ms = ?2, head_event = ?3, head_corrected_at_ms = ?4, state = ?5,
             session = ?6, target_charger = ?7, next_target_charger = ?8, grace_deadline_ms = ?9, hard_deadline_ms = ?10,
             ended_by = ?11, previous_session = ?12, rules = ?13, recent_changes = coalesce(?14, recent_changes),
-            clock_memory = coalesce(?15, clock_memory)
+            clock_memory = coalesce(?15, clock_memory), chain = coalesce(?16, chain)
             WHERE id = ?1
             """, on: connection)
     }
@@ -152,7 +175,7 @@ final class DriverCache {
             next_target_charger, (SELECT place_id FROM place WHERE place.id = next_target_charger),
             grace_deadline_ms, hard_deadline_ms, ended_by,
             previous_session, (SELECT session_id FROM session WHERE session.id = previous_session),
-            recent_changes, floor_at_ms, rules, clock_memory
+            recent_changes, floor_at_ms, rules, clock_memory, chain
         FROM driver WHERE driver_id = ?1
         """
 
@@ -196,7 +219,8 @@ final class DriverCache {
                 id: row.integer(0), driver: driver,
                 clockMemory: ClockMemory(lastCorrectionMilliseconds: row.optionalInteger(1), bytes: row.blob(19)),
                 head: head, floor: row.optionalInteger(17).map(Moment.init(millisecondsSinceEpoch:)),
-                rules: row.integer(18), journey: try StoredJourney(row, at: 4), recentChanges: row.blob(16))
+                rules: row.integer(18), chain: try ChainEnd(bytes: row.blob(20)), journey: try StoredJourney(row, at: 4),
+                recentChanges: row.blob(16))
         }
     }
 
@@ -235,7 +259,13 @@ final class DriverCache {
             try bindings.set(13, row.rules)
             if row.hasNewChanges { try bindings.set(14, blob: row.recentChanges) }
             if row.hasNewClockMemory { try bindings.set(15, blob: row.clockMemory.bytes) }
+            if row.hasNewChain {
+                chainBytes.removeAll(keepingCapacity: true)
+                row.chain.write(to: &chainBytes)
+                try bindings.set(16, blob: chainBytes)
+            }
         }
+        row.hasNewChain = false
         row.hasNewClockMemory = false
         row.hasNewChanges = false
         row.isToBeWritten = false

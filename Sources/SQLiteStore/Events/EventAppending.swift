@@ -118,7 +118,8 @@ final class EventAppending {
         let clock = ClockCorrection(append.request, memory: driver.clockMemory)
         var sharingTime = 0
         if let head = driver.head, clock.corrected <= head.correctedAt, let charging {
-            sharingTime = try events.count(of: driver.id, at: clock.corrected, max: RefoldCharges.sharingTimeMax)
+            sharingTime = try events.count(
+                from: driver.chain.last, at: clock.corrected, max: RefoldCharges.sharingTimeMax)
             guard charging.permitsRefold(AdmissionClaim(append), sharingTime: sharingTime) else {
                 return .outcome(.rateLimited)
             }

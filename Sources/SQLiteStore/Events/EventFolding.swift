@@ -19,7 +19,10 @@ final class EventFolding {
     }
 
     /// Must be called after a rollback, and after other code has changed events.
-    func forget() { headSeconds.forget() }
+    func forget() {
+        headSeconds.forget()
+        events.forget()
+    }
 
     /// Must be called after other code has changed the driver's events.
     func forget(_ driver: DriverRow) { headSeconds.forget(driver) }
@@ -37,7 +40,7 @@ final class EventFolding {
     /// depend on the length of the journey. If the event is late, refolding stops after `rowsMax` events, but not
     /// before the end of the last event's millisecond.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
-        if let floor = driver.floor, new.placed.occurredAt < floor { return Folded(verdict: try addBelowFloor(new)) }
+        if let floor = driver.floor, new.placed.occurredAt < floor { return Folded(verdict: try addBelowFloor(new, to: driver)) }
         if new.placed.isWholeSecond, let second = headSeconds.take(of: driver, sharedBy: new.placed) {
             return try fold(new, into: second, of: driver)
         }
@@ -96,7 +99,7 @@ final class EventFolding {
             for row in stored { _ = try walk.take(row, visit) }
         }
         _ = try walk.finish(visit)
-        let id = try events.add(new)
+        let id = try events.add(new, to: driver)
         if let index = rows.firstIndex(where: { $0.id == FoldWalk.newEvent }) { rows[index].id = id }
         if let last = rows.last {
             second.head = last.id
@@ -109,8 +112,8 @@ final class EventFolding {
 
     /// Adds an event below the floor. Retention has deleted the events before it, so the effect of the new event cannot
     /// be determined. The new event is stored without effect, until retention deletes it too.
-    private func addBelowFloor(_ new: NewEventRow) throws(SQLiteError) -> Verdict {
-        _ = try events.add(new)
+    private func addBelowFloor(_ new: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
+        _ = try events.add(new, to: driver)
         return new.verdict
     }
 
@@ -129,7 +132,7 @@ final class EventFolding {
         // The journey is copied only for an event that may begin a shared second.
         let before = new.secondPlace == 0 ? driver.journey : nil
         try new.apply(to: driver.journey)
-        let id = try events.add(new)
+        let id = try events.add(new, to: driver)
         driver.head = DriverRow.Head(event: id, correctedAt: new.placed.occurredAt)
         driver.move(to: new.after, by: id)
         let verdict = new.verdict
@@ -146,7 +149,7 @@ final class EventFolding {
         _ new: NewEventRow, into driver: DriverRow, rowsMax: Int
     ) throws(SQLiteError) -> Folded {
         var new = new
-        let position = try events.position(of: new.placed, of: driver.id, notBefore: driver.floor)
+        let position = try events.position(of: new.placed, from: driver.chain.last, notBefore: driver.floor)
         let newRow = FoldedEventRow(new, secondPlace: position.secondPlace)
         var walk = FoldWalk(from: try journey(after: position, of: driver))
         // Expiries are added after the loop, because a table must not grow while a statement reads it.
@@ -176,13 +179,13 @@ final class EventFolding {
         if try walk.take(newRow, visit) {
             let placed = new.placed
             hasMore = try walk.take(
-                of: driver.id, in: events, from: placed.occurredAt, rowsMax: rowsMax,
+                from: driver.chain.last, in: events, startingAt: placed.occurredAt, rowsMax: rowsMax,
                 where: { row in
                     row.event.sharesSecond(with: placed) ? position.secondPlace == nil : placed < row.event
                 }, visit)
         }
-        let id = try events.add(new)
-        for expiry in expiries { _ = try events.add(expiry) }
+        let id = try events.add(new, to: driver)
+        for expiry in expiries { _ = try events.add(expiry, to: driver) }
         let lastID = last.id == FoldWalk.newEvent ? id : last.id
         if containsHead { driver.head = DriverRow.Head(event: lastID, correctedAt: last.event.occurredAt) }
         var folded = Folded(verdict: new.verdict, rowCount: rowCount)

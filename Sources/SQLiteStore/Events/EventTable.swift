@@ -61,14 +61,17 @@ enum EventDigest {
 
 final class EventTable {
     private let keys: EventKeys
+    /// The links between a driver's events. EventTable+Order.swift reads events by them.
+    let chain: EventChain
     private let findKey: PreparedStatement
+    private let findLastNumber: PreparedStatement
     private let add: PreparedStatement
     private let updateVerdict: PreparedStatement
     private let byID: PreparedStatement
-    private let fromTimeOn: PreparedStatement
-    private let backFromTime: PreparedStatement
+    private let listed: PreparedStatement
     private let findBase: PreparedStatement
-    private let countAtTime: PreparedStatement
+    /// The row number of the event that was added last; nil after `forget`.
+    private var lastNumber: Int64?
 
     /// - Parameter derivesEvidence: whether `forEach` computes two values that rows of old releases lack, instead of
     ///   reading them from the columns. A refold that writes stores these values first (Refolding.swift).
@@ -81,6 +84,9 @@ final class EventTable {
             FROM event WHERE id = ?1 AND driver = ?2 AND key = ?3
             """, on: connection)
         keys = try EventKeys(on: connection)
+        chain = try EventChain(on: connection)
+        findLastNumber = try PreparedStatement(
+            "SELECT seq FROM sqlite_sequence WHERE name = 'event'", on: connection)
         add = try PreparedStatement(Self.addSQL, on: connection)
         updateVerdict = try PreparedStatement(
             """
@@ -90,19 +96,10 @@ final class EventTable {
             closed_session = ?14, fold_settings = ?15 WHERE id = ?1
             """, on: connection)
         byID = try PreparedStatement("\(Self.foldedSQL) WHERE event.id = ?1", on: connection)
-        fromTimeOn = try PreparedStatement(
+        listed = try PreparedStatement(
             """
-            \(derivesEvidence ? Self.derivedSQL : Self.foldedSQL) WHERE event.driver = ?1 AND corrected_at_ms >= ?2
+            \(derivesEvidence ? Self.derivedSQL : Self.foldedSQL) WHERE event.id IN (SELECT value FROM json_each(?1))
             ORDER BY \(FoldOrder.ascending)
-            """, on: connection)
-        backFromTime = try PreparedStatement(
-            """
-            \(Self.foldedSQL) WHERE event.driver = ?1 AND corrected_at_ms <= ?2 AND corrected_at_ms >= ?3
-            ORDER BY \(FoldOrder.descending)
-            """, on: connection)
-        countAtTime = try PreparedStatement(
-            """
-            SELECT count(*) FROM (SELECT 1 FROM event WHERE driver = ?1 AND corrected_at_ms = ?2 LIMIT ?3)
             """, on: connection)
         findBase = try PreparedStatement(
             """
@@ -128,8 +125,7 @@ final class EventTable {
         """
 
     /// SQLite sorts like OrderedEvent: NULL before integers, and texts by memcmp. CROSS JOIN makes `event` the
-    /// outermost table of the join. SQLite therefore reads the rows of `event` through the index of that table, one
-    /// millisecond at a time.
+    /// outermost table of the join.
     private static let foldedSQL = foldedSQL(previousState: "previous_state", secondPlace: "second_place")
 
     private static func foldedSQL(previousState: String, secondPlace: String) -> String {
@@ -194,12 +190,40 @@ final class EventTable {
         }
     }
 
-    /// Adds a row. Returns its row number, which is higher than that of every earlier row.
-    func add(_ event: NewEventRow) throws(SQLiteError) -> Int64 {
+    /// Must be called after a rollback, and when other code or another connection may have added events.
+    func forget() { lastNumber = nil }
+
+    /// Returns the row number of the next event. It is higher than every number that was given before, also to events
+    /// that are deleted.
+    private func nextNumber() throws(SQLiteError) -> Int64 {
+        if let lastNumber { return lastNumber + 1 }
+        let last = try findLastNumber.first({ _ throws(SQLiteError) in }, read: { row in row.integer(0) })
+        return (last ?? 0) + 1
+    }
+
+    /// Adds a row at its place in the driver's chain. Changes `driver.chain`, so the driver must be written afterwards.
+    /// Returns the row number.
+    func add(_ event: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Int64 {
+        let id = try nextNumber()
+        let time = event.clock.corrected.millisecondsSinceEpoch
+        if let links = driver.append(id, at: time) {
+            try add(event, id, previous: links.previous, jump: links.jump)
+        } else {
+            let insertion = try driver.changeChain { (end) throws(SQLiteError) in
+                try chain.insertion(of: id, at: time, into: &end)
+            }
+            try add(event, id, previous: insertion.previous, jump: insertion.jump)
+            try chain.link(insertion, to: id)
+        }
+        lastNumber = id
+        return id
+    }
+
+    private func add(_ event: NewEventRow, _ id: Int64, previous: Int64?, jump: Int64?) throws(SQLiteError) {
         let append = event.append
         let corrected = event.clock.corrected
         let key = StoredKey(append.request.submission.idempotencyKey)
-        let id = try add.inserted { (bindings) throws(SQLiteError) in
+        try add.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, event.driver)
             try bindings.set(2, corrected.millisecondsSinceEpoch)
             try bindings.set(3, event.kind)
@@ -230,9 +254,11 @@ final class EventTable {
             try bindings.set(32, event.merchant)
             try bindings.set(33, append.request.submission.metadata)
             if let details = append.request.submission.details { try bindings.set(34, details) }
+            try bindings.set(35, id)
+            try bindings.set(36, previous)
+            try bindings.set(37, jump)
         }
         try keys.add(id, under: key, of: event.driver)
-        return id
     }
 
     /// Updates a row to the fold's new result.
@@ -255,65 +281,16 @@ final class EventTable {
         }
     }
 
-    /// The place of a new event that is not the last one in the order.
-    struct Position {
-        /// The last event that comes before the new event and before all events that share its second. Nil if no such
-        /// event is at or above the floor.
-        var predecessor: FoldedEventRow?
-        /// The new event's index among the events of its second. It is set if at least `OrderWithinSecond.searchedMax`
-        /// of these events come before the new event. The new event is then not ordered together with them, and
-        /// `predecessor` is the last of them.
-        var secondPlace: Int64?
-    }
-
-    func position(
-        of event: OrderedEvent, of driver: Int64, notBefore floor: Moment?
-    ) throws(SQLiteError) -> Position {
-        var position = Position()
-        try backFromTime.forEach { (bindings) throws(SQLiteError) in
-            try bindings.set(1, driver)
-            try bindings.set(2, event.occurredAt.millisecondsSinceEpoch)
-            try bindings.set(3, floor?.millisecondsSinceEpoch ?? .min)
+    /// Returns the events with these ids, in the order of the fold.
+    func events(_ ids: [Int64]) throws(SQLiteError) -> [FoldedEventRow] {
+        var rows: [FoldedEventRow] = []
+        try listed.forEach { (bindings) throws(SQLiteError) in
+            try bindings.set(1, DriverEvents.list(ids))
         } visit: { (row) throws(SQLiteError) in
-            let candidate = try FoldedEventRow(row)
-            if candidate.event.sharesSecond(with: event) {
-                let next = (candidate.secondPlace ?? 0) + 1
-                guard next >= OrderWithinSecond.searchedMax else { return true }
-                position.secondPlace = next
-            } else if !(candidate.event < event) {
-                return true
-            }
-            position.predecessor = candidate
-            return false
+            rows.append(try FoldedEventRow(row))
+            return true
         }
-        return position
-    }
-
-    /// Returns the number of the driver's events with the corrected time `time`, counting at most `max`. Reads only the
-    /// index.
-    func count(of driver: Int64, at time: Moment, max: Int) throws(SQLiteError) -> Int {
-        let count = try countAtTime.first { (bindings) throws(SQLiteError) in
-            try bindings.set(1, driver)
-            try bindings.set(2, time.millisecondsSinceEpoch)
-            try bindings.set(3, Int64(max))
-        } read: { row in
-            Int(row.integer(0))
-        }
-        return count ?? 0
-    }
-
-    /// Returns the last of the driver's events before `time`, in order, that is not before `floor`.
-    func last(of driver: Int64, before time: Moment, notBefore floor: Moment?) throws(SQLiteError) -> FoldedEventRow? {
-        var last: FoldedEventRow?
-        try backFromTime.forEach { (bindings) throws(SQLiteError) in
-            try bindings.set(1, driver)
-            try bindings.set(2, time.millisecondsSinceEpoch - 1)
-            try bindings.set(3, floor?.millisecondsSinceEpoch ?? .min)
-        } visit: { (row) throws(SQLiteError) in
-            last = try FoldedEventRow(row)
-            return false
-        }
-        return last
+        return rows
     }
 
     /// Returns the journey at the driver's floor; nil for a driver without a floor.
@@ -322,19 +299,6 @@ final class EventTable {
             try bindings.set(1, driver)
         } read: { (row) throws(SQLiteError) in
             try StoredJourney(row, at: 0)
-        }
-    }
-
-    /// Calls `visit` with the driver's events from `start` on, in order, until `visit` returns false. `visit` may
-    /// update the row that it gets.
-    func forEach(
-        of driver: Int64, from start: Moment, visit: (FoldedEventRow) throws(SQLiteError) -> Bool
-    ) throws(SQLiteError) {
-        try fromTimeOn.forEach { (bindings) throws(SQLiteError) in
-            try bindings.set(1, driver)
-            try bindings.set(2, start.millisecondsSinceEpoch)
-        } visit: { (row) throws(SQLiteError) in
-            try visit(try FoldedEventRow(row))
         }
     }
 }

@@ -69,11 +69,11 @@ extension RecentChanges.Change {
         if hardDeadline != nil { head |= ChangeForm.hasHard }
         if endedBy != nil { head |= ChangeForm.hasEnding }
         bytes.append(head)
-        ChangeForm.append(UInt64(bitPattern: event), to: &bytes)
-        if let session { ChangeForm.append(UInt64(bitPattern: session), to: &bytes) }
-        if let graceDeadline { ChangeForm.append(graceDeadline, to: &bytes) }
-        if let hardDeadline { ChangeForm.append(hardDeadline, to: &bytes) }
-        if let endedBy { ChangeForm.append(UInt64(bitPattern: endedBy.code), to: &bytes) }
+        LEB128.append(UInt64(bitPattern: event), to: &bytes)
+        if let session { LEB128.append(UInt64(bitPattern: session), to: &bytes) }
+        if let graceDeadline { LEB128.append(zigzag: graceDeadline.millisecondsSinceEpoch, to: &bytes) }
+        if let hardDeadline { LEB128.append(zigzag: hardDeadline.millisecondsSinceEpoch, to: &bytes) }
+        if let endedBy { LEB128.append(UInt64(bitPattern: endedBy.code), to: &bytes) }
     }
 }
 
@@ -83,20 +83,6 @@ private enum ChangeForm {
     static let hasGrace: UInt8 = 16
     static let hasHard: UInt8 = 32
     static let hasEnding: UInt8 = 64
-
-    static func append(_ moment: Moment, to bytes: inout [UInt8]) {
-        let value = moment.millisecondsSinceEpoch
-        append(UInt64(bitPattern: value << 1 ^ value >> 63), to: &bytes)
-    }
-
-    static func append(_ value: UInt64, to bytes: inout [UInt8]) {
-        var value = value
-        while value >= 0x80 {
-            bytes.append(UInt8(truncatingIfNeeded: value) | 0x80)
-            value >>= 7
-        }
-        bytes.append(UInt8(truncatingIfNeeded: value))
-    }
 }
 
 private struct ChangeReader {
@@ -141,7 +127,7 @@ private struct ChangeReader {
     }
 
     private static func moment(_ zigzag: UInt64) -> Moment {
-        Moment(millisecondsSinceEpoch: Int64(bitPattern: zigzag >> 1) ^ -Int64(bitPattern: zigzag & 1))
+        Moment(millisecondsSinceEpoch: LEB128.signed(zigzag))
     }
 
     /// Returns `.some(nil)` if `isThere` is false, and nil if the bytes are not a number.
@@ -150,16 +136,5 @@ private struct ChangeReader {
         return number().map { .some($0) }
     }
 
-    private mutating func number() -> UInt64? {
-        var value: UInt64 = 0
-        var shift: UInt64 = 0
-        while position < bytes.count, shift < 64 {
-            let byte = bytes[position]
-            position += 1
-            value |= UInt64(byte & 0x7F) << shift
-            if byte < 0x80 { return value }
-            shift += 7
-        }
-        return nil
-    }
+    private mutating func number() -> UInt64? { LEB128.number(in: bytes, at: &position) }
 }

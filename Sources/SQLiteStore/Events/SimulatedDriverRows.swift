@@ -29,22 +29,23 @@ enum SimulatedDriverRows {
         var removed = SimulatedDriversRemoved(drivers: drivers.count, events: 0)
         let keys = try EventKeys(db)
         for driver in drivers {
-            for event in try Int64.fetchAll(db, sql: "SELECT id FROM event WHERE driver = ?", arguments: [driver]) {
-                try keys.remove(event)
-            }
+            let events = try DriverEvents.all(of: driver, db)
+            for event in events { try keys.remove(event) }
             // A consumer of the feed counts a gap in the row numbers of events as lost events. The events deleted here
             // would never have been forwarded, so they are subtracted from the consumer's count of lost events.
             try db.execute(
                 sql: """
                     UPDATE feed_consumer SET lost_count = lost_count - (
-                        SELECT count(*) FROM event WHERE driver = ? AND event.id > last_event)
-                    """, arguments: [driver])
+                        SELECT count(*) FROM json_each(?) AS listed WHERE listed.value > last_event)
+                    """, arguments: [DriverEvents.list(events)])
             try db.execute(
                 sql: "DELETE FROM refresh_token WHERE session IN (SELECT id FROM sign_in_session WHERE driver = ?)",
                 arguments: [driver])
-            for table in tables {
+            let deleteEvent = try db.cachedStatement(sql: "DELETE FROM event WHERE id = ?")
+            for event in events { try deleteEvent.execute(arguments: [event]) }
+            removed.events += events.count
+            for table in tables where table != "event" {
                 try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
-                if table == "event" { removed.events += db.changesCount }
             }
             for table in tablesWithoutDriver {
                 try db.execute(sql: "UPDATE \(table) SET driver = NULL WHERE driver = ?", arguments: [driver])

@@ -102,9 +102,10 @@ private struct CheckedFold {
     /// Checks all events and the driver's row. Returns the number of events.
     mutating func run(_ db: Database) throws -> Int {
         let floor = try beginAtFloor(db)
-        let cursor = try Row.fetchCursor(db, sql: Self.eventsSQL, arguments: [driver, floor])
+        var rows = try DriverEventRows(
+            DriverEvents(of: driver, .forward, times: floor...Int64.max, db), sql: Self.eventsSQL, db)
         var count = 0
-        while let row = try cursor.next() {
+        while let row = try rows.next() {
             count += 1
             guard problems.count < DatabaseCheck.problemsMax else { break }
             try take(row)
@@ -231,10 +232,9 @@ private struct CheckedFold {
             after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by,
             (SELECT session_id FROM session WHERE session.id = after_previous_session), previous_state, second_place,
             sender
-        FROM event
+        FROM \(DriverEvents.listedSQL())
         CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN settings_version ON settings_version.id = \(EventTable.foldSettingsSQL)
-        WHERE event.driver = ? AND corrected_at_ms >= ?
         ORDER BY \(FoldOrder.ascending)
         """
 }

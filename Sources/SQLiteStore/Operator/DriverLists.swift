@@ -52,7 +52,9 @@ extension SQLiteEventStore {
                 db, sql: "\(Self.driverColumnsSQL) FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
             guard let row else { return nil }
             let opened = try Row.fetchAll(db, sql: Self.driverSessionsSQL, arguments: [row[0] as Int64, sessions])
-            let rows = try Row.fetchAll(db, sql: Self.driverEventsSQL, arguments: [row[0] as Int64, events])
+            var last = try DriverEvents(of: row[0], .backward, db)
+            let rows = try Row.fetchAll(
+                db, sql: Self.driverEventsSQL, arguments: [DriverEvents.list(try last.next(events)), events])
             return DriverDetail(
                 summary: try Self.driverSummary(row),
                 sessions: try opened.map { try Self.operatorSession($0, db).session },

@@ -148,11 +148,11 @@ extension SQLiteEventStore: OperatorListReader {
         ORDER BY event.id DESC LIMIT ?8
         """
 
-    /// Selects a driver's events, the last ones first.
+    /// Selects the events of a list (DriverEvents), the last ones first.
     static let driverEventsSQL = """
-        \(eventColumnsSQL) FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
+        \(eventColumnsSQL) FROM \(DriverEvents.listedSQL("?1")) CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN driver ON driver.id = event.driver
-        WHERE event.driver = ?1 ORDER BY corrected_at_ms DESC LIMIT ?2
+        ORDER BY corrected_at_ms DESC LIMIT ?2
         """
 
     static func eventCase(_ row: Row) throws -> EventCase {

@@ -5,7 +5,7 @@ import GRDB
 import JourneyModel
 
 enum RecordedEventRows {
-    /// Returns the query for events, without its conditions.
+    /// Returns the query for events, without its order.
     ///
     /// - Parameters:
     ///   - clocks: SQL expressions for the columns `timestamp_ms` and `clock_rule`.
@@ -26,15 +26,11 @@ enum RecordedEventRows {
             CASE WHEN \(foldSettings) IS NOT NULL THEN
                 (SELECT version FROM settings_version WHERE settings_version.id = event.settings_version)
                 END AS stored_settings
-        FROM event
+        FROM \(DriverEvents.listedSQL())
         CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN settings_version ON settings_version.id = coalesce(\(foldSettings), event.settings_version)
         """
     }
-    /// The contract's order (`<` of OrderedEvent), reversed.
-    private static let newestFirst = """
-        ORDER BY \(FoldOrder.descending)
-        """
 
     // MARK: A session
 
@@ -56,10 +52,10 @@ enum RecordedEventRows {
         var left = try Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE session = ?", arguments: [row[0]]) ?? 0
         // An event of another journey may have closed the session. That event counts as the session's last event.
         let closing: Int64? = row[4]
-        let cursor = try backwards(from: last, of: driver, db)
+        let rows = try backwards(from: last, of: driver, db)
         let begin = try FoldBegin(of: driver, db)
         var isWithin = false
-        return try collect(cursor, of: DriverID(row[2]), from: begin, limit: limit) { event in
+        return try collect(rows, of: DriverID(row[2]), from: begin, limit: limit) { event in
             if left == 0 && event.endsJourney { return .stop }
             if event.sessionID.map({ $0.utf8.elementsEqual(sessionID.utf8) }) ?? false {
                 left -= 1
@@ -75,8 +71,8 @@ enum RecordedEventRows {
     static func events(of driver: DriverID, last: Int, _ db: Database) throws -> RecordedEvents? {
         let id = try Int64.fetchOne(db, sql: "SELECT id FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
         guard let id else { return nil }
-        let cursor = try backwards(from: .max, of: id, db)
-        let events = try collect(cursor, of: driver, from: try FoldBegin(of: id, db), limit: last) { _ in .take }
+        let rows = try backwards(from: .max, of: id, db)
+        let events = try collect(rows, of: driver, from: try FoldBegin(of: id, db), limit: last) { _ in .take }
         return events.events.isEmpty ? nil : events
     }
 
@@ -115,7 +111,7 @@ enum RecordedEventRows {
         case stop
     }
 
-    private static func backwards(from last: Int64, of driver: Int64, _ db: Database) throws -> RowCursor {
+    private static func backwards(from last: Int64, of driver: Int64, _ db: Database) throws -> DriverEventRows {
         // A file that was never opened by a server of this version lacks these columns.
         let columns = Set(try db.columns(in: "event").map(\.name))
         let clocks =
@@ -124,18 +120,19 @@ enum RecordedEventRows {
         let sender = try db.columns(in: "event_kind").contains { $0.name == "sender" } ? "sender" : "0"
         let foldSettings = columns.contains("fold_settings") ? "event.fold_settings" : "NULL"
         let select = sql(clocks: clocks, details: details, sender: sender, foldSettings: foldSettings)
-        return try Row.fetchCursor(
-            db, sql: "\(select) WHERE driver = ? AND corrected_at_ms <= ? \(newestFirst)",
-            arguments: [driver, last])
+        return try DriverEventRows(
+            DriverEvents(of: driver, .backward, times: Int64.min...last, db),
+            sql: "\(select) ORDER BY \(FoldOrder.descending)", db)
     }
 
-    /// Collects events while walking back. The next row of the cursor is an event's predecessor, and the journey after
+    /// Collects events while walking back. The row after an event's is that of its predecessor, and the journey after
     /// the predecessor becomes the event's `before`. For the first folded event, `before` is the journey at the floor.
     private static func collect(
-        _ cursor: RowCursor, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
+        _ rows: DriverEventRows, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {
+        var rows = rows
         var events: [RecordedEvent] = []
-        while let row = try cursor.next() {
+        while let row = try rows.next() {
             var event = try event(row)
             event.isBelowFloor = event.times.corrected < begin.floor
             event.before = event.isBelowFloor ? event.after : begin.journey

@@ -174,8 +174,9 @@ private final class TrialFold {
     ) throws -> RefoldCounts {
         let beginning = floor ?? Moment(millisecondsSinceEpoch: .min)
         let time = max(start ?? beginning, beginning)
+        let chainLast = try DriverEvents.end(of: driver, db).last
         var journey = StoredJourney()
-        if let last = try start.flatMap({ _ in try events.last(of: driver, before: time, notBefore: floor) }) {
+        if start != nil, let last = try events.last(from: chainLast, before: time, notBefore: floor) {
             journey = last.after
         } else if floor != nil, let base = try events.base(of: driver) {
             journey = base
@@ -191,7 +192,7 @@ private final class TrialFold {
             try self.correct(&row, of: driverID, after: before, appVersion: appVersion)
         }
         _ = try walk.take(
-            of: driver, in: isCurrent ? events : oldEvents, from: time, rowsMax: .max, correct: correcting
+            from: chainLast, in: isCurrent ? events : oldEvents, startingAt: time, rowsMax: .max, correct: correcting
         ) { (step) throws(SQLiteError) in
             switch step {
             case .expiry(let deadline, let journey, _): tally.note(expiry: deadline.name, of: journey)

@@ -64,19 +64,21 @@ struct FoldWalk {
     }
 
     /// Folds the driver's events from `start` on for which `isMeant` is true. Stops after `rowsMax` events, or later,
-    /// at the end of the millisecond of the last one. SQLite sorts all events of a millisecond to read one of them, so
-    /// these events are read together. Returns true if the walk stopped at this limit and more events are left.
+    /// at the end of the millisecond of the last one, because the events of a millisecond are read and sorted together.
+    /// Returns true if the walk stopped at this limit and more events are left.
+    ///
+    /// `last` is the last event of the driver's chain.
     ///
     /// `correct` may replace the settings of an event before it is folded.
     mutating func take(
-        of driver: Int64, in events: EventTable, from start: Moment, rowsMax: Int,
+        from last: Int64?, in events: EventTable, startingAt start: Moment, rowsMax: Int,
         where isMeant: (FoldedEventRow) -> Bool = { _ in true },
         correct: (inout FoldedEventRow) throws(SQLiteError) -> Void = { _ throws(SQLiteError) in },
         _ visit: (Step) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) -> Bool {
         var (count, time) = (0, start)
         var (goesOn, hasMore) = (true, false)
-        try events.forEach(of: driver, from: start) { (row) throws(SQLiteError) in
+        try events.forEach(from: last, startingAt: start) { (row) throws(SQLiteError) in
             guard isMeant(row) else { return true }
             if count >= rowsMax, row.event.occurredAt != time {
                 hasMore = true

@@ -67,25 +67,41 @@ enum RefoldWaitList {
         return Search(due: DueRefold(number: row[0], driver: DriverID(row[1]), now: request.now), last: row[0])
     }
 
+    /// The number of a driver's events that one statement looks at.
+    private static let partMax = 1_000
+
     static func hasEvent(of driver: Int64, since: Moment, _ db: Database) throws -> Bool {
         let statement = try db.cachedStatement(
-            sql: "SELECT EXISTS (SELECT 1 FROM event WHERE driver = ? AND received_at_ms >= ?)")
-        return try Bool.fetchOne(statement, arguments: [driver, since.millisecondsSinceEpoch]) ?? false
+            sql: "SELECT EXISTS (SELECT 1 FROM \(DriverEvents.listedSQL()) WHERE received_at_ms >= ?)")
+        // The events received last are mostly those that happened last.
+        var events = try DriverEvents(of: driver, .backward, db)
+        while case let ids = try events.next(partMax), !ids.isEmpty {
+            let arguments: StatementArguments = [DriverEvents.list(ids), since.millisecondsSinceEpoch]
+            if try Bool.fetchOne(statement, arguments: arguments) == true { return true }
+        }
+        return false
     }
 
     /// Returns the time of the driver's first event, at or above the floor, whose settings the correction replaces by
     /// others.
     static func firstChange(of driver: Int64, _ settings: FoldSettings, _ db: Database) throws -> Moment? {
+        let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
         let statement = try db.cachedStatement(
             sql: """
-                SELECT min(corrected_at_ms) FROM event WHERE driver = ?1 AND \(FoldSettings.changesSQL)
-                AND corrected_at_ms >= coalesce((SELECT floor_at_ms FROM driver WHERE id = ?1), ?2)
+                SELECT min(corrected_at_ms) FROM \(DriverEvents.listedSQL("?1"))
+                WHERE \(FoldSettings.changesSQL)
                 """)
-        let arguments: StatementArguments = [
-            driver, Int64.min, settings.since.millisecondsSinceEpoch, settings.until.millisecondsSinceEpoch,
-            settings.version?.row, settings.insteadOf,
-        ]
-        return try Int64.fetchOne(statement, arguments: arguments).map(Moment.init(millisecondsSinceEpoch:))
+        var events = try DriverEvents(of: driver, .forward, times: (floor ?? .min)...Int64.max, db)
+        while case let ids = try events.next(partMax), !ids.isEmpty {
+            let arguments: StatementArguments = [
+                DriverEvents.list(ids), nil, settings.since.millisecondsSinceEpoch,
+                settings.until.millisecondsSinceEpoch, settings.version?.row, settings.insteadOf,
+            ]
+            if let first = try Int64.fetchOne(statement, arguments: arguments) {
+                return Moment(millisecondsSinceEpoch: first)
+            }
+        }
+        return nil
     }
 
     private static func fold(_ correction: Int64, _ db: Database) throws -> FoldSettings {

@@ -121,8 +121,8 @@ final class Refolding {
             return !hasMetStoredJourney
         }
         let hasMore = try walk.take(
-            of: driver.id, in: events, from: start.time, rowsMax: rowsMax, correct: correcting, visit)
-        for expiry in expiries { _ = try events.add(expiry) }
+            from: driver.chain.last, in: events, startingAt: start.time, rowsMax: rowsMax, correct: correcting, visit)
+        for expiry in expiries { _ = try events.add(expiry, to: driver) }
 
         let head = last.map { DriverRow.Head(event: $0.id, correctedAt: $0.event.occurredAt) }
         if start.cause != nil, containsHead { driver.head = head }
@@ -197,7 +197,7 @@ final class Refolding {
     /// Returns the position of the first corrected event. The events before it stay as they are.
     private func start(of driver: DriverRow, correcting new: Correction) throws(SQLiteError) -> Start {
         let time = driver.floor.map { max($0, new.from) } ?? new.from
-        let last = try events.last(of: driver.id, before: time, notBefore: driver.floor)
+        let last = try events.last(from: driver.chain.last, before: time, notBefore: driver.floor)
         let journey = if let last { last.after } else { try folding.journeyAtFloor(of: driver) }
         return Start(journey: journey, last: last, time: time, correction: try correction(new.id))
     }

@@ -19,16 +19,37 @@ enum RetentionHorizon {
         let floors = try highest.reduce(into: [Int64: Moment]()) { floors, driver in
             floors[driver.key] = try raise(driver.key, above: driver.value, db)
         }
+        let gone = events.filter { event in floors[event.driver].map { event.correctedAt < $0 } ?? false }
+        let drivers = Dictionary(grouping: gone, by: \.driver)
+        let ends = try drivers.reduce(into: [Int64: Int64?]()) { ends, driver in
+            ends[driver.key] = try unlink(driver.value.map(\.id), from: driver.key, db)
+        }
         let keys = try EventKeys(db)
         let statement = try db.cachedStatement(sql: "DELETE FROM event WHERE id = ?")
         var count = 0
-        for event in events {
-            guard let floor = floors[event.driver], event.correctedAt < floor else { continue }
+        for event in gone {
             try keys.remove(event.id)
             try statement.execute(arguments: [event.id])
             count += db.changesCount
         }
+        for (driver, last) in ends { try setEnd(of: driver, at: last, db) }
         return count
+    }
+
+    /// Takes the events out of the driver's chain. Returns the last event of those that stay.
+    private static func unlink(_ events: [Int64], from driver: Int64, _ db: Database) throws -> Int64? {
+        let chain = try EventChain(db)
+        // An event may be deleted already, by another process on this file.
+        let links = try events.compactMap { try chain.link($0) }
+        return try chain.unlink(links, from: DriverEvents.end(of: driver, db))
+    }
+
+    /// Writes the driver's chain if it now ends with another event.
+    private static func setEnd(of driver: Int64, at last: Int64?, _ db: Database) throws {
+        guard try DriverEvents.end(of: driver, db).last != last else { return }
+        let bytes = try EventChain(db).end(at: last).bytes
+        try db.cachedStatement(sql: "UPDATE driver SET chain = ? WHERE id = ?")
+            .execute(arguments: [bytes.isEmpty ? nil : bytes.data, driver])
     }
 
     /// Raises the driver's floor to the millisecond after `moment`. If the driver's next deadline is earlier, raises
@@ -69,8 +90,8 @@ enum RetentionHorizon {
                     grace_deadline_ms, hard_deadline_ms, ended_by, previous_session)
                 SELECT driver, after_state, after_session, after_target_charger, after_next_target_charger,
                     after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by, after_previous_session
-                FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
-                WHERE driver = ?1 AND corrected_at_ms >= ?2 AND corrected_at_ms < ?3
+                FROM \(DriverEvents.listedSQL()) CROSS JOIN event_kind ON event_kind.id = event.kind
+                WHERE TRUE
                 ORDER BY \(FoldOrder.descending)
                 LIMIT 1
                 ON CONFLICT (driver) DO UPDATE SET state = excluded.state, session = excluded.session,
@@ -78,8 +99,9 @@ enum RetentionHorizon {
                     grace_deadline_ms = excluded.grace_deadline_ms, hard_deadline_ms = excluded.hard_deadline_ms,
                     ended_by = excluded.ended_by, previous_session = excluded.previous_session
                 """)
-        try keep.execute(
-            arguments: [driver, old?.millisecondsSinceEpoch ?? .min, floor.millisecondsSinceEpoch])
+        let times = (old?.millisecondsSinceEpoch ?? .min)...(floor.millisecondsSinceEpoch - 1)
+        var events = try DriverEvents(of: driver, .backward, times: times, db)
+        try keep.execute(arguments: [DriverEvents.list(try events.next(1))])
         guard db.changesCount == 0 else { return }
         let begin = try db.cachedStatement(
             sql: "INSERT INTO journey_base (driver, state) VALUES (?, ?) ON CONFLICT DO NOTHING")

@@ -1,0 +1,87 @@
+// The end of a driver's chain of events (EventChain.swift): what an event that comes after all others needs to know. The
+// driver's row holds it, so that such an event reads no row of another event.
+
+/// The driver's last event in the order (corrected_at_ms, id), and its climb: this event, the nearest earlier event with
+/// a higher level, the nearest earlier event with a higher level than that, and so on. The column `driver.chain` holds
+/// it in this form, with each number zigzag and LEB128; NULL means that the driver has no events:
+///
+///     chain = corrected_at_ms of the last event, its id, then for each further event of the climb
+///             its id minus the id before it
+struct ChainEnd: Equatable {
+    /// `corrected_at_ms` of the last event. 0 without events.
+    private(set) var time: Int64 = 0
+    /// The ids of the climb, the highest level first. The last of them is the driver's last event.
+    private(set) var climb: [Int64] = []
+
+    init() {}
+
+    init(time: Int64, climb: [Int64]) {
+        (self.time, self.climb) = (time, climb)
+    }
+
+    /// The id of the driver's last event; nil without events.
+    var last: Int64? { climb.last }
+
+    /// Whether an event with this `corrected_at_ms` that is about to be stored comes after all others. Its id is higher
+    /// than theirs.
+    func isBefore(_ time: Int64) -> Bool { climb.isEmpty || time >= self.time }
+
+    /// Appends an event that comes after all others. Returns the ids for its columns `previous` and `jump`.
+    mutating func append(_ id: Int64, at time: Int64) -> (previous: Int64?, jump: Int64?) {
+        let previous = climb.last
+        let level = EventChain.level(of: id)
+        while let last = climb.last, EventChain.level(of: last) <= level { climb.removeLast() }
+        let jump = climb.last
+        climb.append(id)
+        self.time = time
+        return (previous, jump)
+    }
+
+    /// Adds an event that does not come last to the climb, if its level is higher than that of every later event.
+    ///
+    /// - Parameter isLater: whether an event of the climb comes after the new one.
+    mutating func insert(_ id: Int64, isLater: (Int64) -> Bool) {
+        let level = EventChain.level(of: id)
+        let later = climb.firstIndex(where: isLater) ?? climb.endIndex
+        if later < climb.endIndex, EventChain.level(of: climb[later]) >= level { return }
+        climb = climb[..<later].filter { EventChain.level(of: $0) > level } + [id] + climb[later...]
+    }
+
+    // MARK: The column
+
+    /// - Throws: if the bytes are not in the form of the column.
+    init(bytes: [UInt8]) throws(SQLiteError) {
+        guard !bytes.isEmpty else { return }
+        var position = 0
+        var numbers: [Int64] = []
+        while position < bytes.count {
+            guard let number = LEB128.number(in: bytes, at: &position) else { throw .unreadable("chain") }
+            numbers.append(LEB128.signed(number))
+        }
+        guard numbers.count > 1 else { throw .unreadable("chain") }
+        time = numbers[0]
+        var id: Int64 = 0
+        for step in numbers.dropFirst() {
+            id &+= step
+            climb.append(id)
+        }
+        climb.reverse()
+    }
+
+    var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        write(to: &bytes)
+        return bytes
+    }
+
+    /// Appends the bytes of the column.
+    func write(to bytes: inout [UInt8]) {
+        guard !climb.isEmpty else { return }
+        LEB128.append(zigzag: time, to: &bytes)
+        var before: Int64 = 0
+        for id in climb.reversed() {
+            LEB128.append(zigzag: id &- before, to: &bytes)
+            before = id
+        }
+    }
+}

@@ -1,0 +1,87 @@
+// Walks through a driver's events in the order (corrected_at_ms, id), in either direction, and reads only as many links
+// as the caller asks for.
+
+struct ChainWalk {
+    enum Direction {
+        case forward
+        case backward
+    }
+
+    private let chain: EventChain
+    private let direction: Direction
+    private let times: ClosedRange<Int64>
+    /// Backward: the next event. Forward: the events on the way from the driver's last event back to the next one. The
+    /// last element is the next event unless `current` is set.
+    private var path: [ChainLink] = []
+    /// Forward: the event that was returned last.
+    private var current: ChainLink?
+    /// An event that `nextMillisecond` has read and not returned.
+    private var kept: ChainLink?
+
+    /// - Parameters:
+    ///   - last: the driver's last event (`ChainEnd.last`).
+    ///   - times: `corrected_at_ms` of the events that are wanted.
+    init(
+        _ chain: EventChain, from last: Int64?, _ direction: Direction,
+        times: ClosedRange<Int64> = Int64.min...Int64.max
+    ) throws(SQLiteError) {
+        (self.chain, self.direction, self.times) = (chain, direction, times)
+        guard let last else { return }
+        let link = try chain.requiredLink(last)
+        switch direction {
+        case .forward:
+            guard link.time >= times.lowerBound else { return }
+            path = [link]
+            try chain.descend(&path, to: ChainPlace(time: times.lowerBound, id: .min))
+        case .backward:
+            path = [link]
+            guard link.time > times.upperBound else { return }
+            try chain.descend(&path, to: ChainPlace(time: times.upperBound, id: .max))
+            path = if let before = path.last?.previous { [try chain.requiredLink(before)] } else { [] }
+        }
+    }
+
+    /// Returns the next event. Returns nil when no event is left.
+    mutating func next() throws(SQLiteError) -> ChainLink? {
+        if let kept {
+            self.kept = nil
+            return kept
+        }
+        return switch direction {
+        case .forward: try nextForward()
+        case .backward: try nextBackward()
+        }
+    }
+
+    private mutating func nextForward() throws(SQLiteError) -> ChainLink? {
+        if let current { try chain.descend(&path, to: current.place.next, beyond: current.id) }
+        guard let link = path.popLast(), link.time <= times.upperBound else {
+            path = []
+            current = nil
+            return nil
+        }
+        current = link
+        return link
+    }
+
+    private mutating func nextBackward() throws(SQLiteError) -> ChainLink? {
+        guard let link = path.popLast(), link.time >= times.lowerBound else { return nil }
+        if let previous = link.previous { path = [try chain.requiredLink(previous)] }
+        return link
+    }
+
+    /// Returns the ids of the next events, all those with one `corrected_at_ms`. Returns an empty list when no event is
+    /// left. The fold's order among these events is not that of the chain (FoldOrder.swift).
+    mutating func nextMillisecond() throws(SQLiteError) -> [Int64] {
+        guard let first = try next() else { return [] }
+        var ids = [first.id]
+        while let link = try next() {
+            guard link.time == first.time else {
+                kept = link
+                break
+            }
+            ids.append(link.id)
+        }
+        return ids
+    }
+}

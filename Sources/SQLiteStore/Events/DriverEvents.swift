@@ -1,0 +1,130 @@
+// The ids of a driver's events in the order of time, for code that reads through GRDB: statements name the ids, because
+// no index finds a driver's events (EventChain.swift).
+
+import GRDB
+import GRDBSQLite
+
+struct DriverEvents {
+    private enum Source {
+        case chain(ChainWalk)
+        /// A file of a release without the chain. It has an index by driver and time.
+        case rows(RowCursor)
+    }
+
+    private var source: Source
+    /// For `.rows`: the first event of the next millisecond, which was read to find the end of the one before.
+    private var kept: (id: Int64, time: Int64)?
+
+    /// - Parameter times: `corrected_at_ms` of the events that are wanted.
+    init(
+        of driver: Int64, _ direction: ChainWalk.Direction,
+        times: ClosedRange<Int64> = Int64.min...Int64.max, _ db: Database
+    ) throws {
+        guard try db.columns(in: "event").contains(where: { $0.name == "previous" }) else {
+            let order = direction == .forward ? "corrected_at_ms, id" : "corrected_at_ms DESC, id DESC"
+            source = .rows(
+                try Row.fetchCursor(
+                    db,
+                    sql: """
+                        SELECT id, corrected_at_ms FROM event
+                        WHERE driver = ? AND corrected_at_ms BETWEEN ? AND ? ORDER BY \(order)
+                        """, arguments: [driver, times.lowerBound, times.upperBound]))
+            return
+        }
+        let end = try Self.end(of: driver, db)
+        source = .chain(try ChainWalk(try EventChain(db), from: end.last, direction, times: times))
+    }
+
+    /// Reads the column `driver.chain`.
+    static func end(of driver: Int64, _ db: Database) throws -> ChainEnd {
+        let find = try db.cachedStatement(sql: "SELECT coalesce(chain, x'') FROM driver WHERE id = ?")
+        guard let row = try Row.fetchOne(find, arguments: [driver]) else { return ChainEnd() }
+        return try row.withUnsafeData(atIndex: 0) { data in try ChainEnd(bytes: data.map { [UInt8]($0) } ?? []) }
+    }
+
+    /// Returns at least `count` events, and with the last of them all others of its millisecond, because the order of
+    /// these is not that of their ids (FoldOrder.swift). Returns fewer only if no more are left.
+    mutating func next(_ count: Int) throws -> [Int64] {
+        var ids: [Int64] = []
+        while ids.count < count {
+            let millisecond = try nextMillisecond()
+            if millisecond.isEmpty { break }
+            ids += millisecond
+        }
+        return ids
+    }
+
+    private mutating func nextMillisecond() throws -> [Int64] {
+        switch source {
+        case .chain(var walk):
+            defer { source = .chain(walk) }
+            return try walk.nextMillisecond()
+        case .rows(let cursor):
+            let next = { try cursor.next().map { (id: $0[0] as Int64, time: $0[1] as Int64) } }
+            guard let first = try kept ?? next() else { return [] }
+            var ids = [first.id]
+            kept = nil
+            while let row = try next() {
+                guard row.time == first.time else {
+                    kept = row
+                    break
+                }
+                ids.append(row.id)
+            }
+            return ids
+        }
+    }
+
+    /// Returns all events.
+    static func all(of driver: Int64, _ db: Database) throws -> [Int64] {
+        var events = try DriverEvents(of: driver, .forward, db)
+        return try events.next(.max)
+    }
+
+    // MARK: Statements
+
+    /// The beginning of a FROM clause that reads the rows of the ids in a parameter, `?` by default. Bind `list` to it.
+    static func listedSQL(_ parameter: String = "?") -> String {
+        "json_each(\(parameter)) AS listed CROSS JOIN event ON event.id = listed.value"
+    }
+
+    /// The ids as a JSON array.
+    static func list(_ ids: [Int64]) -> String {
+        "[\(ids.map(String.init).joined(separator: ","))]"
+    }
+}
+
+/// The rows that a statement selects of a driver's events. Reads a few hundred events at a time.
+struct DriverEventRows {
+    private static let batch = 256
+
+    private var events: DriverEvents
+    private let statement: Statement
+    private var rows: ArraySlice<Row> = []
+
+    /// - Parameter sql: a query whose only parameter is a list of ids (`listedSQL`). It orders its rows by FoldOrder, in
+    ///   the direction of `events`.
+    init(_ events: DriverEvents, sql: String, _ db: Database) throws {
+        self.events = events
+        statement = try db.makeStatement(sql: sql)
+    }
+
+    mutating func next() throws -> Row? {
+        if rows.isEmpty {
+            let ids = try events.next(Self.batch)
+            if ids.isEmpty { return nil }
+            rows = try Row.fetchAll(statement, arguments: [DriverEvents.list(ids)])[...]
+        }
+        return rows.popFirst()
+    }
+}
+
+extension EventChain {
+    /// Uses the connection of a running read or write of GRDB.
+    convenience init(_ db: Database) throws {
+        guard let connection = db.sqliteConnection else {
+            throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
+        }
+        try self.init(on: connection)
+    }
+}

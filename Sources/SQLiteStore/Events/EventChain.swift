@@ -1,0 +1,216 @@
+// A driver's events as a singly linked list in the order (corrected_at_ms, id). It takes the place of an index: an event
+// that comes after all others changes no page but its own and the driver's row, and still every place in the order is
+// found in few steps.
+//
+// `previous` is the event before. `jump` is the nearest earlier event with a higher level. The level is a function of the
+// id alone: half of the events have level 0, a quarter level 1, and so on. The links therefore depend only on which
+// events are stored, not on the order in which they arrived. Of n events, a search reads O(log² n) at worst and about
+// 2 log n on average.
+//
+// Retention relinks `previous` when it deletes events. It leaves `jump` as it is; a jump to a row that does not exist
+// counts as none, and a search then goes on by `previous`. An id is never given twice, so such a jump stays without aim.
+
+/// The place of an event in its driver's order.
+struct ChainPlace: Hashable, Comparable {
+    /// `corrected_at_ms`.
+    var time: Int64
+    var id: Int64
+
+    static func < (left: Self, right: Self) -> Bool {
+        left.time == right.time ? left.id < right.id : left.time < right.time
+    }
+
+    /// The first place after this one.
+    var next: Self { Self(time: time, id: id + 1) }
+}
+
+struct ChainLink: Hashable {
+    var place: ChainPlace
+    var previous: Int64?
+    var jump: Int64?
+
+    var id: Int64 { place.id }
+    var time: Int64 { place.time }
+    var level: Int { EventChain.level(of: place.id) }
+}
+
+/// Reads and changes the links on one connection. Works on the writer's connection and on read connections alike.
+final class EventChain {
+    private let find: PreparedStatement
+    private let connection: OpaquePointer
+    private var setPrevious: PreparedStatement?
+    private var setJump: PreparedStatement?
+    /// The number of rows that were read, for tests.
+    private(set) var readCount = 0
+
+    init(on connection: OpaquePointer) throws(SQLiteError) {
+        self.connection = connection
+        find = try PreparedStatement("SELECT corrected_at_ms, previous, jump FROM event WHERE id = ?1", on: connection)
+    }
+
+    /// The level of an event. The multiplication spreads consecutive ids.
+    static func level(of id: Int64) -> Int {
+        (UInt64(bitPattern: id) &* 0x9E37_79B9_7F4A_7C15).leadingZeroBitCount
+    }
+
+    /// Returns nil if no event has this id.
+    func link(_ id: Int64) throws(SQLiteError) -> ChainLink? {
+        readCount += 1
+        return try find.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, id)
+        } read: { row in
+            ChainLink(
+                place: ChainPlace(time: row.integer(0), id: id), previous: row.optionalInteger(1),
+                jump: row.optionalInteger(2))
+        }
+    }
+
+    /// Returns the link of an event that must exist.
+    func requiredLink(_ id: Int64) throws(SQLiteError) -> ChainLink {
+        guard let link = try link(id) else { throw .unreadable("previous") }
+        return link
+    }
+
+    // MARK: Search
+
+    /// Goes back from the last element of `path`, which is at or after `place`, to the first event that is at or after
+    /// `place`. Appends every event on the way, so that this event is the last element afterwards.
+    ///
+    /// - Parameter beyond: the id of an event that is known to be before `place`; its row is not read.
+    func descend(_ path: inout [ChainLink], to place: ChainPlace, beyond: Int64? = nil) throws(SQLiteError) {
+        let current = beyond
+        var beyond = beyond
+        while let link = path.last {
+            if let jump = link.jump, jump != beyond {
+                if let target = try self.link(jump), target.place >= place {
+                    path.append(target)
+                    continue
+                }
+                beyond = jump
+            }
+            guard let previous = link.previous, previous != beyond, previous != current else { return }
+            let target = try requiredLink(previous)
+            if target.place < place { return }
+            path.append(target)
+        }
+    }
+
+    // MARK: Changes
+
+    /// The links of a new event that does not come last, and what changes because of it.
+    struct Insertion {
+        var previous: Int64?
+        var jump: Int64?
+        /// The event after the new one.
+        fileprivate var next: Int64
+        /// The later events whose `jump` becomes the new event.
+        fileprivate var jumping: [Int64] = []
+    }
+
+    /// Finds the links of an event that is about to be stored and does not come last, and adds it to `end`. The rows of
+    /// other events are changed by `link`, after the event is stored.
+    ///
+    /// The search meets every later event from which no event up to the new one's place has a higher level. These are
+    /// the only events that can jump to the new one, and they do if its level is higher than theirs.
+    func insertion(of id: Int64, at time: Int64, into end: inout ChainEnd) throws(SQLiteError) -> Insertion {
+        guard let last = end.last else { throw .unreadable("chain") }
+        let place = ChainPlace(time: time, id: id)
+        var path = [try requiredLink(last)]
+        try descend(&path, to: place)
+        let level = Self.level(of: id)
+        let next = path[path.count - 1]
+        var insertion = Insertion(previous: next.previous, next: next.id)
+        var highest = 0
+        for link in path.reversed() {
+            if link.level >= highest, link.level < level { insertion.jumping.append(link.id) }
+            highest = max(highest, link.level)
+        }
+        insertion.jump = try nearest(from: next.previous, above: level)
+        let later = Set(path.lazy.map(\.id))
+        end.insert(id) { later.contains($0) }
+        return insertion
+    }
+
+    /// Changes the rows of the events after the new one.
+    func link(_ insertion: Insertion, to id: Int64) throws(SQLiteError) {
+        try setPrevious(of: insertion.next, to: id)
+        for later in insertion.jumping { try setJump(of: later, to: id) }
+    }
+
+    /// Returns the nearest event with a level higher than `level`, from the event `start` backwards. A jump passes only
+    /// events with lower levels than its own event, and an event without a jump has no earlier event with a higher level.
+    private func nearest(from start: Int64?, above level: Int) throws(SQLiteError) -> Int64? {
+        var id = start
+        while let current = id {
+            if Self.level(of: current) > level { return current }
+            let link = try requiredLink(current)
+            guard let jump = link.jump else { return nil }
+            id = try self.link(jump) == nil ? link.previous : jump
+        }
+        return nil
+    }
+
+    /// Takes events out of the chain by the links of the events that stay. Their rows must still exist, and must be
+    /// deleted afterwards. Returns the driver's last event then; nil if none is left.
+    func unlink(_ links: [ChainLink], from end: ChainEnd) throws(SQLiteError) -> Int64? {
+        var last = end.last
+        // The event after the one that is taken out, with its new `previous`, which is written when it is final.
+        var after: ChainLink?
+        var isWritten = true
+        for gone in links.sorted(by: { $0.place > $1.place }) {
+            if after == nil, gone.id == last {
+                last = gone.previous
+                continue
+            }
+            if after?.previous != gone.id {
+                if let after, !isWritten { try setPrevious(of: after.id, to: after.previous) }
+                guard let start = after?.id ?? last else { throw .unreadable("chain") }
+                var path = [try requiredLink(start)]
+                try descend(&path, to: gone.place.next)
+                after = path.last
+                guard after?.previous == gone.id else { throw .unreadable("previous") }
+            }
+            after?.previous = gone.previous
+            isWritten = false
+        }
+        if let after, !isWritten { try setPrevious(of: after.id, to: after.previous) }
+        return last
+    }
+
+    /// Reads the climb of a driver's last event from the rows.
+    func end(at last: Int64?) throws(SQLiteError) -> ChainEnd {
+        guard let last else { return ChainEnd() }
+        let time = try requiredLink(last).time
+        var climb: [Int64] = []
+        var id: Int64? = last
+        while let current = id {
+            climb.append(current)
+            let level = Self.level(of: current)
+            id = try nearest(from: current, above: level)
+        }
+        return ChainEnd(time: time, climb: climb.reversed())
+    }
+
+    private func setPrevious(of id: Int64, to previous: Int64?) throws(SQLiteError) {
+        try Self.set(&setPrevious, "previous", of: id, to: previous, on: connection)
+    }
+
+    private func setJump(of id: Int64, to jump: Int64) throws(SQLiteError) {
+        try Self.set(&setJump, "jump", of: id, to: jump, on: connection)
+    }
+
+    private static func set(
+        _ statement: inout PreparedStatement?, _ column: String, of id: Int64, to value: Int64?,
+        on connection: OpaquePointer
+    ) throws(SQLiteError) {
+        let update =
+            if let statement { statement } else {
+                try PreparedStatement("UPDATE event SET \(column) = ?2 WHERE id = ?1", on: connection)
+            }
+        statement = update
+        try update.run { (bindings) throws(SQLiteError) in
+            try bindings.set(1, id)
+            try bindings.set(2, value)
+        }
+    }
+}
