@@ -70,6 +70,18 @@ struct ChainWalk {
         return link
     }
 
+    /// Returns at least `count` events, and with the last of them all others of its millisecond, because the fold's
+    /// order among these is not that of the chain (FoldOrder.swift). Returns fewer only if no more are left.
+    mutating func next(_ count: Int) throws(SQLiteError) -> [Int64] {
+        var ids: [Int64] = []
+        while ids.count < count {
+            let millisecond = try nextMillisecond()
+            if millisecond.isEmpty { break }
+            ids += millisecond
+        }
+        return ids
+    }
+
     /// Returns the ids of the next events, all those with one `corrected_at_ms`. Returns an empty list when no event is
     /// left. The fold's order among these events is not that of the chain (FoldOrder.swift).
     mutating func nextMillisecond() throws(SQLiteError) -> [Int64] {

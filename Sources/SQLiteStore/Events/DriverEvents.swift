@@ -20,7 +20,7 @@ struct DriverEvents {
         of driver: Int64, _ direction: ChainWalk.Direction,
         times: ClosedRange<Int64> = Int64.min...Int64.max, _ db: Database
     ) throws {
-        guard try db.columns(in: "event").contains(where: { $0.name == "previous" }) else {
+        guard try Self.hasChains(db) else {
             let order = direction == .forward ? "corrected_at_ms, id" : "corrected_at_ms DESC, id DESC"
             source = .rows(
                 try Row.fetchCursor(
@@ -35,6 +35,11 @@ struct DriverEvents {
         source = .chain(try ChainWalk(try EventChain(db), from: end.last, direction, times: times))
     }
 
+    /// False for a file of a release without the chain.
+    static func hasChains(_ db: Database) throws -> Bool {
+        try db.columns(in: "event").contains { $0.name == "previous" }
+    }
+
     /// Reads the column `driver.chain`.
     static func end(of driver: Int64, _ db: Database) throws -> ChainEnd {
         let find = try db.cachedStatement(sql: "SELECT coalesce(chain, x'') FROM driver WHERE id = ?")
@@ -42,9 +47,12 @@ struct DriverEvents {
         return try row.withUnsafeData(atIndex: 0) { data in try ChainEnd(bytes: data.map { [UInt8]($0) } ?? []) }
     }
 
-    /// Returns at least `count` events, and with the last of them all others of its millisecond, because the order of
-    /// these is not that of their ids (FoldOrder.swift). Returns fewer only if no more are left.
+    /// As `ChainWalk.next(_:)`.
     mutating func next(_ count: Int) throws -> [Int64] {
+        if case .chain(var walk) = source {
+            defer { source = .chain(walk) }
+            return try walk.next(count)
+        }
         var ids: [Int64] = []
         while ids.count < count {
             let millisecond = try nextMillisecond()
@@ -55,24 +63,19 @@ struct DriverEvents {
     }
 
     private mutating func nextMillisecond() throws -> [Int64] {
-        switch source {
-        case .chain(var walk):
-            defer { source = .chain(walk) }
-            return try walk.nextMillisecond()
-        case .rows(let cursor):
-            let next = { try cursor.next().map { (id: $0[0] as Int64, time: $0[1] as Int64) } }
-            guard let first = try kept ?? next() else { return [] }
-            var ids = [first.id]
-            kept = nil
-            while let row = try next() {
-                guard row.time == first.time else {
-                    kept = row
-                    break
-                }
-                ids.append(row.id)
+        guard case .rows(let cursor) = source else { return [] }
+        let next = { try cursor.next().map { (id: $0[0] as Int64, time: $0[1] as Int64) } }
+        guard let first = try kept ?? next() else { return [] }
+        var ids = [first.id]
+        kept = nil
+        while let row = try next() {
+            guard row.time == first.time else {
+                kept = row
+                break
             }
-            return ids
+            ids.append(row.id)
         }
+        return ids
     }
 
     /// Returns all events.

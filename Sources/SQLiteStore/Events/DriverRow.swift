@@ -219,7 +219,8 @@ final class DriverCache {
                 id: row.integer(0), driver: driver,
                 clockMemory: ClockMemory(lastCorrectionMilliseconds: row.optionalInteger(1), bytes: row.blob(19)),
                 head: head, floor: row.optionalInteger(17).map(Moment.init(millisecondsSinceEpoch:)),
-                rules: row.integer(18), chain: try ChainEnd(bytes: row.blob(20)), journey: try StoredJourney(row, at: 4),
+                rules: row.integer(18), chain: try ChainEnd(bytes: row.blob(20)),
+                journey: try StoredJourney(row, at: 4),
                 recentChanges: row.blob(16))
         }
     }

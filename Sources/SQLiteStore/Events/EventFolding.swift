@@ -40,7 +40,9 @@ final class EventFolding {
     /// depend on the length of the journey. If the event is late, refolding stops after `rowsMax` events, but not
     /// before the end of the last event's millisecond.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
-        if let floor = driver.floor, new.placed.occurredAt < floor { return Folded(verdict: try addBelowFloor(new, to: driver)) }
+        if let floor = driver.floor, new.placed.occurredAt < floor {
+            return Folded(verdict: try addBelowFloor(new, to: driver))
+        }
         if new.placed.isWholeSecond, let second = headSeconds.take(of: driver, sharedBy: new.placed) {
             return try fold(new, into: second, of: driver)
         }

@@ -83,12 +83,7 @@ extension EventTable {
     ) throws(SQLiteError) {
         var wanted = 1
         while true {
-            var ids: [Int64] = []
-            while ids.count < wanted {
-                let millisecond = try walk.nextMillisecond()
-                if millisecond.isEmpty { break }
-                ids += millisecond
-            }
+            let ids = try walk.next(wanted)
             if ids.isEmpty { return }
             let rows = try events(ids)
             for index in rows.indices {

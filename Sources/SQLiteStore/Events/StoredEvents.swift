@@ -25,8 +25,9 @@ enum StoredEvents {
     static func outcome(
         of submission: EventSubmission, digest: [UInt8], driver: DriverID, _ db: Database
     ) throws -> EventOutcome? {
-        guard let number = try Int64.fetchOne(
-            try db.cachedStatement(sql: "SELECT id FROM driver WHERE driver_id = ?"), arguments: [driver.rawValue])
+        guard
+            let number = try Int64.fetchOne(
+                try db.cachedStatement(sql: "SELECT id FROM driver WHERE driver_id = ?"), arguments: [driver.rawValue])
         else { return nil }
         let key = StoredKey(submission.idempotencyKey)
         let find = try db.cachedStatement(

@@ -55,6 +55,9 @@ package struct DatabaseCheck: Sendable {
                 if let problem = try DatabaseCopy.integrityProblem(db) { report.problems.append(problem) }
                 return try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0
             }
+            let chains = try queue.read { db in
+                try DriverEvents.hasChains(db) ? ChainCheck(db) : nil
+            }
             var last: Int64 = 0
             while report.problems.count < Self.problemsMax,
                 let driver = try queue.read({ db in
@@ -69,10 +72,14 @@ package struct DatabaseCheck: Sendable {
                         report.refolding += 1
                         return
                     }
+                    report.drivers += 1
+                    if let broken = try chains?.problems(of: driver, db), !broken.isEmpty {
+                        report.problems += broken
+                        return
+                    }
                     var fold = CheckedFold(driver: driver)
                     report.events += try fold.run(db)
                     report.problems += fold.problems
-                    report.drivers += 1
                 }
                 last = driver
                 progress(MaintenanceProgress(done: min(report.events, total), total: total))

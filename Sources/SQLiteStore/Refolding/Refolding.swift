@@ -36,7 +36,8 @@ final class Refolding {
         findEvidence = try PreparedStatement(
             """
             UPDATE event SET previous_state = \(EventTable.evidenceSQL)
-            WHERE driver = ?1 AND previous_state IS NULL AND instr(metadata, '"previous_state"') > 0
+            WHERE id IN (SELECT value FROM json_each(?1)) AND previous_state IS NULL
+                AND instr(metadata, '"previous_state"') > 0
             """, on: connection)
         // Sets `second_place` to the order of arrival. FoldWalk then replaces it by the order of the fold.
         findWholeSeconds = try PreparedStatement(
@@ -44,8 +45,8 @@ final class Refolding {
             UPDATE event SET second_place = arrival.place
             FROM (SELECT event.id AS id,
                     row_number() OVER (PARTITION BY corrected_at_ms, sequence ORDER BY event.id) - 1 AS place
-                FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
-                WHERE driver = ?1 AND origin = 0 AND instr(occurred_at, '.') = 0) AS arrival
+                FROM \(DriverEvents.listedSQL("?1")) CROSS JOIN event_kind ON event_kind.id = event.kind
+                WHERE origin = 0 AND instr(occurred_at, '.') = 0) AS arrival
             WHERE event.id = arrival.id AND event.second_place IS NULL
             """, on: connection)
     }
@@ -185,8 +186,12 @@ final class Refolding {
         }
         if !driver.needsRefold, let new { return try start(of: driver, correcting: new) }
         // A mark written under other rules is ignored, except for its correction, and the refold starts over.
-        for statement in [findEvidence, findWholeSeconds] {
-            try statement.run { (bindings) throws(SQLiteError) in try bindings.set(1, driver.id) }
+        var walk = try ChainWalk(events.chain, from: driver.chain.last, .forward)
+        while case let ids = try walk.next(1_000), !ids.isEmpty {
+            let list = DriverEvents.list(ids)
+            for statement in [findEvidence, findWholeSeconds] {
+                try statement.run { (bindings) throws(SQLiteError) in try bindings.set(1, list) }
+            }
         }
         return Start(
             journey: try folding.journeyAtFloor(of: driver),

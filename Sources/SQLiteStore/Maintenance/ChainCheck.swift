@@ -1,0 +1,60 @@
+// Proves that each driver's chain (EventChain.swift) contains exactly the driver's events, in order and with the links
+// that its definition gives. `dwell check` runs this, because a query by driver finds only what the chain contains.
+
+import GRDB
+
+struct ChainCheck {
+    /// The number of events of each driver, of those with a row number up to `last`.
+    private var counts: [Int64: Int] = [:]
+    private let last: Int64
+
+    /// Counts all events. Memory grows with the number of drivers.
+    init(_ db: Database) throws {
+        last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
+        let rows = try Row.fetchCursor(db, sql: "SELECT driver FROM event")
+        while let row = try rows.next() { counts[row[0], default: 0] += 1 }
+    }
+
+    /// Returns what is wrong with the driver's chain, one sentence each.
+    func problems(of driver: Int64, _ db: Database) throws -> [String] {
+        let chain = try EventChain(db)
+        let end = try DriverEvents.end(of: driver, db)
+        var problems: [String] = []
+        // The end of the chain of the events so far. It gives the links that the next one must have.
+        var built = ChainEnd()
+        var count = 0
+        do throws(SQLiteError) {
+            var walk = try ChainWalk(chain, from: end.last, .forward)
+            while let link = try walk.next() {
+                if link.id <= last { count += 1 }
+                if let before = built.last, link.place <= ChainPlace(time: built.time, id: before) {
+                    problems.append("driver \(driver), event \(link.id): its chain is not in order")
+                    return problems
+                }
+                let expected = built.append(link.id, at: link.time)
+                // Retention leaves jumps to the events that it deletes.
+                let isJump = try link.jump == expected.jump || link.jump.map { try chain.link($0) == nil } ?? false
+                if link.previous != expected.previous || !isJump {
+                    problems.append("driver \(driver), event \(link.id): its chain has a wrong link")
+                    return problems
+                }
+            }
+        } catch {
+            problems.append("driver \(driver): its chain cannot be read (\(error.message))")
+            return problems
+        }
+        let climb = try end.climb.filter { try chain.link($0) != nil }
+        if end.time != built.time || climb.last != built.last || !Set(climb).isSubset(of: built.climb) {
+            problems.append("driver \(driver): the end of its chain differs from its events")
+        }
+        // Retention may have deleted events since they were counted.
+        if count != counts[driver] ?? 0 {
+            let stored = try Int.fetchOne(
+                db, sql: "SELECT count(*) FROM event WHERE driver = ? AND id <= ?", arguments: [driver, last])
+            if count != stored {
+                problems.append("driver \(driver): its chain has \(count) events, and the table has \(stored ?? 0)")
+            }
+        }
+        return problems
+    }
+}
