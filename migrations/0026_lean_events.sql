@@ -98,9 +98,6 @@ CREATE TABLE event (
 INSERT INTO sqlite_sequence (name, seq) SELECT 'event', seq FROM event_number WHERE seq IS NOT NULL;
 DROP TABLE event_number;
 
--- The contract's order, down to the millisecond.
-CREATE INDEX event_by_time ON event (driver, corrected_at_ms);
-
 CREATE INDEX event_by_session ON event (session, corrected_at_ms) WHERE session IS NOT NULL;
 
 CREATE INDEX event_by_closed_session ON event (closed_session) WHERE closed_session IS NOT NULL;

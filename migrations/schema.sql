@@ -628,8 +628,6 @@ CREATE TABLE event (
         ELSE occurred_at_text END) VIRTUAL
 ) STRICT;
 
-CREATE INDEX event_by_time ON event (driver, corrected_at_ms);
-
 CREATE INDEX event_by_session ON event (session, corrected_at_ms) WHERE session IS NOT NULL;
 
 CREATE INDEX event_by_closed_session ON event (closed_session) WHERE closed_session IS NOT NULL;
