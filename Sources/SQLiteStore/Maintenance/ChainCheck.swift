@@ -32,8 +32,9 @@ struct ChainCheck {
                     return problems
                 }
                 let expected = built.append(link.id, at: link.time)
+                var isJump = link.jump == expected.jump
                 // Retention leaves jumps to the events that it deletes.
-                let isJump = try link.jump == expected.jump || link.jump.map { try chain.link($0) == nil } ?? false
+                if !isJump, let jump = link.jump { isJump = try chain.link(jump) == nil }
                 if link.previous != expected.previous || !isJump {
                     problems.append("driver \(driver), event \(link.id): its chain has a wrong link")
                     return problems
