@@ -34,7 +34,7 @@ package struct ErasureScan: ErasureSearch {
         }
         let files = try ["", "-wal", "-journal"].map { path + $0 }
             .filter { FileManager.default.fileExists(atPath: $0) }
-            .flatMap { file in try Self.search(file, for: identifiers.map { Data($0.utf8) }) }
+            .flatMap { file in try Self.search(file, for: identifiers) }
         return columns + files
     }
 
@@ -53,12 +53,29 @@ package struct ErasureScan: ErasureSearch {
             let erasure = try db.tableExists("erasure") ? Self.incompleteErasureQueries : []
             let purchases = try Self.remainingPurchaseQueries.filter { try db.tableExists($0.name) }
             let pushes = try db.tableExists("push_outbox") ? Self.remainingPushQueries : []
-            let events = DriverEvents.list(try DriverEvents.all(of: row, db))
-            return try (erasure + Self.remainingRowQueries + texts + purchases + pushes).compactMap { name, sql in
-                let arguments: StatementArguments = sql.contains("?2") ? [row, events] : [row]
-                return try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))", arguments: arguments) == true ? name : nil
-            }
+            let events = try DriverEvents.all(of: row, db)
+            let list = DriverEvents.list(events)
+            let keys = try Self.hasOldKey(Set(events), db) ? ["event_key.hash"] : []
+            return try keys
+                + (erasure + Self.remainingRowQueries + texts + purchases + pushes).compactMap { name, sql in
+                    let arguments: StatementArguments = sql.contains("?2") ? [row, list] : [row]
+                    let isLeft = try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))", arguments: arguments)
+                    return isLeft == true ? name : nil
+                }
         }
+    }
+
+    /// Whether one of the driver's events is listed under another hash than that of its present key. Such a hash can
+    /// only be that of the key before the deletion.
+    private static func hasOldKey(_ events: Set<Int64>, _ db: Database) throws -> Bool {
+        guard try db.tableExists("event_key") else { return false }
+        let keys = try EventKeys(db)
+        let places = Set(try events.compactMap { try keys.place(ofListed: $0) })
+        let listed = try Row.fetchCursor(db, sql: "SELECT event, hash FROM event_key")
+        while let row = try listed.next() {
+            if events.contains(row[0]), !places.contains(row[1]) { return true }
+        }
+        return false
     }
 
     /// In all queries, ?1 is the driver's row number, and ?2 the list of the driver's events (DriverEvents).
@@ -152,7 +169,7 @@ package struct ErasureScan: ErasureSearch {
         try Row.fetchAll(
             db,
             sql: """
-                SELECT entry.name, info.name FROM sqlite_schema AS entry, pragma_table_info(entry.name) AS info
+                SELECT entry.name, info.name FROM sqlite_schema AS entry, pragma_table_xinfo(entry.name) AS info
                 WHERE entry.type = 'table'
                 """
         ).map { ($0[0], $0[1]) }
@@ -171,22 +188,28 @@ package struct ErasureScan: ErasureSearch {
 
     /// Returns the first position of each identifier in each of `files`, for example in a proxy's log.
     package static func find(_ identifiers: [String], in files: [String]) throws -> [ErasureFinding] {
-        try files.flatMap { file in try search(file, for: identifiers.map { Data($0.utf8) }) }
+        try files.flatMap { file in try search(file, for: identifiers) }
     }
 
-    /// Reads the file in overlapping chunks, so that a match across the border of two chunks is found.
-    private static func search(_ file: String, for patterns: [Data]) throws -> [ErasureFinding] {
+    /// Reads the file in overlapping chunks, so that a match across the border of two chunks is found. A UUID is
+    /// searched for as a text and in the form in which `event.key` stores it.
+    private static func search(_ file: String, for identifiers: [String]) throws -> [ErasureFinding] {
         let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: file))
         defer { try? handle.close() }
-        let overlap = max(0, (patterns.map(\.count).max() ?? 0) - 1)
+        let patterns = identifiers.enumerated().flatMap { index, identifier in
+            let stored = StoredKey(identifier).withBytes { Data($0.prefix(16)) }
+            return [(identifier: index, bytes: Data(identifier.utf8))]
+                + (StoredKey(identifier).isUUID ? [(identifier: index, bytes: stored)] : [])
+        }
+        let overlap = max(0, (patterns.map(\.bytes.count).max() ?? 0) - 1)
         var found: [Int: Int] = [:]
         var window = Data()
         var offset = 0
         while let chunk = try handle.read(upToCount: chunkBytes), !chunk.isEmpty {
             window.append(chunk)
-            for (index, pattern) in patterns.enumerated() where found[index] == nil {
-                guard let range = window.range(of: pattern) else { continue }
-                found[index] = offset + range.lowerBound - window.startIndex
+            for (identifier, bytes) in patterns where found[identifier] == nil {
+                guard let range = window.range(of: bytes) else { continue }
+                found[identifier] = offset + range.lowerBound - window.startIndex
             }
             let kept = min(overlap, window.count)
             offset += window.count - kept

@@ -69,6 +69,9 @@ struct StoredKey: Equatable {
         }
     }
 
+    /// Whether the key is stored as the bytes of a UUID.
+    var isUUID: Bool { form != .text }
+
     /// Binds the key to a parameter of a statement of the writer.
     func bind(to bindings: borrowing Bindings, at index: Int32) throws(SQLiteError) {
         if case .text = form { return try bindings.set(index, text) }

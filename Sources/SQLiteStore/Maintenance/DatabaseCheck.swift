@@ -55,6 +55,7 @@ package struct DatabaseCheck: Sendable {
                 if let problem = try DatabaseCopy.integrityProblem(db) { report.problems.append(problem) }
                 return try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0
             }
+            try checkKeys(&report.problems)
             let chains = try queue.read { db in
                 try DriverEvents.hasChains(db) ? ChainCheck(db) : nil
             }
@@ -89,6 +90,22 @@ package struct DatabaseCheck: Sendable {
         } catch {
             throw MaintenanceRefusal(path, RecordsFile.reason(for: error, queue))
         }
+    }
+}
+
+extension DatabaseCheck {
+    /// The number of events whose keys are looked up in one snapshot.
+    private static let keysPerRead = 10_000
+
+    /// Looks up the idempotency key of every event.
+    private func checkKeys(_ problems: inout [String]) throws {
+        guard let keys = try queue.read({ db in try db.tableExists("event_key") ? EventKeys(db) : nil }) else { return }
+        var last: Int64 = 0
+        while problems.count < Self.problemsMax,
+            let next = try queue.read({ db in
+                try EventReferences.checkKeys(after: last, limit: Self.keysPerRead, keys, &problems, db)
+            })
+        { last = next }
     }
 }
 

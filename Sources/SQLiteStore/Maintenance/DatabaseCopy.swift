@@ -105,7 +105,9 @@ enum DatabaseCopy {
     static func integrityProblem(_ db: Database) throws -> String? {
         let found = try String.fetchOne(db, sql: "PRAGMA integrity_check(1)") ?? "no answer"
         if found != "ok" { return found }
-        guard let row = try Row.fetchOne(db, sql: "PRAGMA foreign_key_check") else { return nil }
+        guard let row = try Row.fetchOne(db, sql: "PRAGMA foreign_key_check") else {
+            return try EventReferences.problem(db)
+        }
         let table: String = row[0]
         let parent: String = row[2]
         return "a row of \(table) references a missing row of \(parent)"

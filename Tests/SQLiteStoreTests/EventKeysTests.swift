@@ -1,0 +1,107 @@
+// Tests the table of idempotency keys with hashes of a few bits, so that most keys meet others in their place.
+
+import Foundation
+import GRDB
+import TestSupport
+import Testing
+
+@testable import SQLiteStore
+
+struct EventKeysTests {
+    private let folder: ScratchFolder
+    private let queue: DatabaseQueue
+
+    init() throws {
+        folder = try ScratchFolder()
+        try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0).close()
+        queue = try DatabaseQueue(path: folder.file("db"))
+    }
+
+    private func insert(_ id: Int64, _ key: String, of driver: Int64, _ keys: EventKeys, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO event (id, driver, corrected_at_ms, kind, settings_version, received_offset_ms, transition,
+                    implied, after_state, key, digest, occurred_offset_ms, skew_ms)
+                VALUES (?, ?, 0, 1, 1, 0, 0, 0, 0, ?, zeroblob(16), 0, 0)
+                """, arguments: [id, driver, StoredKey(key).databaseValue])
+        try keys.add(id, under: StoredKey(key), of: driver)
+    }
+
+    private func find(_ key: String, of driver: Int64, _ keys: EventKeys, _ db: Database) throws -> Int64? {
+        let stored = StoredKey(key)
+        let sql = "SELECT 1 FROM event WHERE id = ? AND driver = ? AND key = ?"
+        let found = try keys.first(stored, of: driver) { (event) throws(SQLiteError) in
+            do {
+                return try Bool.fetchOne(db, sql: sql, arguments: [event, driver, stored.databaseValue]).map { _ in event }
+            } catch { throw SQLiteError(error) }
+        }
+        let listed = try Int64.fetchOne(
+            db,
+            sql: """
+                \(EventKeys.listedSQL)
+                SELECT event.id FROM listed CROSS JOIN event ON event.id = listed.event WHERE driver = ?2 AND key = ?3
+                """,
+            arguments: [try EventKeyHash(db).of(stored, of: driver), driver, stored.databaseValue])
+        #expect(listed == found, "the writer and the readers find the same")
+        return found
+    }
+
+    @Test(arguments: [1, 3, 5, 8, 55], [1, 2, 3])
+    func `after additions and removals, exactly the events that are left are found`(bits: Int, seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        try queue.write { db in
+            try db.execute(sql: "UPDATE event_key_hash SET bits = ?", arguments: [bits])
+            let keys = try EventKeys(db)
+            var stored: [Int64: (key: String, driver: Int64)] = [:]
+            var removed: [(key: String, driver: Int64)] = []
+            for id in Int64(1)...120 {
+                // Drivers use the same keys.
+                let key = Bool.random(using: &random) ? "key-\(id / 2)" : UUID().uuidString.lowercased()
+                try insert(id, key, of: id % 2, keys, db)
+                stored[id] = (key, id % 2)
+                guard Int.random(in: 0..<3, using: &random) > 0 else { continue }
+                guard let gone = stored.keys.sorted().randomElement(using: &random) else { continue }
+                try keys.remove(gone)
+                try db.execute(sql: "DELETE FROM event WHERE id = ?", arguments: [gone])
+                if let event = stored.removeValue(forKey: gone) { removed.append(event) }
+                for (id, event) in stored { #expect(try find(event.key, of: event.driver, keys, db) == id) }
+            }
+            for event in removed { #expect(try find(event.key, of: event.driver, keys, db) == nil) }
+            #expect(try Int64.fetchSet(db, sql: "SELECT event FROM event_key") == Set(stored.keys))
+            #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM event_key") == stored.count)
+            var problems: [String] = []
+            _ = try EventReferences.checkKeys(after: 0, limit: 1000, keys, &problems, db)
+            #expect(problems == [])
+            for id in stored.keys {
+                try keys.remove(id)
+                try db.execute(sql: "DELETE FROM event WHERE id = ?", arguments: [id])
+            }
+            #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM event_key") == 0)
+        }
+    }
+
+    @Test(arguments: [2, 55])
+    func `a driver's second event with a key is refused`(bits: Int) throws {
+        try queue.write { db in
+            try db.execute(sql: "UPDATE event_key_hash SET bits = ?", arguments: [bits])
+            let keys = try EventKeys(db)
+            for id in Int64(1)...5 { try insert(id, "k\(id)", of: 1, keys, db) }
+            try insert(6, "k3", of: 2, keys, db)
+            let error = #expect(throws: SQLiteError.self) { try keys.add(7, under: StoredKey("k3"), of: 1) }
+            #expect(error?.isAboutOneStatement == true)
+        }
+    }
+
+    @Test func `the hash depends on the secret, the driver and the key, and has its number of bits`() throws {
+        try queue.write { db in
+            let one = try EventKeyHash(db)
+            #expect(one.of(StoredKey("k"), of: 1) == one.of(StoredKey("k"), of: 1))
+            #expect(one.of(StoredKey("k"), of: 1) != one.of(StoredKey("k"), of: 2))
+            #expect(one.of(StoredKey("k"), of: 1) != one.of(StoredKey("l"), of: 1))
+            let hashes = (0..<1000).map { one.of(StoredKey("k\($0)"), of: 1) }
+            #expect(hashes.allSatisfy { $0 >= 0 && $0 < 1 << 55 } && hashes.contains { $0 >= 1 << 54 })
+            try db.execute(sql: "UPDATE event_key_hash SET secret = randomblob(16)")
+            #expect(try EventKeyHash(db).of(StoredKey("k"), of: 1) != one.of(StoredKey("k"), of: 1))
+        }
+    }
+}
