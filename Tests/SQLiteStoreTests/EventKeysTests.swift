@@ -32,8 +32,11 @@ struct EventKeysTests {
         let sql = "SELECT 1 FROM event WHERE id = ? AND driver = ? AND key = ?"
         let found = try keys.first(stored, of: driver) { (event) throws(SQLiteError) in
             do {
-                return try Bool.fetchOne(db, sql: sql, arguments: [event, driver, stored.databaseValue]).map { _ in event }
-            } catch { throw SQLiteError(error) }
+                let isFound = try Bool.fetchOne(db, sql: sql, arguments: [event, driver, stored.databaseValue])
+                return isFound == true ? event : nil
+            } catch {
+                throw SQLiteError(error)
+            }
         }
         let listed = try Int64.fetchOne(
             db,

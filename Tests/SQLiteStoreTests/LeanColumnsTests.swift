@@ -99,7 +99,8 @@ struct LeanColumnsTests {
                     let sentAt = sentAgo.map { receivedAt.advanced(byMilliseconds: -$0) }
                     let timestamp = stampAgo.map { receivedAt.advanced(byMilliseconds: -$0) }
                     var event = EventSubmission.sample(
-                        .chargerTargeted, key: key, charger: "c", at: .sample.advanced(byMilliseconds: Int64(index * 777)))
+                        .chargerTargeted, key: key, charger: "c",
+                        at: .sample.advanced(byMilliseconds: Int64(index * 777)))
                     event.occurredAtText = index == 2 ? "odd" : RFC3339.text(of: event.occurredAt)
                     (event.sentAt, event.timestamp) = (sentAt, timestamp)
                     let driver = DriverID("d\(expected.count)")

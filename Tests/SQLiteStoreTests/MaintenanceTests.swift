@@ -78,7 +78,10 @@ struct MaintenanceTests {
         ("UPDATE event_key SET hash = 1 WHERE event = 3", "event 3: is not found by its idempotency key"),
         ("INSERT INTO event_key (hash, event) VALUES (1, 3)", "event_key has 17 rows for 16 events"),
         ("UPDATE event SET key = 'other' WHERE id = 3", "event 3: is not found by its idempotency key"),
-        ("PRAGMA ignore_check_constraints = ON; UPDATE event SET digest = x'07' WHERE id = 3", "digest that is not of 16"),
+        (
+            "PRAGMA ignore_check_constraints = ON; UPDATE event SET digest = x'07' WHERE id = 3",
+            "digest that is not of 16 bytes"
+        ),
     ])
     func `check finds a doctored row`(_ sql: String, _ told: String) async throws {
         try await fill()

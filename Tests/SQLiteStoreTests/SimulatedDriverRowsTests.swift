@@ -74,7 +74,8 @@ struct SimulatedDriverRowsTests {
         }
         // `event` has no foreign keys.
         #expect(
-            (referring + ["event"]).sorted() == (SimulatedDriverRows.tables + SimulatedDriverRows.tablesWithoutDriver).sorted())
+            (referring + ["event"]).sorted()
+                == (SimulatedDriverRows.tables + SimulatedDriverRows.tablesWithoutDriver).sorted())
         await store.close()
     }
 }

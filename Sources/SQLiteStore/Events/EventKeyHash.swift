@@ -13,9 +13,8 @@ struct EventKeyHash: Sendable {
     private let bits: Int
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
-        let found = try PreparedStatement(Self.sql, on: connection).first({ _ in }) { row in
-            (row.blob(0), row.integer(1))
-        }
+        let found = try PreparedStatement(Self.sql, on: connection).first(
+            { _ in }, read: { row in (row.blob(0), row.integer(1)) })
         guard let found else { throw SQLiteError.unreadable("event_key_hash") }
         self.init(secret: found.0, bits: Int(found.1))
     }
