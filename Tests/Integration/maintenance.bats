@@ -184,8 +184,24 @@ import sqlite3, sys
 database = sqlite3.connect(sys.argv[1])
 for table in ("event", "driver", "session"):
     for _, column, *_ in database.execute(f"PRAGMA table_info({table})").fetchall():
-        if column.endswith("_ms") and column not in ("skew_ms", "last_correction_ms"):
+        if column.endswith("_ms") and not column.endswith("_offset_ms") and column not in ("skew_ms", "last_correction_ms"):
             database.execute(f"UPDATE {table} SET {column} = {column} - {int(sys.argv[2]) * 86_400_000}")
+
+
+def moved(chain):
+    """The column driver.chain with another time. Its first number is the time (ChainEnd.swift)."""
+    end = next(index for index, byte in enumerate(chain) if byte < 0x80) + 1
+    zigzag = sum((byte & 0x7F) << 7 * index for index, byte in enumerate(chain[:end]))
+    zigzag = ((zigzag >> 1) - int(sys.argv[2]) * 86_400_000) << 1  # the time stays positive
+    time = []
+    while zigzag >= 0x80:
+        time.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    return bytes(time + [zigzag]) + chain[end:]
+
+
+for driver, chain in database.execute("SELECT id, chain FROM driver WHERE chain IS NOT NULL").fetchall():
+    database.execute("UPDATE driver SET chain = ? WHERE id = ?", (moved(chain), driver))
 database.commit()
 PYTHON
 }
@@ -269,7 +285,7 @@ journey() {
 fold_by_older_rules() {
     changed "UPDATE driver SET rules = 1, state = 1, session = NULL, hard_deadline_ms = NULL, recent_changes = x''"
     changed "UPDATE event SET transition = 2, reason = 0, implied = 0, after_state = 1, after_session = NULL,
-        after_hard_deadline_ms = NULL, second_place = NULL, previous_state = NULL
+        after_hard_offset_ms = NULL, second_place = NULL, previous_state = NULL
         WHERE kind = (SELECT id FROM event_kind WHERE name = 'exclusiveActivatedByWeb')"
 }
 

@@ -13,7 +13,7 @@ struct BackupCommand: AsyncParsableCommand {
         abstract: "Back up the database to a file, also while a server runs.",
         discussion: """
             Copies one consistent snapshot with everything that was acknowledged before the command began. The copy \
-            is checked (integrity, foreign keys, the row count of every table) and synced to disk before it gets its \
+            is checked (integrity, references, the row count of every table) and synced to disk before it gets its \
             final name. It contains personal data, so only its owner can read it; keep it that way. A signing key \
             that the server created beside its database is not in it. The database records the time of the backup \
             for metrics and the operator page.
@@ -116,8 +116,9 @@ struct CheckCommand: AsyncParsableCommand {
         commandName: "check",
         abstract: "Check the database file, and every journey against its events.",
         discussion: """
-            Runs SQLite's integrity check and foreign key check, then folds every driver's events again and compares \
-            the results with the stored verdicts and journeys. Changes nothing, and works with or without a running \
+            Runs SQLite's integrity check, follows every reference between tables, and looks up every idempotency \
+            key. Then folds every driver's events again and compares the results with the stored verdicts and \
+            journeys. Changes nothing, and works with or without a running \
             server. If anything differs, prints the first divergences and exits with status 1.
 
             EXAMPLES
