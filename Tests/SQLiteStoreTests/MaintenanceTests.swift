@@ -108,7 +108,7 @@ struct MaintenanceTests {
         #expect(try problems().contains { $0.contains("is stored as applied, the fold gives rejected") })
         try doctor("UPDATE journey_base SET state = 1")
         #expect(try problems() == [])
-        try DatabaseQueue(path: path).write { db in
+        try await DatabaseQueue(path: path).write { db in
             let expiry = try #require(
                 try Int64.fetchOne(db, sql: "SELECT id FROM event WHERE idempotency_key LIKE '\u{A7}%'"))
             let chain = try EventChain(db)

@@ -21,8 +21,8 @@ enum RetentionHorizon {
         }
         let gone = events.filter { event in floors[event.driver].map { event.correctedAt < $0 } ?? false }
         let drivers = Dictionary(grouping: gone, by: \.driver)
-        let ends = try drivers.reduce(into: [Int64: Int64?]()) { ends, driver in
-            ends[driver.key] = try unlink(driver.value.map(\.id), from: driver.key, db)
+        let lasts = try drivers.reduce(into: [Int64: Int64?]()) { lasts, driver in
+            lasts[driver.key] = try unlink(driver.value.map(\.id), from: driver.key, db)
         }
         let keys = try EventKeys(db)
         let statement = try db.cachedStatement(sql: "DELETE FROM event WHERE id = ?")
@@ -32,7 +32,9 @@ enum RetentionHorizon {
             try statement.execute(arguments: [event.id])
             count += db.changesCount
         }
-        for (driver, last) in ends { try setEnd(of: driver, at: last, db) }
+        for (driver, last) in lasts {
+            try setEnd(of: driver, at: last, without: drivers[driver].map { Set($0.map(\.id)) } ?? [], db)
+        }
         return count
     }
 
@@ -44,9 +46,11 @@ enum RetentionHorizon {
         return try chain.unlink(links, from: DriverEvents.end(of: driver, db))
     }
 
-    /// Writes the driver's chain if it now ends with another event.
-    private static func setEnd(of driver: Int64, at last: Int64?, _ db: Database) throws {
-        guard try DriverEvents.end(of: driver, db).last != last else { return }
+    /// Writes the end of the driver's chain if it contains a deleted event.
+    private static func setEnd(
+        of driver: Int64, at last: Int64?, without deleted: Set<Int64>, _ db: Database
+    ) throws {
+        guard try DriverEvents.end(of: driver, db).climb.contains(where: deleted.contains) else { return }
         let bytes = try EventChain(db).end(at: last).bytes
         try db.cachedStatement(sql: "UPDATE driver SET chain = ? WHERE id = ?")
             .execute(arguments: [bytes.isEmpty ? nil : bytes.data, driver])
