@@ -21,13 +21,14 @@ package final class SQLiteEventStore: EventStore {
     ///   - waitingMax: maximum number of requests that wait for the writer. Further requests fail with `.unavailable`.
     ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
     ///   - charging: charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
-    /// - Throws: `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
+    ///   - report: called during migration 26 of a database with events, which may take minutes.
+    /// - Throws: `MigrationRefusal`, `MaintenanceRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package convenience init(
         path: String, nowMilliseconds: Int64, waitingMax: Int? = nil, digests: KeyedHashes? = nil,
         charging: (any RefoldCharging)? = nil,
-        metrics: any MetricsFactory = NOOPMetricsHandler.instance
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance, report: (RebuildReport) -> Void = { _ in }
     ) throws {
-        let pool = try DatabaseOpening.open(path: path, nowMilliseconds: nowMilliseconds)
+        let pool = try DatabaseOpening.open(path: path, nowMilliseconds: nowMilliseconds, report: report)
         try self.init(
             pool: pool, waitingMax: waitingMax ?? Writer.waitingMax, digests: digests, charging: charging,
             metrics: metrics)

@@ -30,7 +30,10 @@ struct MigrateCommand: AsyncParsableCommand {
         do {
             switch database {
             case .sqlite(let path):
-                if !status { await (try SQLiteFile.open(path)).close() }
+                if !status {
+                    await (try SQLiteFile.open(path)).close()
+                    OldFileHold.wait()
+                }
                 print(Self.table(try DatabaseOpening.status(path: path)))
             case .postgres(let configuration):
                 let loops = try EventLoopGroup(count: 1)

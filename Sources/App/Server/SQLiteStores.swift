@@ -16,7 +16,7 @@ extension Stores {
     static func sqlite(_ path: String, _ opening: Opening) throws -> Stores {
         let store = try SQLiteFile.open(
             path, atMilliseconds: opening.milliseconds, digests: opening.digests, charging: opening.charging,
-            metrics: opening.metrics)
+            metrics: opening.metrics, report: { opening.logger.notice("\($0)") })
         return Stores(store, path: path, digests: opening.digests, logger: opening.logger)
     }
 
@@ -41,16 +41,19 @@ extension Stores {
 }
 
 enum SQLiteFile {
-    /// Opens the database. Creates its directory if that is missing.
+    /// Opens the database. Creates its directory if that is missing. Writes what a long migration reports to standard
+    /// error, unless `report` is given.
     static func open(
         _ path: String, atMilliseconds now: Int64 = millisecondsSince1970(), digests: KeyedHashes? = nil,
-        charging: (any RefoldCharging)? = nil, metrics: any MetricsFactory = NOOPMetricsHandler.instance
+        charging: (any RefoldCharging)? = nil, metrics: any MetricsFactory = NOOPMetricsHandler.instance,
+        report: (RebuildReport) -> Void = { writeToStandardError("\($0)\n") }
     ) throws -> SQLiteEventStore {
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent()
         do {
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             return try SQLiteEventStore(
-                path: path, nowMilliseconds: now, digests: digests, charging: charging, metrics: metrics)
+                path: path, nowMilliseconds: now, digests: digests, charging: charging, metrics: metrics,
+                report: report)
         } catch {
             throw UnusableDatabase(.sqlite(path: path), error)
         }

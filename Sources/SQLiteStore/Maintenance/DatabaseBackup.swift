@@ -132,7 +132,7 @@ package enum DatabaseBackup {
     }
 
     /// Creates an empty file. From the moment of its creation, only its owner can read it.
-    private static func create(_ path: String) throws {
+    static func create(_ path: String) throws {
         guard FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]) else {
             let folder = DatabaseCopy.folder(of: path)
             let reason = DatabaseCopy.exists(folder) ? "" : ": the folder \(folder) does not exist"

@@ -47,6 +47,14 @@ package struct DatabaseCheck: Sendable {
     }
 
     package func run(_ progress: (MaintenanceProgress) -> Void) throws(MaintenanceRefusal) -> Report {
+        try run(beforeRefold: false, progress)
+    }
+
+    /// - Parameter beforeRefold: whether drivers that an older release folded are treated like those whose refold is in
+    ///   progress. The server refolds them once it has opened the database.
+    func run(
+        beforeRefold: Bool, _ progress: (MaintenanceProgress) -> Void
+    ) throws(MaintenanceRefusal) -> Report {
         do {
             var report = Report()
             let total = try queue.read { db in
@@ -68,7 +76,11 @@ package struct DatabaseCheck: Sendable {
             {
                 try queue.read { db in
                     let isUnderWay = try Bool.fetchOne(
-                        db, sql: "SELECT \(RefoldTable.isUnderWaySQL) FROM driver WHERE id = ?", arguments: [driver])
+                        db,
+                        sql: """
+                            SELECT \(RefoldTable.isUnderWaySQL) OR (?2 AND rules <> \(Fold.rulesVersion)) FROM driver
+                            WHERE id = ?1
+                            """, arguments: [driver, beforeRefold])
                     if isUnderWay == true {
                         report.refolding += 1
                         return

@@ -38,15 +38,43 @@ package enum DatabaseOpening {
 
     /// Opens or creates the file, migrates it to this binary's schema, and ensures that commits are durable.
     ///
-    /// - Throws: `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
+    /// - Parameter report: called during migration 26 of a database with events, which may take minutes.
+    /// - Throws: `MigrationRefusal`, `MaintenanceRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package static func open(
-        path: String, migrations: MigrationRun = MigrationRun(), nowMilliseconds: Int64
+        path: String, migrations: MigrationRun = MigrationRun(), nowMilliseconds: Int64,
+        report: (RebuildReport) -> Void = { _ in }
+    ) throws -> DatabasePool {
+        try open(
+            path: path, migrations: migrations, nowMilliseconds: nowMilliseconds, rebuild: DatabaseRebuild.Options(),
+            report: report)
+    }
+
+    static func open(
+        path: String, migrations: MigrationRun = MigrationRun(), nowMilliseconds: Int64,
+        rebuild options: DatabaseRebuild.Options, report: (RebuildReport) -> Void = { _ in }
     ) throws -> DatabasePool {
         try refuseForeign(path: path, migrations)
+        try withoutActuallyEscaping(report) { report in
+            let rebuild = DatabaseRebuild(
+                path: path, migrations: migrations, nowMilliseconds: nowMilliseconds, options: options, report: report)
+            guard let last = try rebuild.lastMigrationBefore() else { return }
+            // Only if it is needed: opening for writing changes the file, and an interrupted rebuild would begin again.
+            if last < DatabaseRebuild.number - 1 {
+                try migrate(path: path, migrations.upTo(DatabaseRebuild.number - 1), nowMilliseconds).close()
+            }
+            try rebuild.run()
+        }
+        return try migrate(path: path, migrations, nowMilliseconds)
+    }
+
+    private static func migrate(
+        path: String, _ migrations: MigrationRun, _ nowMilliseconds: Int64
+    ) throws -> DatabasePool {
         let pool = try connect(path: path)
         try pool.writeWithoutTransaction { db in
             try addFileLayers(db)
             try migrations.run(db, atMilliseconds: nowMilliseconds)
+            try RebuildMark.remove(db)
             try makeDurable(db)
         }
         return pool

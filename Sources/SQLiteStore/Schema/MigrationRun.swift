@@ -90,6 +90,11 @@ package struct MigrationRun: Sendable {
         if applied < known { throw MigrationRefusal.databaseIsOlder(applied: applied, known: known) }
     }
 
+    func contains(_ number: Int) -> Bool { migrations.contains { $0.number == number } }
+
+    /// The migrations up to a number.
+    func upTo(_ number: Int) -> MigrationRun { MigrationRun(migrations.filter { $0.number <= number }) }
+
     /// Applies the missing migrations, each in a separate transaction. If a migration fails, the migrations before it
     /// remain applied.
     ///

@@ -1,0 +1,66 @@
+// The columns `previous` and `jump` of all events of an old file (EventChain), in memory: 24 bytes for each event. They
+// are computed in the order of each driver's events, but needed in the order in which the events are stored.
+
+struct ChainLinks: Sendable {
+    private struct Link {
+        var id: Int64
+        /// 0: none. The number of an event is at least 1.
+        var previous: Int64
+        var jump: Int64
+    }
+
+    /// In the order of `id`.
+    private var links: [Link] = []
+    /// How many numbers between the first and the last event no event has.
+    private var gapCount = 0
+
+    /// Reads the old file's index by time.
+    ///
+    /// - Parameter finish: called with the number of each driver that has events, and with the end of its chain.
+    init(
+        on connection: OpaquePointer, rowCount: Int,
+        finish: (Int64, ChainEnd) throws(SQLiteError) -> Void = { _, _ in }
+    ) throws(SQLiteError) {
+        links.reserveCapacity(rowCount)
+        let select = try PreparedStatement(
+            """
+            SELECT id, driver, corrected_at_ms FROM main.event INDEXED BY event_by_time
+            ORDER BY driver, corrected_at_ms, id
+            """, on: connection)
+        var (driver, end) = (Int64?.none, ChainEnd())
+        var links = links
+        self.links = []
+        try select.forEach { (_) throws(SQLiteError) in
+        } visit: { (row) throws(SQLiteError) in
+            let (id, next) = (row.integer(0), row.integer(1))
+            if next != driver {
+                if let driver { try finish(driver, end) }
+                (driver, end) = (next, ChainEnd())
+            }
+            let (previous, jump) = end.append(id, at: row.integer(2))
+            links.append(Link(id: id, previous: previous ?? 0, jump: jump ?? 0))
+            return true
+        }
+        if let driver { try finish(driver, end) }
+        links.sort { $0.id < $1.id }
+        if let first = links.first, let last = links.last { gapCount = Int(last.id - first.id) + 1 - links.count }
+        self.links = links
+    }
+
+    func previous(of id: Int64) -> Int64? { link(id).flatMap { $0.previous == 0 ? nil : $0.previous } }
+
+    func jump(of id: Int64) -> Int64? { link(id).flatMap { $0.jump == 0 ? nil : $0.jump } }
+
+    /// Finds an event by its number. Its place differs by at most `gapCount` from where it would be without gaps.
+    private func link(_ id: Int64) -> Link? {
+        guard let first = links.first, id >= first.id else { return nil }
+        let place = Int(id - first.id)
+        var (low, high) = (max(0, place - gapCount), min(place, links.count - 1))
+        while low <= high {
+            let middle = (low + high) / 2
+            if links[middle].id == id { return links[middle] }
+            if links[middle].id < id { low = middle + 1 } else { high = middle - 1 }
+        }
+        return nil
+    }
+}

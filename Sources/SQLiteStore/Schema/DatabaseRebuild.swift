@@ -1,0 +1,272 @@
+// Migration 26 for a database with events. A new file beside the database gets all migrations and then all rows; once it
+// is complete and checked, it takes the database's place, and the old file is kept (docs/upgrading.md). The old file is
+// locked meanwhile. A run that was interrupted at any place is continued by the next one, or begun again.
+
+import Engine
+import Foundation
+import GRDB
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// What a rebuild tells the operator, one line each.
+package enum RebuildReport: Hashable, Sendable, CustomStringConvertible {
+    /// Another process has the database open.
+    case waits(path: String)
+    /// Of `rowCount` events, `copiedCount` were copied by a run that was interrupted.
+    case begins(rowCount: Int, copiedCount: Int)
+    case copies(RebuildProgress)
+    case writesKeys(RebuildProgress)
+    case checks(RebuildProgress)
+    case isDone(kept: String)
+
+    package var description: String {
+        switch self {
+        case .waits(let path):
+            "migration 26 waits until no other process has \(path) open: stop older servers and Litestream"
+        case .begins(let rowCount, 0):
+            "migration 26 rebuilds the database: \(rowCount) events are copied to a new file"
+        case .begins(let rowCount, let copiedCount):
+            "migration 26 continues to rebuild the database: \(copiedCount) of \(rowCount) events are copied"
+        case .copies(let progress): "migration 26: \(progress) events copied"
+        case .writesKeys(let progress): "migration 26: idempotency keys of \(progress) events written"
+        case .checks(let progress): "migration 26: \(progress) events checked"
+        case .isDone(let kept):
+            "migration 26 is done. The database as it was is kept as \(kept): delete it when you will not go back"
+        }
+    }
+}
+
+package struct RebuildProgress: Hashable, Sendable, CustomStringConvertible {
+    package var done: Int
+    package var total: Int
+    package var rowsPerSecond: Int
+
+    package var description: String {
+        "\(done) of \(total) (\(done * 100 / max(total, 1)) %, \(rowsPerSecond)/s)"
+    }
+}
+
+struct DatabaseRebuild {
+    /// The migration that rebuilds a database with events.
+    static let number = 26
+
+    /// The steps, for tests that interrupt a rebuild after each of them.
+    enum Step: CaseIterable {
+        case locked, created, tablesCopied, sliceCopied, eventsCopied, keysWritten, checked, oldKept, replaced
+    }
+
+    struct Options: Sendable {
+        /// How long to wait for other processes that have the database open. An older server drains for 20 seconds.
+        var lockSeconds = 60.0
+        /// How long the old file stays locked after the new one has taken its place; see OldFileHold.
+        var holdSeconds = DatabaseOpening.busyTimeoutSeconds + 1
+        /// The number of events of a transaction.
+        var sliceRows = 50_000
+        var reached: @Sendable (Step) throws -> Void = { _ in }
+    }
+
+    /// The database, without symbolic links: a rename would replace a link.
+    let path: String
+    let migrations: MigrationRun
+    let now: Int64
+    let options: Options
+    let report: (RebuildReport) -> Void
+
+    /// The file that the rebuild fills.
+    var newPath: String { path + ".rebuild" }
+    /// The name under which the old file is kept.
+    var keptPath: String { path + ".before-\(Self.number)" }
+
+    init(
+        path: String, migrations: MigrationRun, nowMilliseconds: Int64, options: Options = Options(),
+        report: @escaping (RebuildReport) -> Void
+    ) {
+        self.path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+        self.migrations = migrations
+        self.now = nowMilliseconds
+        self.options = options
+        self.report = report
+    }
+
+    /// Returns the last migration of a database that has events but not migration 26; nil if no rebuild is needed. Ignores
+    /// SQLite's errors, except for a lock: SQLite reports them again when the file is opened for writing.
+    func lastMigrationBefore() throws -> Int? {
+        guard migrations.contains(Self.number), let reader = try? RecordsFile.connect(path) else { return nil }
+        defer { try? reader.close() }
+        do {
+            return try reader.read { db in
+                let applied = try migrations.status(db).last { $0.appliedAtMilliseconds != nil }
+                guard let applied, applied.number < Self.number else { return nil }
+                let hasEvents = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM event)") ?? false
+                return hasEvents ? applied.number : nil
+            }
+        } catch MigrationRefusal.empty {
+            return nil
+        } catch let error as DatabaseError where error.resultCode != .SQLITE_BUSY {
+            return nil
+        }
+    }
+
+    /// Rebuilds the database. All migrations before 26 must be applied.
+    ///
+    /// - Throws: `MaintenanceRefusal`, or SQLite's error. The database is then as it was.
+    func run() throws {
+        let old = try lock()
+        do {
+            try run(on: old)
+        } catch {
+            try? old.close()
+            throw error
+        }
+        OldFileHold.close(old, afterSeconds: options.holdSeconds)
+    }
+
+    private func run(on old: DatabaseQueue) throws {
+        try options.reached(.locked)
+        if DatabaseCopy.exists(keptPath), try inode(keptPath) != inode(path) {
+            throw MaintenanceRefusal("\(keptPath) already exists: move it away, the database will be kept there")
+        }
+        let source = try fingerprint()
+        let rowCount = try old.read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0 }
+        let resumes = RebuildMark.isOf(source, newPath)
+        try requireSpace(existing: resumes ? bytes(newPath) : 0)
+        if !resumes { try create(from: old) }
+        try options.reached(.created)
+        try old.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA foreign_keys = OFF")
+            try db.execute(sql: "ATTACH ? AS new", arguments: [newPath])
+            try db.execute(sql: "PRAGMA new.synchronous = FULL; PRAGMA new.cache_size = -65536")
+            try copy(db, source, rowCount)
+            try db.execute(sql: "DETACH new")
+        }
+        try DatabaseCopy.sync(newPath)
+        try check()
+        try options.reached(.checked)
+        try replace()
+        report(.isDone(kept: keptPath))
+    }
+
+    private func copy(_ db: Database, _ source: String, _ rowCount: Int) throws {
+        guard let connection = db.sqliteConnection else { throw SQLiteError.unreadable("connection") }
+        let isBegun = try RebuildMark.exists(db)
+        let links: ChainLinks
+        if isBegun {
+            links = try ChainLinks(on: connection, rowCount: rowCount)
+        } else {
+            links = try RebuiltTables.inTransaction(db) {
+                try RebuiltTables.copy(db)
+                let links = try RebuiltTables.writingChains(on: connection, rowCount: rowCount)
+                try RebuildMark.write(source, db)
+                return links
+            }
+        }
+        try options.reached(.tablesCopied)
+        var copying = RebuiltEvents(links, rowCount: rowCount, sliceRows: options.sliceRows)
+        report(.begins(rowCount: rowCount, copiedCount: try copying.begin(db)))
+        while try copying.copySlice(db, { report(.copies($0)) }) { try options.reached(.sliceCopied) }
+        copying.end(db)
+        try options.reached(.eventsCopied)
+        try RebuiltKeys.write(on: connection, db, rowCount: rowCount, sliceRows: options.sliceRows) {
+            report(.writesKeys($0))
+        }
+        try options.reached(.keysWritten)
+    }
+
+    // MARK: The old file
+
+    /// Opens the database so that no other process can read or write it, with nothing left in a WAL. Waits for other
+    /// processes that have it open. One of them may be a rebuild, which replaces the file.
+    private func lock() throws -> DatabaseQueue {
+        let end = ContinuousClock.now.advanced(by: .seconds(options.lockSeconds))
+        var hasReported = false
+        while true {
+            let opened = try inode(path)
+            do {
+                let queue = try DatabaseBackup.locked(path)
+                if try inode(path) == opened { return queue }
+                try queue.close()
+                throw MaintenanceRefusal("\(path) was replaced by another process: start again")
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+                guard ContinuousClock.now < end else {
+                    throw MaintenanceRefusal(
+                        "migration \(Self.number) needs the database for itself, but another process has it open: stop "
+                            + "older servers, commands and Litestream first")
+                }
+            }
+            if !hasReported { report(.waits(path: path)) }
+            hasReported = true
+            Thread.sleep(forTimeInterval: 0.1)
+        }
+    }
+
+    /// Changes with every change of the locked file. The file is not opened for this: closing any descriptor of it would
+    /// release SQLite's locks (fcntl).
+    private func fingerprint() throws -> String {
+        let status = try FileStatus(path)
+        return "\(status.inode) \(status.bytes) \(status.modifiedNanoseconds)"
+    }
+
+    private func inode(_ path: String) throws -> UInt64 { try FileStatus(path).inode }
+    private func bytes(_ path: String) throws -> Int { try FileStatus(path).bytes }
+
+    /// Throws if the new file might not fit. It is smaller than the old one, but nobody knows by how much.
+    private func requireSpace(existing: Int) throws {
+        let needed = max(0, try bytes(path) - existing) + FreeSpace.bytesMin
+        guard let free = FreeSpace.bytes(besideFile: path), free < needed else { return }
+        throw MaintenanceRefusal(
+            "migration \(Self.number) copies the database: \(needed >> 20) MiB of free disk space are needed beside it, "
+                + "\(free >> 20) MiB are free")
+    }
+
+    // MARK: The new file
+
+    private func create(from old: DatabaseQueue) throws {
+        DatabaseCopy.remove(newPath)
+        try DatabaseBackup.create(newPath)
+        let added = try old.read(RebuiltTables.added)
+        let queue = try DatabaseQueue(path: newPath)
+        defer { try? queue.close() }
+        try queue.writeWithoutTransaction { db in
+            try migrations.upTo(Self.number).run(db, atMilliseconds: now)
+            let names = Set(try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema"))
+            for object in added where !names.contains(object.name) { try db.execute(sql: object.sql) }
+        }
+    }
+
+    /// Runs the check of `dwell check` on the new file.
+    private func check() throws {
+        var pace = RebuildPace()
+        let check = try DatabaseCheck(path: newPath)
+        defer { check.close() }
+        let found = try check.run(beforeRefold: true) { progress in
+            pace.show(progress.done, of: progress.total) { report(.checks($0)) }
+        }
+        guard let problem = found.problems.first else { return }
+        try RebuildMark.remove(newPath)
+        let more = found.problems.count == 1 ? "" : " (dwell check --database \(newPath) lists more)"
+        throw MaintenanceRefusal(
+            "migration \(Self.number) stopped and \(path) is as it was, because the check of the new file found a problem: "
+                + problem + more)
+    }
+
+    /// Puts the new file in the database's place. At every moment one of the two files has the database's name.
+    private func replace() throws {
+        let status = try FileStatus(path)
+        try DatabaseCopy.copyOwner(of: path, to: newPath)
+        guard chmod(newPath, status.mode) == 0 else { throw MaintenanceRefusal(errnoAt: newPath) }
+        try DatabaseCopy.sync(newPath)
+        // A link of an interrupted run is the same file.
+        _ = unlink(keptPath)
+        try FileManager.default.linkItem(atPath: path, toPath: keptPath)
+        try DatabaseCopy.sync(DatabaseCopy.folder(of: path))
+        try options.reached(.oldKept)
+        try DatabaseCopy.move(newPath, to: path)
+        try options.reached(.replaced)
+    }
+}

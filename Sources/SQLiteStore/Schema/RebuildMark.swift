@@ -1,0 +1,38 @@
+// The table `rebuild` of a file that DatabaseRebuild fills. It says of which file it is the copy, so that an interrupted
+// rebuild is continued only if that file has not changed. The first opening of the finished database drops it.
+
+import GRDB
+
+enum RebuildMark {
+    /// Whether the attached file `new` has the mark. All tables but `event` and `event_key` are then complete.
+    static func exists(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM new.sqlite_schema WHERE name = 'rebuild')") ?? false
+    }
+
+    static func write(_ source: String, _ db: Database) throws {
+        try db.execute(sql: "CREATE TABLE new.rebuild (source TEXT NOT NULL) STRICT")
+        try db.execute(sql: "INSERT INTO new.rebuild (source) VALUES (?)", arguments: [source])
+    }
+
+    /// Whether the file at `path` is an unfinished copy of `source`, by migrations that this binary has.
+    static func isOf(_ source: String, _ path: String) -> Bool {
+        guard DatabaseCopy.exists(path), let queue = try? DatabaseQueue(path: path) else { return false }
+        defer { try? queue.close() }
+        let found = try? queue.read { db in
+            try MigrationRun().requireDwell(db)
+            return try String.fetchOne(db, sql: "SELECT source FROM rebuild")
+        }
+        return found == source
+    }
+
+    static func remove(_ path: String) throws {
+        let queue = try DatabaseQueue(path: path)
+        defer { try? queue.close() }
+        try queue.write(remove)
+    }
+
+    static func remove(_ db: Database) throws {
+        guard try db.tableExists("rebuild") else { return }
+        try db.drop(table: "rebuild")
+    }
+}

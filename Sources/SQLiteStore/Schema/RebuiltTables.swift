@@ -1,0 +1,74 @@
+// Copies all tables but `event` from an old file to the new one of a rebuild, as they are. Both are attached to one
+// connection: the old file as `main`, the new one as `new`.
+
+import GRDB
+
+enum RebuiltTables {
+    struct SchemaObject {
+        var name: String
+        var sql: String
+    }
+
+    /// Tables, indexes, views and triggers of the old file. Those that the migrations do not create were added by an
+    /// operator or by Litestream. Those of the table `event` are left out, because migration 26 creates it anew.
+    static func added(_ db: Database) throws -> [SchemaObject] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND tbl_name <> 'event'
+                    AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type = 'trigger', rowid
+                """
+        ).map { SchemaObject(name: $0[0], sql: $0[1]) }
+    }
+
+    static func inTransaction<Value>(_ db: Database, _ body: () throws -> Value) throws -> Value {
+        var value: Value?
+        try db.inTransaction(.immediate) {
+            value = try body()
+            return .commit
+        }
+        guard let value else { throw SQLiteError.unreadable("transaction") }
+        return value
+    }
+
+    static func copy(_ db: Database) throws {
+        let tables = try String.fetchAll(
+            db,
+            sql: """
+                SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT IN ('event', 'schema_migration')
+                    AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY rowid
+                """)
+        for table in tables {
+            let name = quoted(table)
+            // Without generated columns.
+            let columns = try String.fetchAll(
+                db, sql: "SELECT name FROM pragma_table_info(?, 'main') ORDER BY cid", arguments: [table])
+            let list = columns.map(quoted).joined(separator: ", ")
+            try db.execute(sql: "DELETE FROM new.\(name)")
+            try db.execute(sql: "INSERT INTO new.\(name) (\(list)) SELECT \(list) FROM main.\(name)")
+        }
+        // When each migration was applied.
+        try db.execute(sql: "INSERT OR REPLACE INTO new.schema_migration SELECT * FROM main.schema_migration")
+        // The highest number ever given in a table. Retention may have deleted the row.
+        try db.execute(
+            sql: """
+                DELETE FROM new.sqlite_sequence;
+                INSERT INTO new.sqlite_sequence (name, seq) SELECT name, seq FROM main.sqlite_sequence
+                """)
+    }
+
+    /// Reads the links of all events, and writes the end of each driver's chain into the copied row of the driver.
+    static func writingChains(on connection: OpaquePointer, rowCount: Int) throws -> ChainLinks {
+        let set = try PreparedStatement("UPDATE new.driver SET chain = ?2 WHERE id = ?1", on: connection)
+        return try ChainLinks(on: connection, rowCount: rowCount) { (driver, end) throws(SQLiteError) in
+            try set.run { (bindings) throws(SQLiteError) in
+                try bindings.set(1, driver)
+                try bindings.set(2, blob: end.bytes)
+            }
+        }
+    }
+
+    private static func quoted(_ name: String) -> String {
+        "\"" + name.replacing("\"", with: "\"\"") + "\""
+    }
+}
