@@ -251,6 +251,9 @@ package protocol SettingsCorrecting: JourneyRefolder {
 
     /// Records that all drivers were refolded.
     func finish(correction: Int64, at now: Moment) async throws(StoreFailure)
+
+    /// Returns the recorded corrections, newest first.
+    func settingsCorrections(limit: Int) async throws(StoreFailure) -> [SettingsCorrection]
 }
 
 extension JourneyRefolder {

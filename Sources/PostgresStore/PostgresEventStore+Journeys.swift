@@ -130,7 +130,7 @@ extension PostgresEventStore: JourneyReader {
         }
     }
 
-    /// Corrections of settings are not on PostgreSQL yet, so none has changed a journey.
+    /// A correction raises the versions of its drivers, so `committedChanges` reports them.
     package func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
         CommittedChanges(newest: 0, drivers: id == nil ? .any : .these([]))
     }

@@ -128,10 +128,9 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
-    /// Folds the driver's events by the rules of this release, if an older one has folded them.
-    func refold(_ driver: DriverID, at now: Moment?) async -> Result<RefoldCounts, StoreFailure> {
+    func refold(_ driver: DriverID, _ refold: DriverRefold) async -> Result<RefoldCounts, StoreFailure> {
         await withCheckedContinuation { continuation in
-            add([(driver, Work(.refold(now, continuation), until: .inSeconds(BatchRun.lockedSeconds)))])
+            add([(driver, Work(.refold(refold, continuation), until: .inSeconds(BatchRun.lockedSeconds)))])
         }
     }
 
@@ -182,8 +181,10 @@ package final class PostgresEventStore: EventStore {
 
     /// Runs queries on a connection for reads. If the connection is lost, which an idle connection may have been for a
     /// while, the queries are run on another one.
-    func read(_ queries: [PostgresQuery]) async throws(StoreFailure) -> [PostgresResult] {
-        let deadline = Deadline.inSeconds(BatchRun.roundTripSeconds)
+    func read(
+        _ queries: [PostgresQuery], seconds: Int = BatchRun.roundTripSeconds
+    ) async throws(StoreFailure) -> [PostgresResult] {
+        let deadline = Deadline.inSeconds(seconds)
         while true {
             do throws(PostgresError) {
                 return try await reading.withConnection(until: deadline) {

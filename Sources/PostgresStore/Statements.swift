@@ -4,6 +4,8 @@ package import Postgres
 
 extension PostgresStatement {
     package static let begin = PostgresStatement("begin", "BEGIN")
+    /// Begins reads of one state of the database.
+    static let beginSnapshot = PostgresStatement("begin_snapshot", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     package static let commit = PostgresStatement("commit", "COMMIT")
     package static let rollback = PostgresStatement("rollback", "ROLLBACK")
 }

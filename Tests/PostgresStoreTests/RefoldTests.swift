@@ -103,7 +103,7 @@ struct RefoldTests {
         }
     }
 
-    @Test func `a driver of a newer release is left alone, and a correction of settings is refused`() async throws {
+    @Test func `a driver of a newer release is left alone, and an unknown correction is refused`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             let store = stores[0]

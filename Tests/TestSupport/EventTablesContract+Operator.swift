@@ -118,5 +118,14 @@ extension EventTablesContract {
             }
             try expect(try await store.search("nothing", limit: 5).sessions, [], "nothing")
         },
+        Clause("a search finds the chargers of events, each once, in their order") { store in
+            for (index, charger) in ["c-2", "c-10", "c-1", "c-2", "d-1"].enumerated() {
+                try await append(.chargerTargeted, of: "a", charger: charger, minutesAgo: 9 - index, to: store)
+            }
+            try expect(try await store.search("c-", limit: 5).chargerIDs, ["c-1", "c-10", "c-2"], "chargers")
+            try expect(try await store.search("c-", limit: 2).chargerIDs, ["c-1", "c-10"], "the first two")
+            try expect(try await store.search("c-10", limit: 5).chargerIDs, ["c-10"], "one")
+            try expect(try await store.search("e", limit: 5).chargerIDs, [], "none")
+        },
     ]
 }

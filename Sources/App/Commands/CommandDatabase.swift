@@ -5,9 +5,6 @@ import ArgumentParser
 import Identity
 import JourneyModel
 
-/// Printed by commands that read an SQLite file in a way that no port has.
-let onlySQLite = "This command reads SQLite files only; on PostgreSQL, use the pages of /ops, or SQL."
-
 extension Configuration.Database {
     /// Returns the path of the SQLite file. With PostgreSQL, prints the sentence, and fails the command.
     func file(insteadOf sentence: String) throws -> String {

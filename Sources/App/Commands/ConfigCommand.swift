@@ -73,8 +73,8 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
         }
         return try await changing(configuration) { stores, _ in
             let history = try await stores.operatorReader.settingsHistory(limit: limit + 1)
-            // There are no corrections on PostgreSQL.
-            return (history.changes, Array(history.reloads.prefix(limit)), [])
+            let corrections = try await stores.refolds.settingsCorrections(limit: limit)
+            return (history.changes, Array(history.reloads.prefix(limit)), corrections)
         }
     }
 }

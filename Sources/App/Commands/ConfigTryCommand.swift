@@ -4,8 +4,6 @@ import ArgumentParser
 import Engine
 import Foundation
 import JourneyModel
-import SQLiteStore
-import Simulation
 
 struct ConfigTryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -63,14 +61,7 @@ struct ConfigTryCommand: AsyncParsableCommand {
         let now = Moment.now
         guard let start = Self.start(since, now: now) else { throw ExitCode.validationFailure }
         let durations = try durations(configuration.settings)
-        let progress = ProgressOutput(unit: "drivers")
-        let outcome = try reading(configuration.database.file(insteadOf: onlySQLite)) {
-            (trial: RefoldTrial) throws(RecordsUnreadable) in
-            try trial.run(.settings(since: start, durations), now: now) {
-                progress.show(DeliveryProgress(delivered: $0.done, total: $0.total))
-            }
-        }
-        progress.end()
+        let outcome = try await RefoldTrialRun.outcome(.settings(since: start, durations), now: now, configuration)
         for line in Self.lines(of: outcome, since: start) { print(line) }
     }
 
@@ -129,7 +120,7 @@ struct ConfigTryCommand: AsyncParsableCommand {
         return durations
     }
 
-    static func lines(of outcome: RefoldTrial.Outcome, since start: Moment) -> [String] {
+    static func lines(of outcome: TrialOutcome, since start: Moment) -> [String] {
         let counts = outcome.counts
         let changed = counts.sessions.values.reduce(0, +)
         var lines = [

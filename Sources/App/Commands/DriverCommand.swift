@@ -1,19 +1,19 @@
 // `dwell driver`: operations on a driver's account. An operator runs them at the request of the driver, or to repeat
 // deletions after a restore. The running server makes the changes. If no server can be reached, the command makes the
-// changes in the database file. Commands that only read always read the database file.
+// changes in the database. Commands that only read always read the database.
 
 import ArgumentParser
 import Identity
 import JourneyModel
-import SQLiteStore
+import SharedTables
 
 struct DriverCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "driver",
         abstract: "Find, sign out or delete a driver; repeat deletions after a restore.",
         discussion: """
-            A running server makes the changes, over a socket beside its database. If it is stopped, the command \
-            changes the database file itself. The audit log records every change: dwell audit --driver ID.
+            With SQLite, a running server makes the changes, over a socket beside its database. If it is stopped, and \
+            with PostgreSQL, the command changes the database itself. The audit log records every change: dwell audit --driver ID.
             """,
         subcommands: [
             DriverFindCommand.self, DriverSignOutCommand.self, DriverEraseCommand.self, DriverErasuresCommand.self,
@@ -66,19 +66,13 @@ struct DriverFindCommand: AsyncParsableCommand {
     func run() async throws {
         let configuration = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides))
             .required()
-        let path = try configuration.database.file(insteadOf: onlySQLite)
         guard let question else { throw ExitCode.failure }
-        let drivers = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
-            try records.find(question)
-        }
+        let drivers = try await DriverLookup.find(question, configuration)
         if json { return print(DriverText.json(drivers)) }
         guard drivers.isEmpty else { return print(drivers.map(DriverText.text).joined(separator: "\n\n")) }
-        writeToStandardError("\(path): no match.\n")
-        if let id, let key = try configuration.tokens.existingKey() {
-            let erasedAt = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
-                try records.erasedAt(DriverID(id), KeyedHashes(signingKey: key))
-            }
-            if let erasedAt { writeToStandardError("This driver was deleted at \(RFC3339.text(of: erasedAt)).\n") }
+        writeToStandardError("\(configuration.database): no match.\n")
+        if let id, let erasedAt = try await DriverLookup.erasedAt(DriverID(id), configuration) {
+            writeToStandardError("This driver was deleted at \(RFC3339.text(of: erasedAt)).\n")
         }
         throw ExitCode.failure
     }
@@ -142,10 +136,7 @@ struct DriverEraseCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try settingsOptions.configuration().database.file(insteadOf: onlySQLite)
-        let driver = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
-            try records.find(.id(DriverID(id))).first
-        }
+        let driver = try await DriverLookup.find(.id(DriverID(id)), settingsOptions.configuration()).first
         guard let driver else { throw DriverSignOutCommand.unknown(id) }
         writeToStandardError(DriverText.text(driver) + "\n")
         try confirm("Delete this driver? It cannot be undone.", yes: yes)

@@ -1,7 +1,7 @@
 // Formats a driver as text or as JSON. Its functions are pure.
 
 import JourneyModel
-import SQLiteStore
+import SharedTables
 
 enum DriverText {
     static func text(_ driver: DriverRecord) -> String {

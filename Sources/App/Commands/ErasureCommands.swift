@@ -5,6 +5,7 @@ import ArgumentParser
 import Identity
 import JourneyModel
 import SQLiteStore
+import SharedTables
 
 struct DriverErasuresCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -33,14 +34,21 @@ struct DriverErasuresCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let path = try settingsOptions.configuration().database.file(
-            insteadOf: "Backups of PostgreSQL contain this list in the table erased_driver.")
         let first = since.flatMap(RFC3339.moment(from:))
-        let recorded = try readingErasures(path) { () throws(RecordsUnreadable) in
-            try ErasureRecords.read(database: path)
-        }
+        let recorded = try await recorded(settingsOptions.configuration())
         let listed = recorded.filter { erasure in first.map { erasure.at >= $0 } ?? true }
         print(([ErasureRecords.heading(count: listed.count)] + listed.map(\.line)).joined(separator: "\n"))
+    }
+
+    private func recorded(_ configuration: Configuration) async throws -> [RecordedErasure] {
+        switch configuration.database {
+        case .sqlite(let path):
+            try readingErasures(path) { () throws(RecordsUnreadable) in try ErasureRecords.read(database: path) }
+        case .postgres:
+            try await changing(configuration) { stores, _ in
+                try await stores.accounts.read { db in try ErasureRows.all(db) }
+            }
+        }
     }
 }
 

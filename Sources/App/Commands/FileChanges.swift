@@ -1,4 +1,4 @@
-// The changes that a command itself makes in the database file.
+// The changes that a command itself makes in the database.
 
 import ArgumentParser
 import Identity
@@ -8,8 +8,8 @@ import RateLimiting
 import SQLiteStore
 import Sockets
 
-/// Changes drivers' accounts directly in the database file. Used when no server answers on the control socket that
-/// belongs to this database.
+/// Changes drivers' accounts directly in the database. Used when no server answers on the control socket that
+/// belongs to this database, and with PostgreSQL.
 struct FileChanges: DriverChanges {
     private let accounts: OperatorAccounts
 

@@ -1,6 +1,7 @@
 // `dwell backup`, `dwell restore` and `dwell check`.
 
 import ArgumentParser
+import Engine
 import Foundation
 import JourneyModel
 import SQLiteStore
@@ -32,7 +33,7 @@ struct BackupCommand: AsyncParsableCommand {
 
     func run() async throws {
         let path = try settingsOptions.configuration().database.file(
-            insteadOf: "Back up PostgreSQL with its own tools, such as pg_basebackup or pg_dump.")
+            insteadOf: "Back it up with PostgreSQL's own tools, pg_basebackup or pg_dump: docs/several-servers.md.")
         try runMaintenance("pages") { progress throws(MaintenanceRefusal) in
             try DatabaseBackup.make(of: path, to: file, replacing: force, progress)
         }
@@ -75,7 +76,7 @@ struct RestoreCommand: AsyncParsableCommand {
 
     func run() async throws {
         let path = try settingsOptions.configuration().database.file(
-            insteadOf: "Restore PostgreSQL with its own tools, such as pg_restore.")
+            insteadOf: "Restore it with PostgreSQL's own tools, pg_restore or a base backup: docs/several-servers.md.")
         let plan = try refusing { () throws(MaintenanceRefusal) in try DatabaseBackup.planRestore(of: file, to: path) }
         print(Self.text(plan, file: file, path: path))
         if let loss = plan.loss { try confirm("\(loss) Restore anyway?", yes: yes) }
@@ -118,7 +119,8 @@ struct CheckCommand: AsyncParsableCommand {
         discussion: """
             Runs SQLite's integrity check, follows every reference between tables, and looks up every idempotency \
             key. Then folds every driver's events again and compares the results with the stored verdicts and \
-            journeys. Changes nothing, and works with or without a running \
+            journeys. On PostgreSQL, checks the references between the tables and the positions of events, then the \
+            journeys; pg_amcheck checks PostgreSQL's files. Changes nothing, and works with or without a running \
             server. If anything differs, prints the first divergences and exits with status 1.
 
             EXAMPLES
@@ -129,14 +131,13 @@ struct CheckCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try settingsOptions.configuration().database.file(
-            insteadOf: "dwell check reads SQLite files only; amcheck (pg_amcheck) checks PostgreSQL.")
-        let report = try runMaintenance("events") { progress throws(MaintenanceRefusal) in
-            let check = try DatabaseCheck(path: path)
-            defer { check.close() }
-            return try check.run(progress)
-        }
-        print("\(path): \(report.events) events of \(DriverCount.text(report.drivers)) folded")
+        let configuration = try settingsOptions.configuration()
+        let report =
+            switch configuration.database {
+            case .sqlite(let path): try Self.check(path)
+            case .postgres: try await Self.check(configuration)
+            }
+        print("\(configuration.database): \(report.events) events of \(DriverCount.text(report.drivers)) folded")
         if report.refolding > 0 {
             print(
                 "\(DriverCount.text(report.refolding)) not checked: a refold is in progress (to complete it, start the "
@@ -150,6 +151,28 @@ struct CheckCommand: AsyncParsableCommand {
         guard !report.problems.isEmpty else { return print("no divergence") }
         for problem in report.problems { print(problem) }
         throw ExitCode.failure
+    }
+
+    private static func check(_ path: String) throws -> JourneyCheckReport {
+        let found = try runMaintenance("events") { progress throws(MaintenanceRefusal) in
+            let check = try DatabaseCheck(path: path)
+            defer { check.close() }
+            return try check.run(progress)
+        }
+        var report = JourneyCheckReport()
+        (report.drivers, report.events, report.problems) = (found.drivers, found.events, found.problems)
+        (report.refolding, report.erasing) = (found.refolding, found.erasing)
+        return report
+    }
+
+    private static func check(_ configuration: Configuration) async throws -> JourneyCheckReport {
+        let output = ProgressOutput(unit: "events")
+        defer { output.end() }
+        return try await changing(configuration) { stores, _ in
+            try await stores.journeyCheck?.check { done, total in
+                output.show(DeliveryProgress(delivered: done, total: total))
+            } ?? JourneyCheckReport()
+        }
     }
 }
 

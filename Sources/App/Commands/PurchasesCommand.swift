@@ -1,5 +1,5 @@
 // `dwell purchases`: shows what Apple signed about a driver's purchases, and makes the changes that support staff may
-// make. The commands read and change the database file directly, whether or not a server is running.
+// make. The commands read and change the database directly, whether or not a server is running.
 
 import ArgumentParser
 import Foundation
@@ -14,7 +14,7 @@ struct PurchasesCommand: AsyncParsableCommand {
         commandName: "purchases",
         abstract: "Show a driver's purchases; move one; take notifications from a file.",
         discussion: """
-            Works on the database file, with or without a running server.
+            Works on the database, with or without a running server.
 
             EXAMPLES
               dwell purchases --driver drv_5bqk2r
@@ -46,14 +46,25 @@ struct PurchasesShowCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try settingsOptions.configuration().database.file(insteadOf: onlySQLite)
-        let found = try reading(path) { (records: PurchaseRecords) throws(RecordsUnreadable) in
-            try records.purchases(of: DriverID(driver))
-        }
+        let found = try await found(settingsOptions.configuration())
         guard let found else { throw DriverSignOutCommand.unknown(driver) }
         let text = PurchaseText(
             driver: DriverID(driver), records: found.records, facts: found.facts, consent: found.consent, now: .now)
         print(json ? text.json : text.text)
+    }
+
+    private func found(_ configuration: Configuration) async throws -> DriverPurchases? {
+        let driver = DriverID(driver)
+        return switch configuration.database {
+        case .sqlite(let path):
+            try reading(path) { (records: PurchaseRecords) throws(RecordsUnreadable) in
+                try records.purchases(of: driver)
+            }
+        case .postgres:
+            try await changing(configuration) { stores, _ in
+                try await stores.accounts.read { db in try PurchaseRecordRows.purchases(of: driver, db) }
+            }
+        }
     }
 }
 
@@ -82,24 +93,36 @@ struct PurchasesMoveCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try settingsOptions.configuration().database.file(insteadOf: onlySQLite)
+        let configuration = try settingsOptions.configuration()
         let key = SubscriptionKey(
             environment: sandbox ? .sandbox : .production, originalTransactionID: transaction)
-        let record = try reading(path) { (records: PurchaseRecords) throws(RecordsUnreadable) in
-            try records.purchases(original: transaction).first { $0.key == key }
-        }
-        guard let record else {
-            writeToStandardError("No purchase in \(path) has the original transaction id \(escaped(transaction)).\n")
+        guard let record = try await found(configuration).first(where: { $0.key == key }) else {
+            writeToStandardError(
+                "No purchase in \(configuration.database) has the original transaction id \(escaped(transaction)).\n")
             throw ExitCode.failure
         }
         writeToStandardError(
             "\(escaped(transaction)) belongs to \(record.driver.map { escaped($0.rawValue) } ?? "nobody")\n")
         try confirm("Give it to \(escaped(to))?", yes: yes)
-        let isDone = try await changing(settingsOptions) { stores, now in
+        let isDone = try await changing(configuration) { stores, now in
             try await stores.purchases.move(key, to: DriverID(to), at: now)
         }
         guard isDone else { throw DriverSignOutCommand.unknown(to) }
         print("\(escaped(transaction)) belongs to \(escaped(to)) now")
+    }
+
+    private func found(_ configuration: Configuration) async throws -> [PurchaseRecord] {
+        let original = transaction
+        return switch configuration.database {
+        case .sqlite(let path):
+            try reading(path) { (records: PurchaseRecords) throws(RecordsUnreadable) in
+                try records.purchases(original: original)
+            }
+        case .postgres:
+            try await changing(configuration) { stores, _ in
+                try await stores.accounts.read { db in try PurchaseRecordRows.purchases(original: original, db) }
+            }
+        }
     }
 }
 

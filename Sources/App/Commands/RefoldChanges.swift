@@ -1,5 +1,5 @@
 // How `dwell refold` changes the database. If a server answers on the control socket of the database, the server refolds,
-// between the requests of clients. Otherwise the command refolds in the database file.
+// between the requests of clients. Otherwise, and with PostgreSQL, the command refolds in the database.
 
 import API
 import Engine
@@ -82,8 +82,8 @@ extension ServerChanges: RefoldChanges {
     }
 }
 
-/// Refolds in the database file. Other processes may write to the file between two parts.
-struct FileRefolds: RefoldChanges {
+/// Refolds in the database. Other processes may write to it between two parts.
+struct DatabaseRefolds: RefoldChanges {
     struct UnknownSettings: Error, CustomStringConvertible {
         var version: String
         var description: String { "no settings \(escaped(version)) in the settings history" }

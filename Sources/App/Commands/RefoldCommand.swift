@@ -5,7 +5,6 @@ import Engine
 import Foundation
 import JourneyModel
 import SQLiteStore
-import Simulation
 
 struct RefoldCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -24,8 +23,8 @@ struct RefoldCommand: AsyncParsableCommand {
             was stored. Only gracePeriodSeconds and hardTimeoutSeconds have an effect, because the phone alone applies \
             the other settings. --by and --reason are recorded in `dwell config history`.
 
-            A running server does the work, at most 500 events at a time, and only while no request of a client \
-            waits. The command may be interrupted; run it again to continue. A dry run only reads, so it rejects a \
+            With SQLite, a running server does the work, at most 500 events at a time, and only while no request of a \
+            client waits. With PostgreSQL, the command refolds one driver after the other. The command may be interrupted; run it again to continue. A dry run only reads, so it rejects a \
             database that must be migrated first: make a copy with `dwell backup`, and migrate the copy.
 
             EXAMPLES
@@ -94,17 +93,30 @@ struct RefoldCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let path = try settingsOptions.configuration().database.file(insteadOf: onlySQLite)
-        if dryRun { return try tryOut(path) }
-        do {
-            let (counts, failures) = try await refold(path)
-            for line in RefoldText.lines(of: counts, isDryRun: false) { print(line) }
-            guard failures.isEmpty else {
-                for failure in failures { writeToStandardError("\(failure)\n") }
-                throw ExitCode.failure
+        let configuration = try settingsOptions.configuration()
+        if dryRun { return try await tryOut(configuration) }
+        let (counts, failures) = try await refold(configuration)
+        for line in RefoldText.lines(of: counts, isDryRun: false) { print(line) }
+        guard failures.isEmpty else {
+            for failure in failures { writeToStandardError("\(failure)\n") }
+            throw ExitCode.failure
+        }
+    }
+
+    private func tryOut(_ configuration: Configuration) async throws {
+        let outcome = try await RefoldTrialRun.outcome(
+            order.map { .correction($0) } ?? .rules(since: since), now: .now, configuration)
+        for line in RefoldText.lines(of: outcome.counts, isDryRun: true, refolding: outcome.refolding) { print(line) }
+    }
+
+    private func refold(_ configuration: Configuration) async throws -> (RefoldCounts, failures: [StoreFailure]) {
+        guard case .sqlite(let path) = configuration.database else {
+            return try await changing(configuration) { stores, _ in
+                try await refold(DatabaseRefolds(store: stores.refolds))
             }
-        } catch let exit as ExitCode {
-            throw exit
+        }
+        do {
+            return try await refold(path)
         } catch let failure as ServerChanges.Failure {
             writeToStandardError("\(failure)\n")
             throw ExitCode.failure
@@ -112,17 +124,6 @@ struct RefoldCommand: AsyncParsableCommand {
             writeToStandardError("\(UnusableDatabase(.sqlite(path: path), error))\n")
             throw ExitCode.failure
         }
-    }
-
-    private func tryOut(_ path: String) throws {
-        let progress = ProgressOutput(unit: "drivers")
-        let outcome = try reading(path) { (trial: RefoldTrial) throws(RecordsUnreadable) in
-            try trial.run(order.map { .correction($0) } ?? .rules(since: since), now: .now) {
-                progress.show(DeliveryProgress(delivered: $0.done, total: $0.total))
-            }
-        }
-        progress.end()
-        for line in RefoldText.lines(of: outcome.counts, isDryRun: true, refolding: outcome.refolding) { print(line) }
     }
 
     /// Refolds through the running server. Without a server, or beside one of another version, refolds in the file.
@@ -135,7 +136,7 @@ struct RefoldCommand: AsyncParsableCommand {
         let store = try SQLiteFile.open(existing: path)
         let result: Result<(RefoldCounts, failures: [StoreFailure]), any Error>
         do {
-            result = .success(try await refold(FileRefolds(store: store)))
+            result = .success(try await refold(DatabaseRefolds(store: store)))
         } catch {
             result = .failure(error)
         }

@@ -94,7 +94,8 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         let database = configuration.database
         try await changing(configuration) { stores, _ in
             guard let search = stores.erasureSearch else { return }
-            let found = try await ofReceipt(search) + ofIdentifiers(search) + inRedis(configuration.redis)
+            let remains = try await ofReceipt(search) + ofIdentifiers(search) + inRedis(configuration.redis)
+            let found = try await ofDeletion(stores.accounts) + remains
             guard found.isEmpty else {
                 print(found.joined(separator: "\n"))
                 throw ExitCode.failure
@@ -148,10 +149,19 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         guard let driver, let key = try? tokens.existingKey() else { return [] }
         let records = try DriverRecords(path: path)
         defer { records.close() }
-        return try records.isErasureUnderWay(DriverID(driver), KeyedHashes(signingKey: key))
-            ? ["--driver: the deletion is not complete; the server continues it, or completes it at its next start"]
-            : []
+        return try records.isErasureUnderWay(DriverID(driver), KeyedHashes(signingKey: key)) ? [Self.unfinished] : []
     }
+
+    private func ofDeletion(_ accounts: StoredAccounts) async throws -> [String] {
+        guard let driver else { return [] }
+        let isUnderWay = try await accounts.read { db in
+            try !accounts.store.unfinishedErasures(accounts.digests.driver(DriverID(driver)), db).isEmpty
+        }
+        return isUnderWay ? [Self.unfinished] : []
+    }
+
+    private static let unfinished =
+        "--driver: the deletion is not complete; the server continues it, or completes it at its next start"
 
     private func ofReceipt(_ scan: any ErasureSearch) async throws -> [String] {
         guard let receipt else { return [] }

@@ -61,7 +61,8 @@ extension Stores {
             eventStatistics: store, operatorReader: store, operatorLists: store, operationHistory: store,
             instances: store, settingsHistory: store, accounts: accounts, accountStatistics: store,
             purchases: StoredPurchases(accounts: accounts), pushes: store, simulatedDrivers: store,
-            recordedEvents: store, erasureSearch: store, status: store, backups: nil,
+            recordedEvents: store, erasureSearch: store, driverSearch: store, journeyCheck: store,
+            refoldTrial: store, status: store, backups: nil,
             sampler: { store.sampler($0) }, loops: [], close: close)
     }
 }

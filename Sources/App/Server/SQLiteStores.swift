@@ -34,7 +34,8 @@ extension Stores {
             eventStatistics: store, operatorReader: store, operatorLists: store, operationHistory: store,
             instances: store, settingsHistory: store, accounts: accounts, accountStatistics: store,
             purchases: StoredPurchases(accounts: accounts), pushes: store, simulatedDrivers: store,
-            recordedEvents: nil, erasureSearch: nil, status: store, backups: store,
+            recordedEvents: nil, erasureSearch: nil, driverSearch: nil, journeyCheck: nil,
+            refoldTrial: nil, status: store, backups: store,
             sampler: { store.sampler(path: path, $0) },
             loops: [LoopService(loop: truncation.run)], close: store.close)
     }

@@ -35,6 +35,12 @@ struct Stores: Sendable {
     let recordedEvents: (any RecordedEventReader)?
     /// The search of `dwell verify-erased`. Nil for SQLite, whose file the command reads itself.
     let erasureSearch: (any ErasureSearch)?
+    /// The search of `dwell driver find`. Nil for SQLite, whose file the command reads itself.
+    let driverSearch: (any DriverSearch)?
+    /// The check of `dwell check`. Nil for SQLite, whose file the command reads itself.
+    let journeyCheck: (any JourneyCheck)?
+    /// The trial of `dwell config try` and of `dwell refold --dry-run`. Nil for SQLite, whose file the commands read.
+    let refoldTrial: (any RefoldTrying)?
     let status: any DatabaseStatus
     /// Nil if Dwell does not make the backups of the database.
     let backups: (any BackupHistory)?

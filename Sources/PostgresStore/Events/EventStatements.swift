@@ -89,6 +89,25 @@ struct EventOfDriver: Sendable {
     static func updateQuery(_ events: [EventOfDriver], batch: Int64) -> PostgresQuery {
         PostgresQuery(update, LaneParameters.any + [.int8(batch)] + (keys + folded).map { $0.values(events) })
     }
+
+    private static let corrected: ArrayColumn<EventOfDriver> = .text("fold_settings") { event in
+        let (stored, used) = (event.folded.storedVersion, event.folded.settingsVersion)
+        return stored.map(TextKey.init) == used.map(TextKey.init) ? nil : used
+    }
+
+    /// Records by which settings corrected events are folded, for the drivers that this transaction has moved.
+    static let correct = PostgresStatement(
+        "events_corrected",
+        """
+        UPDATE event SET fold_settings = given.fold_settings
+        FROM \(ArrayColumn.unnest(keys + [corrected], from: 4, as: "given")) JOIN driver ON driver.id = given.driver
+        WHERE \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event"))
+            AND driver.batch = $3::int8 AND event.driver = given.driver AND event.seq = given.seq
+        """)
+
+    static func correctQuery(_ events: [EventOfDriver], batch: Int64) -> PostgresQuery {
+        PostgresQuery(correct, LaneParameters.any + [.int8(batch)] + (keys + [corrected]).map { $0.values(events) })
+    }
 }
 
 /// The stored event with a given idempotency key.
@@ -138,12 +157,13 @@ enum EventReads {
         WHERE \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event"))
         """)
 
-    private static let foldedColumns = """
+    /// The columns that `FoldedEvent` reads, after the driver.
+    static let foldedColumns = """
         event.driver, event.seq, event.name, event.session_id, event.charger, event.corrected_at_ms, event.sequence,
         coalesce(event.event_id, event.idempotency_key), event.idempotency_key, event.origin, event.sender,
         event.previous_state, settings_version.grace_period_seconds, settings_version.hard_timeout_seconds,
         event.second_place, event.closed_session_id, event.transition, event.reason, event.implied,
-        \(JourneyColumns.after), settings_version.version
+        \(JourneyColumns.after), settings_version.version, event.settings_version, event.received_at_ms
         """
 
     /// The events of drivers from a time on. Parameters: lanes, any lane, rows of drivers, times. They are sorted in
@@ -213,7 +233,8 @@ extension FoldedEvent {
             hardTimeoutSeconds: Int(try row.int8(13)))
         self.init(
             seq: try row.int8(1), event: event, verdict: try Verdict(row, at: 16), after: try Journey(row, at: 19),
-            secondPlace: secondPlace, closedSessionID: try row.optionalText(15), settingsVersion: try row.text(27))
+            secondPlace: secondPlace, closedSessionID: try row.optionalText(15), settingsVersion: try row.text(27),
+            storedVersion: try row.text(28), receivedAt: try row.moment(29))
     }
 
     /// Whether this event comes before the other in the order that the fold has found. As FoldOrder of SQLite's store:

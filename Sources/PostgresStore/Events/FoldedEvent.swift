@@ -24,6 +24,11 @@ struct FoldedEvent: Sendable {
     var closedSessionID: String?
     /// The version of the settings with which a stored event is folded; nil for a new event.
     var settingsVersion: String?
+    /// The version of the settings with which the event was stored, and when it was received; nil for a new event.
+    var storedVersion: String?
+    var receivedAt: Moment?
+    /// Whether a correction has replaced the settings with which a stored event is folded.
+    var isCorrected = false
     /// Nil for a stored event.
     var unsaved: Unsaved?
     /// Whether a stored event has another verdict, journey or place than its row.

@@ -75,6 +75,15 @@ struct JourneyTail: Sendable {
         return walk.expirySeq - newSeq
     }
 
+    /// Changes the settings of stored events, before a refold. `change` gets each event with the stored journey before it.
+    mutating func correct(_ change: (inout FoldedEvent, _ before: Journey) -> Void) {
+        var before = start
+        for index in events.indices {
+            change(&events[index], before)
+            before = events[index].after
+        }
+    }
+
     /// Returns the event's index among the events of its second, if the event certainly comes after the last one.
     /// Returns nil if it comes earlier, or if it must be ordered together with other events of its second.
     private func placeAfterLast(_ event: OrderedEvent) -> Int64? {

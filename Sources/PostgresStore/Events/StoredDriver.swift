@@ -53,6 +53,9 @@ struct StoredDriver: Sendable {
         driver.grace_deadline_ms, driver.hard_deadline_ms, driver.ended_by, driver.previous_session_id
         """
 
+    /// The number of `columns`.
+    static let columnCount = 12 + JourneyColumns.count
+
     /// Whether an older release folded the driver's events.
     var needsRefold: Bool { rules < Fold.rulesVersion }
     /// Whether a newer release folded the driver's events, as may happen while instances are replaced one by one.

@@ -129,11 +129,22 @@ private enum DriverListStatements {
         SELECT \(columns) FROM driver WHERE id = (SELECT driver FROM phone_identity WHERE phone = $1::text)
         """)
 
-    /// The chargers of registered sessions: there is no table of all chargers. Parameters as of `byName`.
+    /// The chargers of events and of registered sessions. There is no table of all chargers: each step finds the next
+    /// charger by one probe of each index. Parameters as of `byName`.
     static let chargersByName = PostgresStatement(
         "chargers_by_name",
         """
-        SELECT DISTINCT registered_charger FROM session
-        WHERE registered_charger >= $1::text AND registered_charger < $2::text ORDER BY 1 LIMIT $3::int8
+        WITH RECURSIVE found(charger, count) AS (
+            SELECT least(
+                (SELECT min(charger) FROM event WHERE charger >= $1::text AND charger < $2::text),
+                (SELECT min(registered_charger) FROM session
+                    WHERE registered_charger >= $1::text AND registered_charger < $2::text)), 1::int8
+            UNION ALL
+            SELECT least(
+                (SELECT min(event.charger) FROM event WHERE event.charger > found.charger AND event.charger < $2::text),
+                (SELECT min(registered_charger) FROM session
+                    WHERE registered_charger > found.charger AND registered_charger < $2::text)), found.count + 1
+            FROM found WHERE found.charger IS NOT NULL AND found.count < $3::int8)
+        SELECT charger FROM found WHERE charger IS NOT NULL ORDER BY charger
         """)
 }

@@ -1,13 +1,13 @@
 // `JourneyRefolder` on PostgreSQL. A driver is refolded in one batch of its own, so no reader sees a half-finished
-// refold. The batch reads and writes all of the driver's events.
+// refold. The batch reads and writes all of the driver's events, or those from the first corrected one on.
 
 package import Engine
-package import JourneyModel
+import JourneyModel
 import Postgres
 
 extension PostgresEventStore: JourneyRefolder {
     package func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
-        guard request.correction == nil else { throw Self.noCorrections }
+        if let correction = request.correction { return try await correct(correction, request) }
         let found = try await read([
             PostgresQuery(
                 RefoldStatements.next,
@@ -20,7 +20,7 @@ extension PostgresEventStore: JourneyRefolder {
         let (number, driver) = try decoded { () throws(PostgresError) in
             (try row.int8(0), DriverID(try row.text(1)))
         }
-        switch await refold(driver, at: request.now) {
+        switch await refold(driver, DriverRefold(now: request.now)) {
         case .success(let counts): return RefoldPart(next: number, counts: counts)
         case .failure(let failure): return RefoldPart(next: number, counts: RefoldCounts(), failure: failure)
         }
@@ -31,21 +31,6 @@ extension PostgresEventStore: JourneyRefolder {
     package func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool {
         let found = try await read([PostgresQuery(RefoldStatements.areLeft, [.int8(Fold.rulesVersion)])])
         return try decoded { () throws(PostgresError) in try found[0][0].bool(0) }
-    }
-}
-
-extension PostgresEventStore: SettingsCorrecting {
-    private static let noCorrections = StoreFailure.unavailable(
-        "corrections of settings are not supported on PostgreSQL")
-
-    package func begin(
-        _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment
-    ) async throws(StoreFailure) -> CorrectionOutcome {
-        throw Self.noCorrections
-    }
-
-    package func finish(correction: Int64, at now: Moment) async throws(StoreFailure) {
-        throw Self.noCorrections
     }
 }
 

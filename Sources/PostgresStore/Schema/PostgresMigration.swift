@@ -31,5 +31,7 @@ package struct PostgresMigration: Sendable {
             sql: String(decoding: PackageResources._002_shared_tables_sql, as: UTF8.self)),
         PostgresMigration(
             number: 3, name: "erasure", sql: String(decoding: PackageResources._003_erasure_sql, as: UTF8.self)),
+        PostgresMigration(
+            number: 4, name: "corrections", sql: String(decoding: PackageResources._004_corrections_sql, as: UTF8.self)),
     ]
 }

@@ -19,6 +19,8 @@ struct FoldedGroup: Sendable {
     var creatingDigest: [UInt8]?
     var added: [FoldedEvent] = []
     var refolded: [FoldedEvent] = []
+    /// Stored events whose settings a correction has replaced.
+    var corrected: [FoldedEvent] = []
     var sessions: [SessionRow] = []
     var claims: [SessionClaim] = []
     /// The settings of the added events.
@@ -66,19 +68,21 @@ struct BatchFold {
             return state.result
         }
         var refolded = RefoldCounts()
-        if var fold = state.fold, fold.row.needsRefold {
-            // All of the driver's events are read, so other drivers do not wait for it, and no other instance moves the
-            // driver meanwhile.
+        let refold = group.works.lazy.compactMap(\.refold).first
+        if var fold = state.fold, fold.row.needsRefold || refold?.correction != nil {
+            // Many of the driver's events are read, so other drivers do not wait for it, and no other instance moves
+            // the driver meanwhile.
             guard group.needsLock else {
                 state.result.mustBeAlone = true
                 return state.result
             }
-            let from = fold.row.floor ?? Moment(millisecondsSinceEpoch: .min)
+            let begin = fold.row.floor ?? Moment(millisecondsSinceEpoch: .min)
+            let from = fold.row.needsRefold ? begin : max(begin, refold?.correction?.from ?? begin)
             guard reads.tails[key]?.from == from else {
                 state.result.need.tailFrom = from
                 return state.result
             }
-            refolded = fold.refold(at: group.works.lazy.compactMap(\.refoldTime).first ?? nil)
+            refolded = fold.refold(at: refold?.now) { event, _ in refold?.correction?.settings.apply(to: &event) }
             state.fold = fold
         }
         for work in group.works where !state.result.isStale {
@@ -119,6 +123,7 @@ struct BatchFold {
             // In the order of arrival, so that the feed has this order too.
             result.added = (fold.belowFloor + fold.tail.events.filter { $0.unsaved != nil }).sorted { $0.seq < $1.seq }
             result.refolded = fold.tail.events.filter(\.isChanged)
+            result.corrected = fold.tail.events.filter(\.isCorrected)
             result.sessions = fold.sessions.values.map { session in
                 var session = session
                 session.driver = fold.row.id

@@ -44,9 +44,10 @@ struct BatchWrites {
                 list(group).map { EventOfDriver(driver: group.moved?.row.id ?? 0, folded: $0) }
             }
         }
-        let (added, refolded) = (events(\.added), events(\.refolded))
+        let (added, refolded, corrected) = (events(\.added), events(\.refolded), events(\.corrected))
         if !added.isEmpty { queries.append(EventOfDriver.addQuery(added, batch: batch)) }
         if !refolded.isEmpty { queries.append(EventOfDriver.updateQuery(refolded, batch: batch)) }
+        if !corrected.isEmpty { queries.append(EventOfDriver.correctQuery(corrected, batch: batch)) }
         let sessions = changed.flatMap(\.sessions)
         if !sessions.isEmpty { queries.append(SessionRow.writeQuery(sessions, batch: batch)) }
         for case let moved? in changed.filter(\.hasRegistered).map(\.moved) {

@@ -70,12 +70,18 @@ struct DriverFold {
         return (insertion.verdict, insertion.refoldedCount)
     }
 
-    /// Folds all of the driver's events by the rules of this release. They must be in `tail`.
+    /// Folds the events in `tail` by the rules of this release. If an older release has folded them, all of the driver's
+    /// events must be in it.
     ///
-    /// - Parameter now: see `RefoldRequest.now`.
-    mutating func refold(at now: Moment?) -> RefoldCounts {
+    /// - Parameters:
+    ///   - now: see `RefoldRequest.now`.
+    ///   - correct: changes the settings of the events first. Gets each event with the stored journey before it.
+    mutating func refold(
+        at now: Moment?, correct: ((inout FoldedEvent, _ before: Journey) -> Void)? = nil
+    ) -> RefoldCounts {
         isChanged = true
         let stored = tail.events
+        if let correct { tail.correct(correct) }
         let before = (journey: journey, driver: row.driver)
         let expiryCount = tail.refold(newSeq: row.lastSeq + 1) { deadline, running, next, seq in
             let version = next.settingsVersion ?? Settings().version
@@ -91,7 +97,7 @@ struct DriverFold {
         }
         row.lastSeq += expiryCount
         row.rules = Fold.rulesVersion
-        // They were made by the older rules.
+        // They were made by the older rules or settings.
         row.recent = RecentJourneyChanges()
         var tally = RefoldTally()
         tally.note(stored, tail.events)

@@ -11,9 +11,7 @@ struct Work: Sendable {
         case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
         /// Answered with whether an expiry was stored.
         case expire(ExpiryRequest, CheckedContinuation<Result<Bool, StoreFailure>, Never>)
-        /// Folds the driver's events by the rules of this release, if an older one has folded them. The time is that
-        /// of `RefoldRequest.now`.
-        case refold(Moment?, CheckedContinuation<Result<RefoldCounts, StoreFailure>, Never>)
+        case refold(DriverRefold, CheckedContinuation<Result<RefoldCounts, StoreFailure>, Never>)
     }
 
     let kind: Kind
@@ -28,9 +26,9 @@ struct Work: Sendable {
         (self.kind, self.until) = (kind, until)
     }
 
-    /// The time of a refold; nil for other work.
-    var refoldTime: Moment?? {
-        if case .refold(let now, _) = kind { return .some(now) }
+    /// Nil for other work.
+    var refold: DriverRefold? {
+        if case .refold(let refold, _) = kind { return refold }
         return nil
     }
 
@@ -52,6 +50,14 @@ struct Work: Sendable {
 
     /// The failure of work that is given up.
     func failure(_ reason: String) -> StoreFailure { isInDoubt ? .unknown(reason) : .unavailable(reason) }
+}
+
+/// Folds a driver's events by the rules of this release, if an older one has folded them, or with other settings.
+struct DriverRefold: Sendable {
+    /// See `RefoldRequest.now`.
+    var now: Moment?
+    /// The correction, and the time of the first event that it changes.
+    var correction: (settings: FoldCorrection, from: Moment)?
 }
 
 enum WorkOutcome: Sendable {

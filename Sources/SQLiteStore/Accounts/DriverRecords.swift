@@ -3,32 +3,7 @@
 import GRDB
 package import Identity
 package import JourneyModel
-import SharedTables
-
-package enum DriverQuery: Hashable, Sendable {
-    case id(DriverID)
-    case phone(PhoneNumber)
-    /// An email address, compared without regard to case.
-    case email(String)
-}
-
-package struct DriverRecord: Hashable, Sendable {
-    package var id: DriverID
-    package var createdAt: Moment
-    package var name: String?
-    package var email: String?
-    /// Email address of the Apple ID. It may differ from the address in the profile.
-    package var appleEmail: String?
-    package var phone: String?
-    /// Nil for a driver of another service, who has no account here.
-    package var role: String?
-    package var signInSessions: Int
-    package var lastUsedAt: Moment?
-    package var devices: Int
-    package var state: JourneyState
-    package var events: Int
-    package var lastReceivedAt: Moment?
-}
+package import SharedTables
 
 package struct DriverRecords: RecordsReader {
     private let queue: DatabaseQueue

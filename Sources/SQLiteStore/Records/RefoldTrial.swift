@@ -6,43 +6,9 @@ package import Engine
 import GRDB
 package import JourneyModel
 
-/// An event as far as the choice of its settings depends on it.
-package struct TrialEvent: Hashable, Sendable {
-    package var driver: DriverID
-    /// The charger by which the server chooses the settings of an event: that of the session's registration, else the
-    /// event's, else the target of the stored journey before the event.
-    package var chargerID: String?
-    /// The app version of the driver's device that was registered last; nil if there is none.
-    package var appVersion: String?
-    package var receivedAt: Moment
-}
-
-/// The durations with which the fold uses an event. A value that is nil stays as it is.
-package struct TrialDurations: Hashable, Sendable {
-    package var gracePeriodSeconds: Int?
-    package var hardTimeoutSeconds: Int?
-
-    package init(gracePeriodSeconds: Int?, hardTimeoutSeconds: Int?) {
-        (self.gracePeriodSeconds, self.hardTimeoutSeconds) = (gracePeriodSeconds, hardTimeoutSeconds)
-    }
-}
-
 package struct RefoldTrial: RecordsReader {
-    /// What is tried.
-    package enum Change: Sendable {
-        /// The rules of this release, for drivers that another release folded. If a time is given, only for those with
-        /// an event received since then.
-        case rules(since: Moment?)
-        case correction(CorrectionOrder)
-        /// Other settings for the events that happened since a time.
-        case settings(since: Moment, @Sendable (TrialEvent) -> TrialDurations)
-    }
-
-    package struct Outcome: Sendable {
-        package var counts = RefoldCounts()
-        /// The number of drivers whose refold is in progress. They are left out.
-        package var refolding = 0
-    }
+    package typealias Change = TriedChange
+    package typealias Outcome = TrialOutcome
 
     private let queue: DatabaseQueue
 

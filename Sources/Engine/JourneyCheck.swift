@@ -1,0 +1,23 @@
+// The port of `dwell check`: compares the stored journeys with the fold of their events.
+
+package protocol JourneyCheck: Sendable {
+    /// Checks the references between the tables, then each driver in one snapshot. Changes nothing.
+    ///
+    /// - Parameter progress: called with the number of folded events and the number of all events.
+    func check(
+        _ progress: @Sendable (_ done: Int, _ total: Int) -> Void
+    ) async throws(StoreFailure) -> JourneyCheckReport
+}
+
+package struct JourneyCheckReport: Hashable, Sendable {
+    package var drivers = 0
+    package var events = 0
+    /// The number of drivers that are not checked, because their refold is not complete.
+    package var refolding = 0
+    /// The number of deleted drivers whose rows are not all rewritten yet.
+    package var erasing = 0
+    /// The first problems, one sentence each. Empty if there are none.
+    package var problems: [String] = []
+
+    package init() {}
+}

@@ -1,0 +1,59 @@
+// Tries by what other rules or settings stored events would have been folded. `dwell refold --dry-run` and
+// `dwell config try` use it.
+
+package import JourneyModel
+
+package protocol RefoldTrying: Sendable {
+    /// Folds stored events again in memory, one driver in one snapshot at a time. Changes nothing.
+    ///
+    /// - Parameters:
+    ///   - now: see `RefoldRequest.now`.
+    ///   - progress: called with the number of examined drivers and the number of all drivers.
+    func tryRefold(
+        _ change: TriedChange, now: Moment, _ progress: @Sendable (_ done: Int, _ total: Int) -> Void
+    ) async throws(StoreFailure) -> TrialOutcome
+}
+
+/// What is tried.
+package enum TriedChange: Sendable {
+    /// The rules of this release, for drivers that another release folded. If a time is given, only for those with an
+    /// event received since then.
+    case rules(since: Moment?)
+    case correction(CorrectionOrder)
+    /// Other settings for the events that happened since a time.
+    case settings(since: Moment, @Sendable (TrialEvent) -> TrialDurations)
+}
+
+package struct TrialOutcome: Sendable {
+    package var counts = RefoldCounts()
+    /// The number of drivers whose refold is in progress. They are left out.
+    package var refolding = 0
+
+    package init() {}
+}
+
+/// An event as far as the choice of its settings depends on it.
+package struct TrialEvent: Hashable, Sendable {
+    package var driver: DriverID
+    /// The charger by which the server chooses the settings of an event: that of the session's registration, else the
+    /// event's, else the target of the stored journey before the event.
+    package var chargerID: String?
+    /// The app version of the driver's device that was registered last; nil if there is none.
+    package var appVersion: String?
+    package var receivedAt: Moment
+
+    package init(driver: DriverID, chargerID: String?, appVersion: String?, receivedAt: Moment) {
+        (self.driver, self.chargerID, self.appVersion) = (driver, chargerID, appVersion)
+        self.receivedAt = receivedAt
+    }
+}
+
+/// The durations with which the fold uses an event. A value that is nil stays as it is.
+package struct TrialDurations: Hashable, Sendable {
+    package var gracePeriodSeconds: Int?
+    package var hardTimeoutSeconds: Int?
+
+    package init(gracePeriodSeconds: Int?, hardTimeoutSeconds: Int?) {
+        (self.gracePeriodSeconds, self.hardTimeoutSeconds) = (gracePeriodSeconds, hardTimeoutSeconds)
+    }
+}

@@ -1,0 +1,98 @@
+// Folds the events of one driver again, and compares the results with the stored ones. As SQLite's DatabaseCheck. Reads
+// no database.
+
+import Engine
+import JourneyModel
+
+struct CheckedJourney {
+    let driver: StoredDriver
+    private(set) var problems: [String] = []
+    private let events: [FoldedEvent]
+    private var journey: Journey
+    private var previous: FoldedEvent?
+    /// The events of the second that is being read, if their times are in whole seconds.
+    private var second: [FoldedEvent] = []
+    private var journeyBeforeSecond = Journey()
+
+    /// - Parameters:
+    ///   - base: the journey at the floor.
+    ///   - events: the events from the floor on, in the stored order.
+    ///   - isNumbered: whether the numbers and positions of the events are right.
+    init(_ driver: StoredDriver, base: Journey?, events: [FoldedEvent], isNumbered: Bool) {
+        (self.driver, self.events) = (driver, events)
+        journey = base ?? Journey()
+        if !isNumbered { problems.append("driver \(driver.id): the numbers or positions of its events are wrong") }
+        if (driver.floor == nil) != (base == nil) {
+            problems.append("driver \(driver.id): it has a floor without its journey, or a journey without a floor")
+        }
+    }
+
+    var eventCount: Int { events.count }
+
+    mutating func run() {
+        for event in events where problems.count < PostgresEventStore.problemsMax { take(event) }
+        compareSecond()
+        if problems.isEmpty { compareHead() }
+    }
+
+    private mutating func take(_ stored: FoldedEvent) {
+        if let previous, !previous.event.sharesSecond(with: stored.event) {
+            if !(previous.event < stored.event) { note(stored, "does not come after event \(previous.seq)") }
+            compareSecond()
+        }
+        var untilThen = journey
+        if let missing = untilThen.takeDeadline(before: stored.event) {
+            note(stored, "comes after a deadline (\(missing.name.canonical)) whose expiry is not stored")
+        }
+        if stored.event.isWholeSecond {
+            if second.isEmpty { journeyBeforeSecond = untilThen }
+            // The fold orders only the first `searchedMax` events of a second.
+            if second.count < OrderWithinSecond.searchedMax { second.append(stored) }
+        }
+        var folded = stored
+        folded.apply(to: journey)
+        if folded.verdict != stored.verdict {
+            note(stored, "is stored as \(Self.text(stored.verdict)), the fold gives \(Self.text(folded.verdict))")
+        }
+        if folded.after != stored.after {
+            note(
+                stored,
+                "is stored with \(stored.after.state) after it, the fold gives \(folded.after.state) or other deadlines"
+            )
+        }
+        if folded.closedSessionID.map(TextKey.init) != stored.closedSessionID.map(TextKey.init) {
+            note(stored, "is stored as closing another session than the fold gives")
+        }
+        // Continues from the stored journey, so that one divergence is not reported again with every later event.
+        journey = stored.after
+        previous = stored
+    }
+
+    /// Checks whether the stored order of the events of one second is the order that the fold finds for them.
+    private mutating func compareSecond() {
+        defer { second.removeAll(keepingCapacity: true) }
+        guard second.count > 1, let first = second.first else { return }
+        let arrived = second.sorted { $0.seq < $1.seq }
+        let order = OrderWithinSecond.order(of: arrived.map(\.event), from: journeyBeforeSecond)
+        guard order.map({ arrived[$0].seq }) != second.map(\.seq) else { return }
+        note(first, "and others of its second are not in fold order")
+    }
+
+    private mutating func compareHead() {
+        if driver.headSeq != previous?.seq || driver.headCorrectedAt != previous?.event.occurredAt {
+            problems.append("driver \(driver.id): its row does not reference its last event")
+        }
+        if driver.journey != journey {
+            problems.append("driver \(driver.id): its row differs from the fold of its events")
+        }
+    }
+
+    private mutating func note(_ event: FoldedEvent, _ what: String) {
+        problems.append("driver \(driver.id), event \(event.seq): \(what)")
+    }
+
+    private static func text(_ verdict: Verdict) -> String {
+        verdict.transition.rawValue + (verdict.reason.map { " (\($0.rawValue))" } ?? "")
+            + (verdict.implied.isEmpty ? "" : " after " + verdict.implied.names.joined(separator: ", "))
+    }
+}

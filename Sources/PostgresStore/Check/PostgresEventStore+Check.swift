@@ -1,0 +1,187 @@
+// `JourneyCheck` on PostgreSQL: the references that SQLite's foreign keys prove, the positions of the feed, and each
+// driver's journey against the fold of the events. PostgreSQL checks its own files with pg_amcheck.
+
+package import Engine
+import JourneyModel
+import Postgres
+
+extension PostgresEventStore: JourneyCheck {
+    /// Maximum number of problems reported. Further problems would add no information.
+    static let problemsMax = 20
+    /// The time limit in seconds of a query that reads whole tables, or all events of a driver.
+    private static let checkSeconds = 600
+    /// The number of drivers whose rows are found by one query.
+    private static let checkedPageMax: Int64 = 1000
+
+    package func check(
+        _ progress: @Sendable (_ done: Int, _ total: Int) -> Void
+    ) async throws(StoreFailure) -> JourneyCheckReport {
+        var report = JourneyCheckReport()
+        let counts = try await read([PostgresQuery(CheckStatements.counts)], seconds: Self.checkSeconds)
+        let total = try decoded { () throws(PostgresError) in Int(try counts[0][0].int8(0)) }
+        report.erasing = try decoded { () throws(PostgresError) in Int(try counts[0][0].int8(1)) }
+        for (what, statement) in CheckStatements.references {
+            let found = try await read([PostgresQuery(statement)], seconds: Self.checkSeconds)
+            let count = try decoded { () throws(PostgresError) in try found[0][0].int8(0) }
+            if count > 0 { report.problems.append("\(count) \(what)") }
+        }
+        var last: Int64? = 0
+        while let after = last, report.problems.count < Self.problemsMax {
+            let found = try await read([
+                PostgresQuery(CheckStatements.drivers, [.int8(after), .int8(Self.checkedPageMax)])
+            ])
+            let drivers = try decoded { () throws(PostgresError) in
+                var drivers: [(id: Int64, number: Int64)] = []
+                for row in found[0].rows { drivers.append((try row.int8(0), try row.int8(1))) }
+                return drivers
+            }
+            last = drivers.last?.number
+            for driver in drivers where report.problems.count < Self.problemsMax {
+                try await check(driver.id, into: &report)
+                progress(min(report.events, total), total)
+            }
+        }
+        report.problems = Array(report.problems.prefix(Self.problemsMax))
+        return report
+    }
+
+    /// Reads the driver in one snapshot, and folds the events. A driver that was deleted meanwhile is left out.
+    private func check(_ driver: Int64, into report: inout JourneyCheckReport) async throws(StoreFailure) {
+        let found = try await read(
+            [
+                .init(.beginSnapshot), PostgresQuery(CheckStatements.driver, [.int8(driver)]),
+                PostgresQuery(EventReads.bases, LaneParameters.any + [.int8s([driver])]),
+                PostgresQuery(CheckStatements.events, [.int8(driver)]), .init(.commit),
+            ], seconds: Self.checkSeconds)
+        let checked = try decoded { () throws(PostgresError) -> CheckedJourney? in
+            guard let row = found[1].rows.first else { return nil }
+            let base = try found[2].rows.first.map { (row) throws(PostgresError) in try Journey(row, at: 1) }
+            var events: [FoldedEvent] = []
+            for row in found[3].rows { events.append(try FoldedEvent(row)) }
+            return CheckedJourney(
+                try StoredDriver(row), base: base, events: events, isNumbered: try row.bool(StoredDriver.columnCount))
+        }
+        guard var checked else { return }
+        guard !checked.driver.needsRefold else {
+            report.refolding += 1
+            return
+        }
+        checked.run()
+        report.drivers += 1
+        report.events += checked.eventCount
+        report.problems += checked.problems
+    }
+}
+
+private enum CheckStatements {
+    /// The number of events, and of deletions that are not complete.
+    static let counts = PostgresStatement(
+        "check_counts", "SELECT (SELECT count(*) FROM event), (SELECT count(*) FROM erasure)")
+
+    /// Drivers in the order in which they were added. Parameters: the number of the last one, the number of rows.
+    static let drivers = PostgresStatement(
+        "check_drivers", "SELECT id, number FROM driver WHERE number > $1::int8 ORDER BY number LIMIT $2::int8")
+
+    /// The driver's row, and whether the numbers of the events are right: 1, 2, 3 and so on, of which retention may
+    /// have deleted some, up to last_seq, with positions that ascend with them.
+    static let driver = PostgresStatement(
+        "check_driver",
+        """
+        SELECT \(StoredDriver.columns),
+            coalesce(numbers.highest, 0) <= driver.last_seq AND coalesce(numbers.lowest, 1) >= 1
+            AND (driver.floor_at_ms IS NOT NULL OR numbers.count = driver.last_seq) AND coalesce(numbers.ascend, true)
+        FROM driver, LATERAL (
+            SELECT count(*), min(seq) AS lowest, max(seq) AS highest, bool_and(placed.before <= placed.position) AS ascend
+            FROM (SELECT seq, position, lag(position) OVER (ORDER BY seq) AS before FROM event
+                WHERE event.driver = driver.id) placed) numbers
+        WHERE driver.id = $1::int8
+        """)
+
+    /// The driver's events from the floor on, in the order of the fold. Parameters: the driver's row.
+    static let events = PostgresStatement(
+        "check_events",
+        """
+        SELECT \(EventReads.foldedColumns) FROM event
+        JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
+        WHERE event.driver = $1::int8 AND event.corrected_at_ms >= coalesce(
+            (SELECT floor_at_ms FROM driver WHERE driver.id = $1::int8), -9223372036854775808)
+        ORDER BY \(EventReads.ascending)
+        """)
+
+    /// What no foreign key proves, because every key of the tables of events also contains the lane. Each statement
+    /// counts rows that must not exist.
+    static let references: [(what: String, statement: PostgresStatement)] =
+        [
+            count("events have no driver", "event", "NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = event.driver)"),
+            count(
+                "events were stored with settings that are missing", "event",
+                """
+                NOT EXISTS (SELECT 1 FROM settings_version WHERE settings_version.version = event.settings_version)
+                OR event.fold_settings IS NOT NULL AND NOT EXISTS (
+                    SELECT 1 FROM settings_version WHERE settings_version.version = event.fold_settings)
+                """),
+            count(
+                "events have a session that their driver does not have", "event",
+                """
+                event.session_id IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = event.driver)
+                AND NOT EXISTS (SELECT 1 FROM session
+                    WHERE session.driver = event.driver AND session.session_id = event.session_id)
+                """),
+            count(
+                "sessions are not listed under their driver in session_owner", "session",
+                """
+                NOT EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = session.driver)
+                AND NOT EXISTS (SELECT 1 FROM session_owner
+                    WHERE session_owner.session_id = session.session_id AND session_owner.owner = session.driver)
+                """),
+            count(
+                "rows of session_owner have no session", "session_owner",
+                """
+                NOT EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = session_owner.owner)
+                AND NOT EXISTS (SELECT 1 FROM session
+                    WHERE session.driver = session_owner.owner AND session.session_id = session_owner.session_id)
+                """),
+            count(
+                "drivers have a floor without its journey", "driver",
+                """
+                floor_at_ms IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = driver.id)
+                """),
+            count(
+                "journeys at a floor have no driver with a floor", "journey_base",
+                """
+                NOT EXISTS (SELECT 1 FROM driver
+                    WHERE driver.id = journey_base.driver AND driver.floor_at_ms IS NOT NULL)
+                """),
+            count(
+                "positions of the feed belong to several events",
+                """
+                (SELECT 1 FROM event WHERE position & \(EventPosition.placeMax) <> \(EventPosition.placeMax)
+                    GROUP BY position HAVING count(*) > 1) shared
+                """, "true"),
+            count(
+                "events have a position that no transaction has had yet", "event",
+                """
+                position >= (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 + xact_offset
+                    << \(EventPosition.placeBits) FROM event_position)
+                """),
+        ]
+        + [
+            "account", "apple_identity", "apple_refresh_token", "phone_identity", "sign_in_session", "session_code",
+            "device", "push_outbox", "app_account_token", "purchase", "consumption_consent", "audit",
+        ].map { table in
+            count(
+                "rows of \(table) have no driver", table,
+                """
+                \(table).driver IS NOT NULL AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = \(table).driver)
+                """)
+        }
+
+    private static func count(
+        _ what: String, _ table: String, _ condition: String
+    ) -> (what: String, statement: PostgresStatement) {
+        let name = "check_" + String(what.utf8.map { $0 == UInt8(ascii: " ") ? "_" : Character(UnicodeScalar($0)) })
+        return (what, PostgresStatement(name, "SELECT count(*) FROM \(table) WHERE \(condition)"))
+    }
+}

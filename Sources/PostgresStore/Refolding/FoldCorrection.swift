@@ -1,0 +1,52 @@
+// What a correction of settings changes in the fold. The events keep the settings with which they were stored.
+
+import Engine
+import JourneyModel
+import Postgres
+
+struct FoldCorrection: Sendable {
+    struct Durations: Sendable {
+        var gracePeriodSeconds: Int
+        var hardTimeoutSeconds: Int
+    }
+
+    /// The receive times of the events: `since <= t < until`.
+    var since: Moment
+    var until: Moment
+    /// Nil for the settings stored with each event.
+    var version: String?
+    /// Only events that were stored with these settings; nil for any.
+    var insteadOf: String?
+    /// The time limits of all settings by version.
+    var durations: [TextKey: Durations]
+
+    func apply(to event: inout FoldedEvent) {
+        guard event.event.origin == .client, let receivedAt = event.receivedAt, let stored = event.storedVersion,
+            since <= receivedAt, receivedAt < until,
+            insteadOf.map({ haveSameBytes($0, stored) }) ?? true
+        else { return }
+        let used = version ?? stored
+        guard event.settingsVersion.map({ !haveSameBytes($0, used) }) ?? true, let found = durations[TextKey(used)]
+        else { return }
+        event.settingsVersion = used
+        event.isCorrected = true
+        event.event.gracePeriodSeconds = found.gracePeriodSeconds
+        event.event.hardTimeoutSeconds = found.hardTimeoutSeconds
+    }
+
+    /// The parameters of `changes`, from `$3` on.
+    var parameters: [PostgresValue] {
+        [
+            .int8(since.millisecondsSinceEpoch), .int8(until.millisecondsSinceEpoch),
+            version.map(PostgresValue.text) ?? .null, insteadOf.map(PostgresValue.text) ?? .null,
+        ]
+    }
+
+    /// SQL condition on an event that `apply` changes, at or above the floor of its driver, whose row is `examined`.
+    static let changes = """
+        event.driver = examined.id AND event.received_at_ms >= $3::int8 AND event.received_at_ms < $4::int8
+        AND event.origin = 0 AND ($6::text IS NULL OR event.settings_version = $6::text)
+        AND coalesce(event.fold_settings, event.settings_version) <> coalesce($5::text, event.settings_version)
+        AND (examined.floor_at_ms IS NULL OR event.corrected_at_ms >= examined.floor_at_ms)
+        """
+}

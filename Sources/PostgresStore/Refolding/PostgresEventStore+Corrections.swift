@@ -1,0 +1,182 @@
+// `SettingsCorrecting` on PostgreSQL: records a correction, and refolds the drivers whose events it changes, each in one
+// batch. The drivers' versions rise, so the streams of all instances read the corrected journeys.
+
+package import Engine
+package import JourneyModel
+import Postgres
+import SharedTables
+
+extension PostgresEventStore: SettingsCorrecting {
+    /// The number of drivers that one call examines.
+    private static let examinedMax: Int64 = 1000
+    private static let searchSeconds = 60
+
+    package func begin(
+        _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment
+    ) async throws(StoreFailure) -> CorrectionOutcome {
+        try await change { db in try CorrectionRows.begin(order, note: note, at: now, db) }
+    }
+
+    package func finish(correction: Int64, at now: Moment) async throws(StoreFailure) {
+        _ = try await change { db in
+            try db.execute(
+                sql: "UPDATE settings_correction SET finished_at_ms = ? WHERE id = ? AND finished_at_ms IS NULL",
+                arguments: [now, correction])
+        }
+    }
+
+    /// Returns the corrections, newest first.
+    package func settingsCorrections(limit: Int) async throws(StoreFailure) -> [SettingsCorrection] {
+        try await read { db in
+            try SQLRow.fetchAll(
+                db, sql: "\(CorrectionRows.select) ORDER BY id DESC LIMIT ?", arguments: [limit]
+            ).map(CorrectionRows.correction)
+        }
+    }
+
+    /// Refolds the next driver with events that the correction changes.
+    func correct(_ id: Int64, _ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
+        let recorded = try await read { db in
+            try SQLRow.fetchOne(db, sql: "\(CorrectionRows.select) WHERE id = ?", arguments: [id])
+                .map(CorrectionRows.correction)
+        }
+        guard let recorded else { throw .unavailable("there is no correction \(id)") }
+        let settings = try await correction(
+            since: recorded.since, until: recorded.until, version: recorded.version, insteadOf: recorded.insteadOf)
+        let found = try await read(
+            [
+                PostgresQuery(
+                    CorrectionStatements.next,
+                    [.int8(request.after), .int8(Self.examinedMax)] + settings.parameters)
+            ], seconds: Self.searchSeconds)
+        let (last, number, driver, from) = try decoded { () throws(PostgresError) in
+            let row = found[0][0]
+            return (
+                try row.optionalInt8(0), try row.optionalInt8(1), try row.optionalText(2), try row.optionalMoment(3)
+            )
+        }
+        guard let number, let driver, let from else { return RefoldPart(next: last, counts: RefoldCounts()) }
+        switch await refold(DriverID(driver), DriverRefold(now: request.now, correction: (settings, from))) {
+        case .success(let counts): return RefoldPart(next: number, counts: counts)
+        case .failure(let failure): return RefoldPart(next: number, counts: RefoldCounts(), failure: failure)
+        }
+    }
+
+    func correction(
+        since: Moment, until: Moment, version: String?, insteadOf: String?
+    ) async throws(StoreFailure) -> FoldCorrection {
+        let found = try await read([PostgresQuery(CorrectionStatements.durations)])
+        let durations = try decoded { () throws(PostgresError) in
+            var durations: [TextKey: FoldCorrection.Durations] = [:]
+            for row in found[0].rows {
+                durations[TextKey(try row.text(0))] = FoldCorrection.Durations(
+                    gracePeriodSeconds: Int(try row.int8(1)), hardTimeoutSeconds: Int(try row.int8(2)))
+            }
+            return durations
+        }
+        return FoldCorrection(
+            since: since, until: until, version: version, insteadOf: insteadOf, durations: durations)
+    }
+}
+
+enum CorrectionStatements {
+    static let durations = PostgresStatement(
+        "settings_durations", "SELECT version, grace_period_seconds, hard_timeout_seconds FROM settings_version")
+
+    /// The number of the last driver that was examined, and the first driver with events that the correction changes,
+    /// with the time of the first of them. Parameters: the number after which to begin, the number of drivers to
+    /// examine, those of `FoldCorrection.changes`.
+    static let next = PostgresStatement(
+        "correction_next",
+        """
+        WITH examined AS MATERIALIZED (
+            SELECT id, number, driver_id, floor_at_ms FROM driver WHERE number > $1::int8 ORDER BY number LIMIT $2::int8)
+        SELECT (SELECT max(number) FROM examined), found.number, found.driver_id,
+            (SELECT min(event.corrected_at_ms) FROM event, examined
+                WHERE examined.number = found.number AND \(FoldCorrection.changes))
+        FROM (SELECT 1) one LEFT JOIN LATERAL (
+            SELECT number, driver_id FROM examined WHERE EXISTS (SELECT 1 FROM event WHERE \(FoldCorrection.changes))
+            ORDER BY number LIMIT 1) found ON true
+        """)
+}
+
+/// The rows of `settings_correction`. As SQLite's, where they refer to `settings_version` by its row number.
+enum CorrectionRows {
+    static let select = """
+        SELECT id, at_ms, since_ms, until_ms, settings, instead_of, changed_by, reason, finished_at_ms
+        FROM settings_correction
+        """
+
+    static func correction(_ row: SQLRow) throws -> SettingsCorrection {
+        SettingsCorrection(
+            id: try row[0], at: try row[1], since: try row[2], until: try row[3], version: try row[4],
+            insteadOf: try row[5], note: SettingsChangeNote(changedBy: try row[6], reason: try row[7]),
+            finishedAt: try row[8])
+    }
+
+    /// Returns the settings that `target` names; nil if they are unknown, or if they are those stored with each event.
+    static func resolve(_ target: CorrectedSettings, _ db: any SQLTransaction) throws -> VersionedSettings? {
+        let version: String?
+        switch target {
+        case .stored: return nil
+        case .version(let named): version = named
+        case .current:
+            version = try String.fetchOne(db, sql: "SELECT version FROM settings_change ORDER BY id DESC LIMIT 1")
+        }
+        guard let version else { return nil }
+        let text =
+            try String.fetchOne(
+                db, sql: "SELECT settings FROM settings_version WHERE version = ?", arguments: [version])
+            ?? String.fetchOne(
+                db, sql: "SELECT settings FROM settings_change WHERE version = ? ORDER BY id DESC LIMIT 1",
+                arguments: [version])
+        return text.flatMap(Settings.init(wireJSON:)).map { VersionedSettings(settings: $0, version: version) }
+    }
+
+    static func isStored(_ version: String, _ db: any SQLTransaction) throws -> Bool {
+        try Int.fetchOne(db, sql: "SELECT 1 FROM settings_version WHERE version = ?", arguments: [version]) != nil
+    }
+
+    /// Records a correction, or finds the unfinished one with the same times and settings.
+    static func begin(
+        _ order: CorrectionOrder, note: SettingsChangeNote, at now: Moment, _ db: any SQLTransaction
+    ) throws -> CorrectionOutcome {
+        let target = try resolve(order.settings, db)
+        if order.settings != .stored, target == nil { return .unknownSettings(order.settings.text) }
+        // Settings without a row were stored with no event, so a correction of their events would change nothing.
+        if let version = order.insteadOf, try !isStored(version, db) { return .unknownSettings(version) }
+        if let target {
+            try db.execute(
+                sql: """
+                    INSERT INTO settings_version
+                    (version, grace_period_seconds, hard_timeout_seconds, settings, first_used_at_ms)
+                    VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+                    """,
+                arguments: [
+                    target.version, target.settings.gracePeriodSeconds, target.settings.hardTimeoutSeconds,
+                    String(decoding: target.settings.wireJSON, as: UTF8.self), now,
+                ])
+        }
+        // The time span cannot include the future: later events would be stored in it after their driver is refolded.
+        let until = min(order.until ?? now, now)
+        let unfinished = try SQLRow.fetchOne(
+            db,
+            sql: """
+                \(select) WHERE finished_at_ms IS NULL AND since_ms = ?1 AND settings IS NOT DISTINCT FROM ?2
+                AND instead_of IS NOT DISTINCT FROM ?3 AND until_ms = coalesce(?4, until_ms) ORDER BY id DESC LIMIT 1
+                """, arguments: [order.since, target?.version, order.insteadOf, order.until == nil ? nil : until])
+        if let unfinished { return .begun(try correction(unfinished), continues: true) }
+        let added = try SQLRow.fetchOne(
+            db,
+            sql: """
+                INSERT INTO settings_correction (at_ms, since_ms, until_ms, settings, instead_of, changed_by, reason)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                RETURNING id, at_ms, since_ms, until_ms, settings, instead_of, changed_by, reason, finished_at_ms
+                """,
+            arguments: [
+                now, order.since, until, target?.version, order.insteadOf, note.changedBy ?? "", note.reason ?? "",
+            ])
+        guard let added else { throw UnreadableColumn(name: "settings_correction") }
+        return .begun(try correction(added), continues: false)
+    }
+}

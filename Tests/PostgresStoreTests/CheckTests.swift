@@ -1,0 +1,83 @@
+// The check finds nothing in what the store writes, and names what is changed on purpose.
+
+import Engine
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+
+struct CheckTests {
+    private static let end = Moment.sample.advanced(bySeconds: 900_000)
+
+    private static func check(_ store: PostgresEventStore) async throws -> JourneyCheckReport {
+        try await store.check { _, _ in }
+    }
+
+    @Test func `what two instances have stored is what the events make of it`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(2, on: database) { (stores) async throws in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 1...20 {
+                    group.addTask {
+                        var random = SeededRandom(seed: UInt64(number))
+                        let events = RandomJourney.events(from: .sample, sessionPrefix: "c\(number)-", &random)
+                        for event in events.shuffled(using: &random) {
+                            let store = stores[Int.random(in: 0...1, using: &random)]
+                            _ = try await store.appended(.random(event, of: DriverID("check-\(number)")))
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            let request = ExpiryRequest(now: Self.end, settings: VersionedSettings(Settings()), driversMax: 64)
+            _ = try await stores[0].storeExpiries(request)
+            let report = try await Self.check(stores[1])
+            #expect(report.problems == [])
+            let count = try await database.rows("SELECT count(*) FROM event")
+            #expect(report.drivers == 20 && ["\(report.events)"] == count)
+        }
+    }
+
+    @Test(arguments: [
+        ("UPDATE event SET transition = 2, reason = 3 WHERE seq = 1", "the fold gives applied"),
+        ("UPDATE event SET after_state = 4 WHERE seq = 1", "after it, the fold gives"),
+        ("UPDATE event SET closed_session_id = 'other' WHERE seq = 2", "closing another session"),
+        ("UPDATE driver SET state = 4", "its row differs from the fold"),
+        ("UPDATE driver SET head_seq = 1", "does not reference its last event"),
+        ("UPDATE driver SET last_seq = 2", "numbers or positions"),
+        ("UPDATE driver SET last_seq = 9", "numbers or positions"),
+        ("UPDATE event SET position = 1 WHERE seq = 3", "numbers or positions"),
+        ("UPDATE event SET position = (SELECT position FROM event WHERE seq = 2) WHERE seq = 3", "several events"),
+        ("UPDATE event SET position = 9000000000000000000 WHERE seq = 3", "no transaction has had yet"),
+        ("DELETE FROM driver", "events have no driver"),
+        ("DELETE FROM settings_version", "settings that are missing"),
+        ("DELETE FROM session", "a session that their driver does not have"),
+        ("DELETE FROM session_owner", "not listed under their driver"),
+        ("INSERT INTO session_owner VALUES (1, 'x', 1, 1, 1)", "rows of session_owner have no session"),
+        ("UPDATE driver SET floor_at_ms = 0", "have a floor without its journey"),
+        ("INSERT INTO journey_base (lane, driver, state) VALUES (1, 1, 0)", "have no driver with a floor"),
+        (
+            "INSERT INTO account (driver, role, created_at_ms) VALUES (1, 'driver', 1)",
+            "1 rows of account have no driver"
+        ),
+    ])
+    func `what is changed by hand is named`(change: String, problem: String) async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let store = stores[0]
+            let names: [(EventName, String?)] = [
+                (.enteredChargerIntentZone, nil), (.anchorDwellComplete, nil), (.exclusiveActivatedByWeb, "s"),
+            ]
+            for (index, (name, session)) in names.enumerated() {
+                let at = Moment.sample.advanced(bySeconds: 10 * index)
+                _ = try await store.appended(
+                    .sample(.sample(name, key: "k\(index)", session: session, at: at), of: DriverID("d")))
+            }
+            #expect(try await Self.check(store).problems == [])
+            _ = try await database.rows(change)
+            let problems = try await Self.check(store).problems
+            #expect(problems.contains { $0.contains(problem) }, "\(problems)")
+        }
+    }
+}

@@ -1,0 +1,178 @@
+// Corrections of settings: the trial and the refold count the same, the result equals the fold with the other settings,
+// and it can be undone.
+
+import Engine
+import JourneyModel
+import SharedTables
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+
+struct CorrectionTests {
+    private static let end = Moment.sample.advanced(bySeconds: 900_000)
+    private static let received = Moment.sample.advanced(bySeconds: 1_000_000)
+    private static let now = Moment.sample.advanced(bySeconds: 2_000_000)
+
+    /// A statement that changes with every column of every event.
+    private static let sum = "SELECT md5(string_agg(event::text, '' ORDER BY driver, seq)) FROM event"
+
+    private struct Stored {
+        var driver: DriverID
+        var arrived: [OrderedEvent]
+    }
+
+    private static func store(_ number: Int, in store: PostgresEventStore) async throws -> Stored {
+        var random = SeededRandom(seed: UInt64(number))
+        let driver = DriverID("corrected-\(number)")
+        let events = RandomJourney.events(from: .sample, sessionPrefix: "k\(number)-", &random)
+            .shuffled(using: &random)
+        for event in events { _ = try await store.appended(.random(event, of: driver)) }
+        return Stored(driver: driver, arrived: events)
+    }
+
+    private static func expireAll(_ store: PostgresEventStore) async throws {
+        var request = ExpiryRequest(now: end, settings: VersionedSettings(Settings()), driversMax: 64)
+        repeat {
+            request.after = try await store.storeExpiries(request).next
+        } while request.after != nil
+    }
+
+    /// Applies a correction to its end. Returns the counts.
+    private static func correct(
+        _ order: CorrectionOrder, in store: PostgresEventStore
+    ) async throws -> (counts: RefoldCounts, id: Int64, continues: Bool) {
+        let outcome = try await store.begin(order, note: SettingsChangeNote(changedBy: "Ann", reason: "why"), at: now)
+        guard case .begun(let correction, let continues) = outcome else {
+            Issue.record("\(outcome)")
+            return (RefoldCounts(), 0, false)
+        }
+        var counts = RefoldCounts()
+        var request = RefoldRequest(correction: correction.id, now: end)
+        while true {
+            let part = try await store.refold(request)
+            #expect(part.failure == nil)
+            counts += part.counts
+            guard let next = part.next else { break }
+            request.after = next
+        }
+        try await store.finish(correction: correction.id, at: now)
+        return (counts, correction.id, continues)
+    }
+
+    private static func expectFold(
+        _ all: [Stored], in database: StoreFixture.Database, _ settings: Settings?
+    ) async throws {
+        let stored = try await ExpectedEvent.stored(in: database)
+        for one in all {
+            let events = one.arrived.map { event in
+                var event = event
+                if let settings {
+                    event.gracePeriodSeconds = settings.gracePeriodSeconds
+                    event.hardTimeoutSeconds = settings.hardTimeoutSeconds
+                }
+                return event
+            }
+            #expect(stored[one.driver] == ExpectedEvent.all(events, until: end), "\(one.driver)")
+        }
+    }
+
+    @Test func `a correction equals the fold with its settings, the trial counts the same, and it is undone`()
+        async throws
+    {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(2, on: database) { (stores) async throws in
+            let store = stores[0]
+            var all: [Stored] = []
+            for number in 1...30 { all.append(try await Self.store(number, in: store)) }
+            try await Self.expireAll(store)
+            try await Self.expectFold(all, in: database, nil)
+            let settings = Settings(gracePeriodSeconds: 1200, hardTimeoutSeconds: 7000)
+            let version = VersionedSettings(settings)
+            _ = try await store.record(version, at: Self.received)
+
+            let order = CorrectionOrder(since: Self.received, settings: .current)
+            let tried = try await store.tryRefold(.correction(order), now: Self.end) { _, _ in }
+            // The time span of the trial ends at its `now`, before the events were received.
+            #expect(tried.counts.events == 0)
+            let trial = try await store.tryRefold(.correction(order), now: Self.now) { _, _ in }
+            let versions = try await database.rows("SELECT id, version FROM driver ORDER BY id")
+            let (counts, id, continues) = try await Self.correct(order, in: store)
+            #expect(!continues)
+            #expect(counts.drivers == 30 && counts.movedDrivers > 0 && counts.sessions.isEmpty == false)
+            #expect(trial.counts.events == counts.events && trial.counts.verdicts == counts.verdicts)
+            #expect(try await database.rows("SELECT id, version FROM driver ORDER BY id") != versions)
+            try await Self.expireAll(store)
+            try await Self.expectFold(all, in: database, settings)
+            let used = try await database.rows(
+                "SELECT DISTINCT fold_settings FROM event WHERE origin = 0 AND settings_version <> '\(version.version)'"
+            )
+            #expect(used == [version.version])
+            #expect(try await store.check { _, _ in }.problems == [])
+
+            let again = try await Self.correct(order, in: store)
+            #expect(again.counts.drivers == 0 && again.id != id)
+            let undone = try await Self.correct(CorrectionOrder(since: Self.received, settings: .stored), in: store)
+            #expect(undone.counts.drivers == 30)
+            try await Self.expireAll(store)
+            try await Self.expectFold(all, in: database, nil)
+            #expect(try await database.rows("SELECT count(*) FROM event WHERE fold_settings IS NOT NULL") == ["0"])
+            #expect(try await store.check { _, _ in }.problems == [])
+            let list = try await store.settingsCorrections(limit: 10)
+            #expect(list.map(\.version) == [nil, version.version, version.version])
+            #expect(list.allSatisfy { $0.note == SettingsChangeNote(changedBy: "Ann", reason: "why") })
+        }
+    }
+
+    @Test func `unknown settings are refused, and an unfinished correction is continued`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let store = stores[0]
+            let note = SettingsChangeNote(changedBy: "Ann", reason: "why")
+            let unknown = CorrectionOrder(since: Self.received, settings: .version("abc"))
+            #expect(try await store.begin(unknown, note: note, at: Self.now) == .unknownSettings("abc"))
+            await #expect(throws: StoreFailure.self) {
+                try await store.tryRefold(.correction(unknown), now: Self.now) { _, _ in }
+            }
+            _ = try await store.record(VersionedSettings(Settings()), at: Self.received)
+            var order = CorrectionOrder(since: Self.received, settings: .current, insteadOf: "abc")
+            #expect(try await store.begin(order, note: note, at: Self.now) == .unknownSettings("abc"))
+            order.insteadOf = nil
+            guard case .begun(let first, continues: false) = try await store.begin(order, note: note, at: Self.now),
+                case .begun(let second, continues: true) = try await store.begin(order, note: note, at: Self.now)
+            else {
+                Issue.record("not begun once and continued once")
+                return
+            }
+            #expect(first == second && first.finishedAt == nil)
+        }
+    }
+
+    @Test func `other settings are tried for the events since a time, by charger and driver`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let store = stores[0]
+            var all: [Stored] = []
+            for number in 1...10 { all.append(try await Self.store(number, in: store)) }
+            try await Self.expireAll(store)
+            let before = try await database.rows(Self.sum)
+            let chosen = all[3].driver
+            let outcome = try await store.tryRefold(
+                .settings(since: Moment(millisecondsSinceEpoch: 0)) { event in
+                    TrialDurations(gracePeriodSeconds: event.driver == chosen ? 1 : nil, hardTimeoutSeconds: nil)
+                }, now: Self.now
+            ) { _, _ in }
+            #expect(outcome.counts.drivers == 10)
+            let same = try await store.tryRefold(
+                .settings(since: Moment(millisecondsSinceEpoch: 0)) { _ in
+                    TrialDurations(gracePeriodSeconds: nil, hardTimeoutSeconds: nil)
+                }, now: Self.now
+            ) { _, _ in }
+            #expect(same.counts.verdicts.isEmpty && same.counts.sessions.isEmpty)
+            #expect(outcome.counts.sessions.values.reduce(0, +) + outcome.counts.verdicts.count > 0)
+            #expect(
+                try await database.rows(Self.sum)
+                    == before)
+        }
+    }
+}
