@@ -35,11 +35,10 @@ teardown() {
     post /native/events "$(event anchorDwellComplete old ".occurred_at = \"$(seconds_ago 3000)\"")" \
         -H "X-Sent-At: $(seconds_ago 0)"
     local before_receipt
-    before_receipt=$(sql "SELECT idempotency_key,
+    before_receipt=$(stored_events "idempotency_key,
         CAST(round((received_at_ms - corrected_at_ms) / 10000.0) * 10 AS INTEGER),
-        CAST(round((received_at_ms - occurred_at_ms) / 10000.0) * 10 AS INTEGER)
-        FROM event JOIN driver ON driver.id = event.driver
-        WHERE driver.driver_id IN ('$(driver a)', '$(driver b)') ORDER BY event.id")
+        CAST(round((received_at_ms - occurred_at_ms) / 10000.0) * 10 AS INTEGER)" \
+        "driver_id IN ('$(driver a)', '$(driver b)')")
     [[ $before_receipt == $'ahead|100|-7100\nbehind|300|300\nold|3000|3000' ]] ||
         fail "Corrected and raw seconds before the receipt: $before_receipt"
     local skewed
@@ -79,8 +78,7 @@ clock_rules() {
     expect_json '.status == "already_processed" and .session.transition == "applied"'
     [[ $(clock_rules "$session") == $'k1 right_clock 0\nk2 right_clock 0\nk3 right_clock 0\nk4 right_clock 0\nk5 lone_timestamp 0' ]] ||
         fail "$(clock_rules "$session")"
-    [[ $(sql "SELECT skew_ms BETWEEN 319000 AND 340000 FROM event JOIN driver ON driver.id = event.driver
-        WHERE driver_id = '$(driver a)' AND idempotency_key = 'k5'") == 1 ]]
+    [[ $(stored_events idempotency_key "driver_id = '$(driver a)' AND skew_ms BETWEEN 319000 AND 340000") == k5 ]]
     dwell explain --session "$session" | grep 'clock  *skew in this timestamp only' >/dev/null
 }
 
@@ -112,8 +110,7 @@ clock_rules() {
 @test "what claims to happen more than five minutes from now happened when it was received" {
     post /native/events "$(event enteredChargerIntentZone k1 ".occurred_at = \"$(seconds_ago -3600)\"")"
     expect_verdict NEAR_CHARGER applied
-    [[ $(sql "SELECT corrected_at_ms = received_at_ms FROM event JOIN driver ON driver.id = event.driver
-        WHERE driver.driver_id = '$(driver a)'") == 1 ]]
+    [[ $(stored_events 'received_at_ms - corrected_at_ms' "driver_id = '$(driver a)'") == 0 ]]
 }
 
 @test "every stored event names the settings in force by their ETag" {
@@ -121,7 +118,5 @@ clock_rules() {
     get /native/config
     local version
     version=$(field ETag)
-    [[ \"$(sql "SELECT settings_version.version FROM event
-        JOIN settings_version ON settings_version.id = event.settings_version
-        JOIN driver ON driver.id = event.driver WHERE driver.driver_id = '$(driver a)'")\" == "$version" ]]
+    [[ \"$(stored_events settings "driver_id = '$(driver a)'")\" == "$version" ]]
 }

@@ -120,10 +120,8 @@ teardown() {
         post /native/events "$(event "$spelling" "v1-$index" "${members:-.}")"
         expect_status 200
         local rows
-        rows=$(sql "SELECT event_kind.name, event_kind.spelling, event_kind.has_session
-            FROM event JOIN event_kind ON event_kind.id = event.kind JOIN driver ON driver.id = event.driver
-            WHERE driver.driver_id = '$(driver a)' AND idempotency_key IN ('canonical-$index', 'v1-$index')
-            ORDER BY event.id")
+        rows=$(stored_events 'name, spelling, has_session' \
+            "driver_id = '$(driver a)' AND idempotency_key IN ('canonical-$index', 'v1-$index')")
         local with_session=${members:+1}
         [[ $rows == "$canonical|$canonical|${with_session:-0}"$'\n'"$canonical|$spelling|${with_session:-0}" ]] ||
             fail "Stored as $rows"
@@ -147,7 +145,6 @@ teardown() {
     post /native/events "${exact/\"LARGEST\"/9223372036854775807}"
     expect_status 200
     local rows
-    rows=$(sql "SELECT idempotency_key, sequence, metadata FROM event JOIN driver ON driver.id = event.driver
-        WHERE driver.driver_id = '$(driver a)' ORDER BY event.id")
+    rows=$(stored_events 'idempotency_key, sequence, metadata' "driver_id = '$(driver a)'")
     [[ $rows == 'k1|0|{"deep":[1,{"ü":null}]}'$'\n''k2|9223372036854775807|' ]] || fail "Stored as $rows"
 }

@@ -199,6 +199,22 @@ for row in database.execute(sys.argv[2]):
 PYTHON
 }
 
+# stored_events COLUMNS CONDITION: prints columns of events in the order of arrival, as sql does. The condition may also
+# name driver_id. name, spelling, has_session and settings (the version) are columns too, whichever table they are in.
+stored_events() {
+    local columns="event_kind.name, event_kind.spelling, event_kind.has_session, settings_version.version AS settings,
+        event.id AS arrival"
+    local tables="event JOIN event_kind ON event_kind.id = event.kind
+        JOIN settings_version ON settings_version.id = event.settings_version"
+    if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
+        columns="CASE WHEN event.session_id IS NULL THEN 0 ELSE 1 END AS has_session,
+            event.settings_version AS settings, event.position AS arrival"
+        tables=event
+    fi
+    sql "SELECT $1 FROM (SELECT driver.driver_id, event.*, $columns
+        FROM $tables JOIN driver ON driver.id = event.driver) stored WHERE $2 ORDER BY arrival"
+}
+
 # --- tokens and events --------------------------------------------------------------------------------------------
 
 # driver NAME: prints a driver id that is unique to this test, also among test files and runs that share a Redis.

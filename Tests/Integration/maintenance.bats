@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Tests dwell backup, dwell restore and dwell check (docs/operations.md).
+# Tests dwell backup, dwell restore, dwell check and dwell refold (docs/operations.md).
 
 bats_require_minimum_version 1.5.0
 load lib.bash
@@ -14,6 +14,10 @@ teardown() {
 
 # changed STATEMENT: executes the statement on the database, without the server's knowledge.
 changed() {
+    if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
+        sql "$1"
+        return
+    fi
     python3 - "$server_folder/dwell.sqlite3" "$1" <<'PYTHON'
 import sqlite3, sys
 database = sqlite3.connect(sys.argv[1])
@@ -23,6 +27,7 @@ PYTHON
 }
 
 @test "a backup under load has every event acknowledged before it began, and restores" {
+    only_sqlite "PostgreSQL has its own backups"
     start_server
     sign_in jo
     # Posts events until the stop file exists. Writes each acknowledged key on a line of the log.
@@ -88,6 +93,7 @@ PYTHON
 }
 
 @test "a damaged backup is refused and the database stays" {
+    only_sqlite "PostgreSQL has its own backups"
     start_server
     sign_in jo
     post /native/events "$(event chargerTargeted k1)"
@@ -103,6 +109,7 @@ PYTHON
 }
 
 @test "what is no backup is not restored, and no server starts on it" {
+    only_sqlite "PostgreSQL has its own backups"
     start_server
     sign_in jo
     post /native/events "$(event chargerTargeted k1)"
@@ -124,6 +131,7 @@ PYTHON
 }
 
 @test "a backup is recorded in the database, beside a running server and without one" {
+    only_sqlite "PostgreSQL has its own backups"
     start_server
     [[ -z $(sql "SELECT * FROM last_backup") ]]
     dwell backup "$BATS_TEST_TMPDIR/one.sqlite3"
@@ -179,6 +187,16 @@ PYTHON
 
 # aged DAYS: moves all stored times, those of occurrence and those of receipt, by DAYS into the past.
 aged() {
+    if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
+        sql "DO \$\$ DECLARE found record; BEGIN
+            FOR found IN SELECT table_name, column_name FROM information_schema.columns
+                WHERE table_name IN ('event', 'driver', 'session', 'session_owner') AND column_name LIKE '%\_ms'
+                AND column_name NOT IN ('skew_ms', 'last_correction_ms') AND is_generated = 'NEVER' LOOP
+                EXECUTE format('UPDATE %I SET %I = %I - %s', found.table_name, found.column_name, found.column_name,
+                    $1 * 86400000::int8);
+            END LOOP; END \$\$"
+        return
+    fi
     python3 - "$server_folder/dwell.sqlite3" "$1" <<'PYTHON'
 import sqlite3, sys
 database = sqlite3.connect(sys.argv[1])
@@ -267,8 +285,18 @@ journey() {
     dwell check
     stop_server
     dwell check
+    if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then return; fi
     dwell backup "$BATS_TEST_TMPDIR/backup.sqlite3"
     dwell check --database "$BATS_TEST_TMPDIR/backup.sqlite3"
+}
+
+@test "PostgreSQL is backed up and restored with its own tools, and the commands say which" {
+    if [[ -z ${INTEGRATION_POSTGRES_URL:-} ]]; then skip "the database is SQLite"; fi
+    start_server
+    run -1 dwell backup "$BATS_TEST_TMPDIR/backup"
+    [[ $output == *"the database is PostgreSQL"*pg_basebackup*pg_dump*docs/several-servers.md* ]]
+    run -1 dwell restore "$BATS_TEST_TMPDIR/backup"
+    [[ $output == *"the database is PostgreSQL"*pg_restore*docs/several-servers.md* ]]
 }
 
 @test "a retention that phones could outlast is refused at the start" {
@@ -290,6 +318,7 @@ fold_by_older_rules() {
 }
 
 @test "dwell refold beside the server: what changes is counted, and an open stream is told" {
+    only_sqlite "servers on PostgreSQL refold within seconds"
     start_server
     sign_in jo
     post /native/events "$(event enteredChargerIntentZone k1 ".occurred_at = \"$(seconds_ago 60)\"")"
@@ -333,8 +362,13 @@ visit_with() {
         ".session_id = \"$2\" | .occurred_at = \"$(seconds_ago 600)\"")"
 }
 
-# database_sum: prints a checksum of the database and its WAL.
+# database_sum: prints a checksum of the database and its WAL, or of the events and drivers on PostgreSQL.
 database_sum() {
+    if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
+        sql "SELECT md5(string_agg(event::text, '' ORDER BY driver, seq)) FROM event"
+        sql "SELECT md5(string_agg(driver::text, '' ORDER BY id)) FROM driver"
+        return
+    fi
     cat "$server_folder"/dwell.sqlite3 "$server_folder"/dwell.sqlite3-wal | sha256sum
 }
 
@@ -410,6 +444,7 @@ JSON
 }
 
 @test "a database of an older schema: a dry run leaves it alone, and what reads it says what to do" {
+    only_sqlite "it is about SQLite's file"
     start_server
     sign_in jo
     post /native/events "$(event enteredChargerIntentZone k1)"

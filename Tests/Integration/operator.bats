@@ -78,7 +78,9 @@ as_operator() {
     expect_json '.rejections | any(.event == "visitVerifiedByWeb" and .reason == "not_at_merchant")'
     expect_json '.minutes | length == 60 and (map(.applied) | add) >= 1'
     expect_json '.requests.statuses["200"] >= 2 and .requests.p50_us > 0'
-    expect_json '.storage.database_bytes > 0 and .storage.free_bytes > 0'
+    expect_json '.storage.database_bytes > 0'
+    # The disk of PostgreSQL may be on another machine.
+    [[ -n ${INTEGRATION_POSTGRES_URL:-} ]] || expect_json '.storage.free_bytes > 0'
     expect_json '.settings.chargerIntentRadius_m == 400'
     expect_json '.outbox | map(.queue) == ["revocations"] and all(.waiting == 0)'
 }
@@ -217,7 +219,7 @@ as_operator() {
     token=operator-of-these-tests
     get /ops/picture
     expect_problem 429 rate_limited
-    [[ $(sql "SELECT group_concat(reason) FROM audit WHERE action = 'operator_refused'") == ops_token,ops_token ]] ||
+    [[ $(sql "SELECT reason FROM audit WHERE action = 'operator_refused'") == $'ops_token\nops_token' ]] ||
         fail "The first guess and the one that filled the window."
     stop_server
 }

@@ -56,6 +56,11 @@ def psql(url, sql):
     return [tuple(value for _, value in row) for row in json.loads(output, object_pairs_hook=list)]
 
 
+def as_bytes(value):
+    """Returns the bytes of a column of bytes, which `psql` returns as a text."""
+    return bytes.fromhex(value.removeprefix("\\x")) if isinstance(value, str) else value
+
+
 def literal(value):
     """Returns the value as SQL."""
     return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"

