@@ -155,7 +155,7 @@ EDGES
     # Events that are stored from now on have the new settings version.
     post /native/events "$(event chargerTargeted k1)"
     get /native/config
-    [[ \"$(sql 'SELECT version FROM settings_version JOIN event ON event.settings_version = settings_version.id')\" == \
+    [[ \"$(stored_events settings true)\" == \
         "$(field ETag)" ]]
     stop_server
 }

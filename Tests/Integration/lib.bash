@@ -199,11 +199,12 @@ for row in database.execute(sys.argv[2]):
 PYTHON
 }
 
-# stored_events COLUMNS CONDITION: prints columns of events in the order of arrival, as sql does. The condition may also
-# name driver_id. name, spelling, has_session and settings (the version) are columns too, whichever table they are in.
+# stored_events COLUMNS CONDITION [ORDER]: prints columns of events in the order of arrival, or by ORDER, as sql does. The
+# condition may also name driver_id. name, spelling, has_session, source and settings (the version) are columns too,
+# whichever table they are in.
 stored_events() {
-    local columns="event_kind.name, event_kind.spelling, event_kind.has_session, settings_version.version AS settings,
-        event.id AS arrival"
+    local columns="event_kind.name, event_kind.spelling, event_kind.has_session, event_kind.source,
+        settings_version.version AS settings, event.id AS arrival"
     local tables="event JOIN event_kind ON event_kind.id = event.kind
         JOIN settings_version ON settings_version.id = event.settings_version"
     if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
@@ -212,7 +213,7 @@ stored_events() {
         tables=event
     fi
     sql "SELECT $1 FROM (SELECT driver.driver_id, event.*, $columns
-        FROM $tables JOIN driver ON driver.id = event.driver) stored WHERE $2 ORDER BY arrival"
+        FROM $tables JOIN driver ON driver.id = event.driver) stored WHERE $2 ORDER BY ${3:-arrival}"
 }
 
 # --- tokens and events --------------------------------------------------------------------------------------------

@@ -51,9 +51,8 @@ event_now() {
 # expiries NAME: prints the stored events of source server of driver NAME: name, transition, state after the event, and
 # the milliseconds between the deadline and the storing.
 expiries() {
-    sql "SELECT name, transition, after_state, received_at_ms - corrected_at_ms
-        FROM event JOIN event_kind ON event_kind.id = event.kind JOIN driver ON driver.id = event.driver
-        WHERE source = 'server' AND driver_id = '$(driver "$1")' ORDER BY corrected_at_ms"
+    stored_events 'name, transition, after_state, received_at_ms - corrected_at_ms' \
+        "source = 'server' AND driver_id = '$(driver "$1")'" corrected_at_ms
 }
 
 # wait_for_expiry NAME: waits at most twenty seconds for a stored expiry of driver NAME.

@@ -64,7 +64,7 @@ reload() {
     get /native/config -H 'X-App-Version: 7.2'
     local tag
     tag=$(field ETag)
-    [[ \"$(sql 'SELECT version FROM settings_version JOIN event ON event.settings_version = settings_version.id')-* == \
+    [[ \"$(stored_events settings true)-* == \
         "${tag%-*}"-* ]] || fail "The event has another version than $tag."
     get /native/session -H 'X-App-Version: 7.2'
     [[ \"$(jq -r .settings_version <<<"$body") == "${tag%-*}" ]] || fail "The session has another version than $tag."
@@ -81,7 +81,7 @@ reload() {
     expect_json '.session.state == "SESSION_ACTIVE"'
     local attempt
     for ((attempt = 0; attempt < 200; attempt++)); do
-        if [[ $(sql "SELECT count(*) FROM event JOIN event_kind ON event_kind.id = kind WHERE source = 'server'") == 1 ]]
+        if [[ $(stored_events 1 "source = 'server'") == 1 ]]
         then break; fi
         sleep 0.05
     done
