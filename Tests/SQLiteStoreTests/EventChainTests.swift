@@ -115,7 +115,8 @@ struct EventChainTests {
         #expect(end.bytes.isEmpty)
         #expect(try ChainEnd(bytes: []) == end)
         for number in 0..<500 {
-            _ = end.append(Int64(number) * 1_000_003, at: .random(in: -4_000_000_000_000...4_000_000_000_000, using: &random))
+            _ = end.append(
+                Int64(number) * 1_000_003, at: .random(in: -4_000_000_000_000...4_000_000_000_000, using: &random))
             #expect(try ChainEnd(bytes: end.bytes) == end)
         }
         #expect(throws: SQLiteError.self) { try ChainEnd(bytes: [0x80]) }

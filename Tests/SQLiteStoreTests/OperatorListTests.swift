@@ -217,7 +217,9 @@ import Testing
         #expect(scans.allSatisfy { $0.hasPrefix("SCAN listed VIRTUAL TABLE") }, "\(plan)")
         // To sort, SQLite would read all rows before it returns the first one. Only the history and a list may sort,
         // because they are bounded.
-        if !sql.contains("operation_count"), !sql.contains("listed") { #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)") }
+        if !sql.contains("operation_count"), !sql.contains("listed") {
+            #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)")
+        }
         await store.close()
     }
 }
