@@ -15,7 +15,8 @@ import histories
 from client import Client, token
 from histories import Attempt
 from phones import rfc3339
-from processes import POSTGRES, UNLIMITED, Folder, Postgres, Server, arguments
+from postgresql import Postgres
+from processes import POSTGRES, UNLIMITED, Folder, Server, arguments
 from report import Report
 
 EVENTS = 12

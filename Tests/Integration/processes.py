@@ -165,6 +165,16 @@ class Server:
         except OSError:
             return False
 
+    def is_ready(self):
+        with Client(self.port, None) as client:
+            return client.request("GET", "/readyz").status == 200
+
+    def command(self, *words):
+        """Runs a subcommand with the server's settings. Returns the completed process."""
+        return subprocess.run(
+            [self.binary, *words], env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, check=False)
+
     def stop(self, seconds=30):
         """Sends SIGTERM. Returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
@@ -212,63 +222,6 @@ class Server:
             return database.execute("PRAGMA integrity_check").fetchone()[0]
         finally:
             database.close()
-
-
-class Postgres:
-    """A PostgreSQL with a Unix socket only, in a folder of its own. A context manager."""
-
-    def __init__(self, settings=()):
-        self.programs = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-        # PostgreSQL refuses to run as root.
-        self.as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
-        self.settings = settings
-
-    def __enter__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dwell-postgres.", dir="/tmp"))
-        if self.as_user:
-            shutil.chown(self.folder, "postgres")
-        self.folder.chmod(0o711)
-        self.data = self.folder / "data"
-        self.url = f"postgresql://dwell@{str(self.folder).replace('/', '%2F')}:5432"
-        self.run("initdb", "-D", self.data, "-U", "dwell", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        with open(self.data / "postgresql.conf", "a", encoding="utf-8") as file:
-            file.write("\n".join([
-                "listen_addresses = ''", f"unix_socket_directories = '{self.folder}'", "fsync = off",
-                "full_page_writes = off", *self.settings, ""]))
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.run("pg_ctl", "stop", "-m", "immediate", "-D", self.data, check=False)
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def run(self, program, *arguments, check=True):
-        result = subprocess.run(
-            [*self.as_user, self.programs / program, *arguments], cwd="/", stdin=subprocess.DEVNULL, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if check and result.returncode != 0:
-            raise AssertionError(f"{program} ended with {result.returncode}: {result.stdout}")
-
-    def start(self):
-        # The server would keep a pipe open, so the output goes to a file.
-        with open(self.folder / "output", "wb") as output:
-            subprocess.run(
-                [*self.as_user, self.programs / "pg_ctl", "start", "-w", "-D", self.data, "-l", self.data / "log"],
-                cwd="/", stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True)
-
-    def create_database(self, name):
-        """Returns the URL of a new database."""
-        psql(f"{self.url}/postgres", f"CREATE DATABASE {name}")
-        return f"{self.url}/{name}"
-
-    def kill(self):
-        """Kills the postmaster with SIGKILL, and waits until its other processes have noticed and ended."""
-        postmaster = int((self.data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
-        children = pathlib.Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text(encoding="utf-8")
-        processes = [int(number) for number in children.split()]
-        os.kill(postmaster, signal.SIGKILL)
-        for number in processes:
-            wait_until(lambda: not pathlib.Path(f"/proc/{number}").exists(), 20, f"the end of process {number}")
 
 
 class Redis:

@@ -10,7 +10,8 @@ import time
 
 from client import Client, rendered, token
 from phones import Load, Phone, percentile, rfc3339
-from processes import UNLIMITED, Folder, Postgres, Server, arguments, compare_with_disk, wait_until
+from postgresql import Postgres
+from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk, wait_until
 from report import Report
 
 METRICS_TOKEN = "metrics-token-of-the-check"
@@ -119,13 +120,6 @@ def start_together(servers):
         thread.join()
 
 
-def wait_until_ready(server):
-    def is_ready():
-        with Client(server.port, None) as client:
-            return client.request("GET", "/readyz").status == 200
-    wait_until(is_ready, 30, "readiness")
-
-
 def follow(report, run, count):
     """Measures how long a change takes from the request to one server to the stream of the other."""
     servers = run.servers
@@ -191,7 +185,7 @@ def main():
 
             again = run.load("PostgreSQL is killed", drivers, seconds * 2, at_end=restart, statuses=(200, 500, 503))
             for server in servers:
-                wait_until_ready(server)
+                wait_until(server.is_ready, 30, "readiness")
             run.send_again("PostgreSQL is killed", again)
             run.compare("PostgreSQL is killed", drivers)
             for number, server in enumerate(servers):

@@ -1,0 +1,164 @@
+"""A PostgreSQL as processes that can be killed, and a standby that takes over from it. This module is independent of what
+the database stores."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+
+from processes import psql, wait_until
+
+PROGRAMS = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+# PostgreSQL refuses to run as root.
+AS_USER = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+STANDBY = "standby"
+
+
+class Postgres:
+    """A PostgreSQL with a Unix socket only, in a folder of its own. A context manager."""
+
+    def __init__(self, settings=(), is_durable=False):
+        """`is_durable`: waits for the disk at each COMMIT, as in earnest. A test that kills processes does not need it,
+        because the page cache outlives them; it needs it to have the timing of a real server."""
+        self.settings = [*settings, *([] if is_durable else ["fsync = off", "full_page_writes = off"])]
+
+    def __enter__(self):
+        self.make_folder()
+        self.initialize()
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.run("pg_ctl", "stop", "-m", "immediate", "-D", self.data, check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def make_folder(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dwell-postgres.", dir="/tmp"))
+        if AS_USER:
+            shutil.chown(self.folder, "postgres")
+        self.folder.chmod(0o711)
+        self.data = self.folder / "data"
+        # The host as it is written in a URL.
+        self.host = f"{str(self.folder).replace('/', '%2F')}:5432"
+        self.url = f"postgresql://dwell@{self.host}"
+
+    def initialize(self):
+        self.run("initdb", "-D", self.data, "-U", "dwell", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        with open(self.data / "postgresql.conf", "a", encoding="utf-8") as file:
+            file.write("\n".join(["listen_addresses = ''", *self.settings, ""]))
+
+    def run(self, program, *arguments, check=True):
+        # The server would keep a pipe open, so the output goes to a file.
+        with open(self.folder / "output", "w+b") as output:
+            result = subprocess.run(
+                [*AS_USER, PROGRAMS / program, *arguments], cwd="/", stdin=subprocess.DEVNULL, check=False,
+                stdout=output, stderr=output)
+            output.seek(0)
+            text = output.read().decode(errors="replace")
+        if check and result.returncode != 0:
+            raise AssertionError(f"{program} ended with {result.returncode}: {text}")
+
+    def start(self):
+        # The folder of the socket is not in the configuration, which a copy of the data has too.
+        self.run(
+            "pg_ctl", "start", "-w", "-D", self.data, "-l", self.folder / "log",
+            "-o", f"-c unix_socket_directories={self.folder}")
+
+    def create_database(self, name):
+        """Returns the URL of a new database."""
+        psql(f"{self.url}/postgres", f"CREATE DATABASE {name}")
+        return f"{self.url}/{name}"
+
+    # --- processes
+
+    def processes(self):
+        """Returns the numbers of the postmaster and of its children."""
+        postmaster = int((self.data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+        children = pathlib.Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text(encoding="utf-8")
+        return postmaster, [int(number) for number in children.split()]
+
+    def kill(self):
+        """Kills the postmaster with SIGKILL, and waits until its other processes have noticed and ended."""
+        postmaster, children = self.processes()
+        os.kill(postmaster, signal.SIGKILL)
+        self.wait_for_end(children)
+
+    def kill_all(self):
+        """Kills all processes with SIGKILL, as the loss of the machine does."""
+        postmaster, children = self.processes()
+        # The postmaster comes first: it would begin a recovery after the loss of a child.
+        for number in [postmaster, *children]:
+            try:
+                os.kill(number, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.wait_for_end(children)
+
+    @staticmethod
+    def wait_for_end(processes):
+        for number in processes:
+            wait_until(lambda: not pathlib.Path(f"/proc/{number}").exists(), 20, f"the end of process {number}")
+
+
+class Pair:
+    """A primary and a synchronous standby. A commit waits until the standby has it on its disk too. The standby accepts
+    writes without a standby of its own after it is promoted, until `rebuild`. A context manager."""
+
+    def __init__(self, settings=()):
+        # pg_rewind needs wal_log_hints, and the WAL since the last checkpoint that both servers have.
+        settings = ["wal_log_hints = on", "wal_keep_size = 512MB", "wal_retrieve_retry_interval = 200ms", *settings]
+        self.primary, self.standby = (Postgres(settings, is_durable=True) for _ in range(2))
+
+    def __enter__(self):
+        self.primary.__enter__()
+        self.standby.make_folder()
+        self.copy()
+        return self
+
+    def __exit__(self, *exception):
+        self.primary.__exit__(*exception)
+        self.standby.__exit__(*exception)
+
+    def url(self, database):
+        """Returns the URL with both hosts. A client uses the one that accepts writes."""
+        return f"postgresql://dwell@{self.primary.host},{self.standby.host}/{database}?target_session_attrs=read-write"
+
+    def kill_primary(self):
+        self.primary.kill_all()
+
+    def promote(self):
+        """Makes the standby accept writes. The old primary is then the standby, once it is rebuilt."""
+        self.standby.run("pg_ctl", "promote", "-w", "-D", self.standby.data)
+        self.primary, self.standby = self.standby, self.primary
+
+    def copy(self):
+        """Makes the standby a new copy of the primary."""
+        shutil.rmtree(self.standby.data, ignore_errors=True)
+        self.standby.run(
+            "pg_basebackup", "-D", self.standby.data, "--write-recovery-conf", "--checkpoint=fast", "--no-sync",
+            "-d", self.source())
+        self.follow()
+
+    def rewind(self):
+        """Makes the standby, which was the primary until it was killed, follow the new primary. Only what differs is
+        copied."""
+        # pg_rewind reads the timeline from the control file, which the next checkpoint updates.
+        psql(f"{self.primary.url}/postgres", "CHECKPOINT")
+        self.standby.run(
+            "pg_rewind", "-D", self.standby.data, f"--source-server={self.source()} dbname=postgres",
+            "--write-recovery-conf", "--no-sync")
+        self.follow()
+
+    def source(self):
+        return f"host={self.primary.folder} port=5432 user=dwell application_name={STANDBY}"
+
+    def follow(self):
+        self.standby.start()
+        psql(f"{self.primary.url}/postgres", f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBY}'")
+        psql(f"{self.primary.url}/postgres", "SELECT pg_reload_conf()")
+        wait_until(lambda: self.standbys() == [("streaming", "sync")], 30, "the synchronous standby")
+
+    def standbys(self):
+        return psql(f"{self.primary.url}/postgres", "SELECT state, sync_state FROM pg_stat_replication")
