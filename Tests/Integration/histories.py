@@ -5,6 +5,7 @@ the state after a set of events does not depend on the order in which they arriv
 The model knows only the events before a session, because these have no deadlines. The events' times are distinct."""
 
 import collections
+import itertools
 import math
 
 # The transitions of the contract, section 1, for these events.
@@ -53,26 +54,50 @@ def is_linearizable(names, attempts):
     stored; it says that it repeats the event exactly if an earlier attempt stored it. An attempt without an answer may
     take effect later, or never."""
     model = Model(names)
-    attempts = sorted(attempts, key=lambda attempt: attempt.begin)
+    attempts = sorted(needed(attempts), key=lambda attempt: attempt.begin)
     answered = sum(1 << index for index, attempt in enumerate(attempts) if attempt.end != math.inf)
     # A state of the search: the attempts that have taken effect, and the events that are stored.
     seen, open_states = set(), [(0, 0)]
     while open_states:
         done, stored = open_states.pop()
+        done = without_effect(attempts, done, stored, model)
         if done & answered == answered:
             return True
-        first_end = min(
-            attempt.end for index, attempt in enumerate(attempts) if not done >> index & 1)
-        for index, attempt in enumerate(attempts):
-            if attempt.begin > first_end:
-                break
-            if done >> index & 1:
-                continue
-            after = effect(attempt, stored, model)
-            if after is not None and (done | 1 << index, after) not in seen:
+        for index in possible(attempts, done):
+            after = effect(attempts[index], stored, model)
+            if after is not None and after != stored and (done | 1 << index, after) not in seen:
                 seen.add((done | 1 << index, after))
                 open_states.append((done | 1 << index, after))
     return False
+
+
+def needed(attempts):
+    """Leaves out attempts that explain nothing which another one does not explain: of the attempts without an answer, only
+    the first of each event matters, because it may take effect whenever a later one may."""
+    first = {}
+    for attempt in attempts:
+        if attempt.end == math.inf and attempt.begin < first.get(attempt.event, math.inf):
+            first[attempt.event] = attempt.begin
+    return [attempt for attempt in attempts if attempt.end != math.inf or attempt.begin == first[attempt.event]]
+
+
+def possible(attempts, done):
+    """Returns the indexes of the attempts that may take effect next: none that has not may have ended before they begin."""
+    first_end = min((attempt.end for index, attempt in enumerate(attempts) if not done >> index & 1), default=None)
+    return [
+        index for index, attempt in enumerate(attempts) if not done >> index & 1 and attempt.begin <= first_end]
+
+
+def without_effect(attempts, done, stored, model):
+    """Adds the attempts that are explained now and change nothing: reads and repeats. If any order explains the rest,
+    the same order after them does, so no other order needs to be tried."""
+    while True:
+        more = sum(
+            1 << index for index in possible(attempts, done)
+            if attempts[index].end != math.inf and effect(attempts[index], stored, model) == stored)
+        if not more:
+            return done
+        done |= more
 
 
 def effect(attempt, stored, model):
@@ -86,3 +111,49 @@ def effect(attempt, stored, model):
     if attempt.state != state or attempt.event is not None and attempt.transition != verdicts[attempt.event]:
         return None
     return after
+
+
+def is_linearizable_by_trying(names, attempts):
+    """The same by trying every order, for a few attempts: the definition in the shortest form, to compare with."""
+    model = Model(names)
+
+    def explains(order):
+        stored = 0
+        for position, attempt in enumerate(order):
+            if any(later.end < attempt.begin for later in order[position + 1:]):
+                return False
+            stored = effect(attempt, stored, model)
+            if stored is None:
+                return False
+        return True
+
+    answered = [attempt for attempt in attempts if attempt.end != math.inf]
+    unanswered = [attempt for attempt in attempts if attempt.end == math.inf]
+    return any(
+        explains(order) for count in range(len(unanswered) + 1)
+        for some in itertools.combinations(unanswered, count) for order in itertools.permutations(answered + list(some)))
+
+
+def random_history(chance):
+    """Returns names and attempts of a short history that was recorded with a correct server, and one answer of which may
+    have been changed."""
+    names = [chance.choice(NAMES) for _ in range(3)]
+    model, stored, attempts = Model(names), 0, []
+    for moment in range(chance.randint(2, 5)):
+        event = chance.choice([None, 0, 1, 2])
+        begin, end = moment - chance.random() * 2, moment + chance.random() * 2
+        was_stored = event is not None and stored >> event & 1
+        if chance.random() < 0.25 and event is not None:
+            stored |= chance.getrandbits(1) << event
+            attempts.append(Attempt(begin, math.inf, event, None, None))
+            continue
+        stored |= 0 if event is None else 1 << event
+        state, verdicts = model(stored)
+        attempts.append(Attempt(begin, end, event, state, verdicts.get(event), bool(was_stored)))
+    if chance.random() < 0.6:
+        changed = chance.randrange(len(attempts))
+        if attempts[changed].end != math.inf:
+            attempts[changed] = attempts[changed]._replace(**chance.choice([
+                {"state": chance.choice(["IDLE", "NEAR_CHARGER", "ANCHORED"])}, {"is_repeat": chance.random() < 0.5},
+                {"begin": attempts[changed].begin + 2, "end": attempts[changed].end + 2}]))
+    return names, attempts

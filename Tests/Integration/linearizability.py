@@ -3,6 +3,7 @@
 server again and again. The recorded history of each driver must be linearizable (histories.py). On PostgreSQL there are
 four servers on one database, and the clients use any of them; PostgreSQL is killed too."""
 
+import collections
 import contextlib
 import json
 import math
@@ -112,18 +113,39 @@ class Poster(threading.Thread):
             begin, end, event, session["state"], session["transition"], answer["status"] == "already_processed")
 
 
-def check_the_check(report):
-    """Two histories that are wrong must be found, and a right one must not."""
+def check_the_check(report, chance):
+    """Wrong histories of each kind must be found, and right ones must not."""
     names = ["enteredChargerIntentZone", "anchorDwellComplete"]
     entered = Attempt(0, 1, 0, "NEAR_CHARGER", "applied")
     anchored = Attempt(2, 3, 1, "ANCHORED", "applied")
-    report.check(histories.is_linearizable(names, [entered, anchored]), "a right history is accepted")
-    lost = Attempt(2, 3, 1, "IDLE", "rejected")
-    report.check(not histories.is_linearizable(names, [entered, lost]), "an acknowledged event that is lost is found")
-    stale = Attempt(4, 5, None, "NEAR_CHARGER", None)
-    report.check(not histories.is_linearizable(names, [entered, anchored, stale]), "a read of an old state is found")
-    twice = Attempt(4, 5, 1, "ANCHORED", "applied")
-    report.check(not histories.is_linearizable(names, [entered, anchored, twice]), "an event stored twice is found")
+    wrong = {
+        "an acknowledged event that is lost": [entered, Attempt(2, 3, 1, "IDLE", "rejected")],
+        "an acknowledged event that is lost later": [entered, anchored, Attempt(4, 5, None, "IDLE", None)],
+        "a read of an old state": [entered, anchored, Attempt(4, 5, None, "NEAR_CHARGER", None)],
+        "an event stored twice": [entered, anchored, Attempt(4, 5, 1, "ANCHORED", "applied")],
+        "a repeat that was told to be one too early": [entered, anchored._replace(is_repeat=True)],
+        "an answer that knows a later event": [anchored, Attempt(4, 5, 0, "ANCHORED", "applied")],
+        "a read that goes back": [
+            entered, Attempt(2, 9, 1, "ANCHORED", "applied"), Attempt(3, 4, None, "ANCHORED", None),
+            Attempt(5, 6, None, "NEAR_CHARGER", None)],
+    }
+    for what, history in wrong.items():
+        report.check(not histories.is_linearizable(names, history), f"{what} is found")
+    right = [
+        [entered, anchored], [entered, anchored, Attempt(4, 5, 1, "ANCHORED", "applied", True)],
+        [entered, Attempt(2, math.inf, 1, None, None), Attempt(4, 5, None, "ANCHORED", None)],
+        [entered, Attempt(2, math.inf, 1, None, None), Attempt(4, 5, None, "NEAR_CHARGER", None)]]
+    report.check(all(histories.is_linearizable(names, history) for history in right), "right histories are accepted")
+    found = collections.Counter()
+    different = []
+    for _ in range(4000):
+        history = histories.random_history(chance)
+        expected = histories.is_linearizable_by_trying(*history)
+        found[expected] += 1
+        if histories.is_linearizable(*history) != expected:
+            different.append(history)
+    report.check(not different, "the search agrees with trying every order", *different)
+    report.check(min(found[True], found[False]) > 200, "of 4000 short histories, many are right and many are wrong", found)
 
 
 def record(servers, drivers, faults, chance):
@@ -181,7 +203,7 @@ def main():
     chance = random.Random(options.seed)
     report = Report("linearizability")
     report.note(f"{count} histories, --seed {options.seed}")
-    check_the_check(report)
+    check_the_check(report, chance)
     drivers = [Driver(f"history-{os.getpid()}-{index}", chance) for index in range(count)]
     faults = Faults(chance)
     with contextlib.ExitStack() as stack:
