@@ -1,5 +1,5 @@
--- Rows of events in half the bytes: docs/decisions/lean-event-rows.md. A reader finds every column of before under its
--- name, most of them computed (AS). Only INSERT and UPDATE name what is stored.
+-- Rows of events in half the bytes: docs/decisions/lean-event-rows.md. The table `event_row` has what is stored. The view
+-- `event` has every column of before under its name. INSERT, UPDATE and DELETE name the table, readers the view.
 --
 -- This script is for a database without events. One that has some is rebuilt in a new file, where this script runs on
 -- empty tables; the rows are then copied.
@@ -15,7 +15,7 @@ DROP VIEW event_timeline;
 DROP TABLE event;
 
 -- No foreign keys: SQLite would look each of them up for every event. `dwell check` proves what they would prove.
-CREATE TABLE event (
+CREATE TABLE event_row (
     id                         INTEGER PRIMARY KEY AUTOINCREMENT,
     driver                     INTEGER NOT NULL,
     -- The driver's event before this one in the order (corrected_at_ms, id). NULL: this is the first.
@@ -74,33 +74,42 @@ CREATE TABLE event (
     -- A JSON object.
     metadata                   TEXT,
     -- Members that the server does not use, as a JSON object.
-    details                    TEXT,
+    details                    TEXT
+) STRICT;
 
-    idempotency_key            TEXT    AS (CASE WHEN typeof(key) = 'blob' THEN iif(length(key) = 16,
+INSERT INTO sqlite_sequence (name, seq) SELECT 'event_row', seq FROM event_number WHERE seq IS NOT NULL;
+DROP TABLE event_number;
+
+CREATE INDEX event_by_session ON event_row (session, corrected_at_ms) WHERE session IS NOT NULL;
+
+CREATE INDEX event_by_closed_session ON event_row (closed_session) WHERE closed_session IS NOT NULL;
+
+-- Not generated columns: SQLite would compute them for every row that is inserted or updated.
+CREATE VIEW event AS
+SELECT
+    id, driver, previous, jump, corrected_at_ms, kind, session, charger, sequence, settings_version, fold_settings,
+    received_offset_ms, previous_state, second_place, transition, reason, implied, after_state, after_session,
+    after_target_charger, after_next_target_charger, after_grace_offset_ms, after_hard_offset_ms, after_ended_by,
+    after_previous_session, closed_session, key, digest, event_id, occurred_offset_ms, occurred_at_text, skew_ms,
+    sent_offset_ms, timestamp_offset_ms, clock_rule, merchant, metadata, details,
+    CASE WHEN typeof(key) = 'blob' THEN iif(length(key) = 16,
         lower(hex(substr(key, 1, 4)) || '-' || hex(substr(key, 5, 2)) || '-' || hex(substr(key, 7, 2)) || '-'
             || hex(substr(key, 9, 2)) || '-' || hex(substr(key, 11, 6))),
         hex(substr(key, 1, 4)) || '-' || hex(substr(key, 5, 2)) || '-' || hex(substr(key, 7, 2)) || '-'
-            || hex(substr(key, 9, 2)) || '-' || hex(substr(key, 11, 6))) ELSE key END) VIRTUAL,
-    received_at_ms             INTEGER AS (corrected_at_ms + received_offset_ms) VIRTUAL,
-    occurred_at_ms             INTEGER AS (corrected_at_ms + occurred_offset_ms) VIRTUAL,
-    sent_at_ms                 INTEGER AS (corrected_at_ms + sent_offset_ms) VIRTUAL,
-    timestamp_ms               INTEGER AS (corrected_at_ms + timestamp_offset_ms) VIRTUAL,
-    after_grace_deadline_ms    INTEGER AS (corrected_at_ms + after_grace_offset_ms) VIRTUAL,
-    after_hard_deadline_ms     INTEGER AS (corrected_at_ms + after_hard_offset_ms) VIRTUAL,
-    occurred_at                TEXT    AS (CASE
+            || hex(substr(key, 9, 2)) || '-' || hex(substr(key, 11, 6))) ELSE key END AS idempotency_key,
+    corrected_at_ms + received_offset_ms AS received_at_ms,
+    corrected_at_ms + occurred_offset_ms AS occurred_at_ms,
+    corrected_at_ms + sent_offset_ms AS sent_at_ms,
+    corrected_at_ms + timestamp_offset_ms AS timestamp_ms,
+    corrected_at_ms + after_grace_offset_ms AS after_grace_deadline_ms,
+    corrected_at_ms + after_hard_offset_ms AS after_hard_deadline_ms,
+    CASE
         WHEN occurred_at_text IS NULL THEN
             strftime('%Y-%m-%dT%H:%M:%fZ', (corrected_at_ms + occurred_offset_ms) / 1000.0, 'unixepoch')
         WHEN occurred_at_text = '' THEN
             strftime('%Y-%m-%dT%H:%M:%SZ', (corrected_at_ms + occurred_offset_ms) / 1000.0, 'unixepoch')
-        ELSE occurred_at_text END) VIRTUAL
-) STRICT;
-
-INSERT INTO sqlite_sequence (name, seq) SELECT 'event', seq FROM event_number WHERE seq IS NOT NULL;
-DROP TABLE event_number;
-
-CREATE INDEX event_by_session ON event (session, corrected_at_ms) WHERE session IS NOT NULL;
-
-CREATE INDEX event_by_closed_session ON event (closed_session) WHERE closed_session IS NOT NULL;
+        ELSE occurred_at_text END AS occurred_at
+FROM event_row;
 
 -- The truth about what is stored already: a row per event, under a keyed hash of its driver and idempotency key, or
 -- under one of the next numbers if another key has it. SQLiteStore/EventKeys.swift.

@@ -548,7 +548,7 @@ CREATE TABLE corrected_journey (
 
 CREATE INDEX corrected_journey_by_driver ON corrected_journey (driver);
 
-CREATE TABLE event (
+CREATE TABLE event_row (
     id                         INTEGER PRIMARY KEY AUTOINCREMENT,
     driver                     INTEGER NOT NULL,
     -- The driver's event before this one in the order (corrected_at_ms, id). NULL: this is the first.
@@ -607,30 +607,38 @@ CREATE TABLE event (
     -- A JSON object.
     metadata                   TEXT,
     -- Members that the server does not use, as a JSON object.
-    details                    TEXT,
+    details                    TEXT
+) STRICT;
 
-    idempotency_key            TEXT    AS (CASE WHEN typeof(key) = 'blob' THEN iif(length(key) = 16,
+CREATE INDEX event_by_session ON event_row (session, corrected_at_ms) WHERE session IS NOT NULL;
+
+CREATE INDEX event_by_closed_session ON event_row (closed_session) WHERE closed_session IS NOT NULL;
+
+CREATE VIEW event AS
+SELECT
+    id, driver, previous, jump, corrected_at_ms, kind, session, charger, sequence, settings_version, fold_settings,
+    received_offset_ms, previous_state, second_place, transition, reason, implied, after_state, after_session,
+    after_target_charger, after_next_target_charger, after_grace_offset_ms, after_hard_offset_ms, after_ended_by,
+    after_previous_session, closed_session, key, digest, event_id, occurred_offset_ms, occurred_at_text, skew_ms,
+    sent_offset_ms, timestamp_offset_ms, clock_rule, merchant, metadata, details,
+    CASE WHEN typeof(key) = 'blob' THEN iif(length(key) = 16,
         lower(hex(substr(key, 1, 4)) || '-' || hex(substr(key, 5, 2)) || '-' || hex(substr(key, 7, 2)) || '-'
             || hex(substr(key, 9, 2)) || '-' || hex(substr(key, 11, 6))),
         hex(substr(key, 1, 4)) || '-' || hex(substr(key, 5, 2)) || '-' || hex(substr(key, 7, 2)) || '-'
-            || hex(substr(key, 9, 2)) || '-' || hex(substr(key, 11, 6))) ELSE key END) VIRTUAL,
-    received_at_ms             INTEGER AS (corrected_at_ms + received_offset_ms) VIRTUAL,
-    occurred_at_ms             INTEGER AS (corrected_at_ms + occurred_offset_ms) VIRTUAL,
-    sent_at_ms                 INTEGER AS (corrected_at_ms + sent_offset_ms) VIRTUAL,
-    timestamp_ms               INTEGER AS (corrected_at_ms + timestamp_offset_ms) VIRTUAL,
-    after_grace_deadline_ms    INTEGER AS (corrected_at_ms + after_grace_offset_ms) VIRTUAL,
-    after_hard_deadline_ms     INTEGER AS (corrected_at_ms + after_hard_offset_ms) VIRTUAL,
-    occurred_at                TEXT    AS (CASE
+            || hex(substr(key, 9, 2)) || '-' || hex(substr(key, 11, 6))) ELSE key END AS idempotency_key,
+    corrected_at_ms + received_offset_ms AS received_at_ms,
+    corrected_at_ms + occurred_offset_ms AS occurred_at_ms,
+    corrected_at_ms + sent_offset_ms AS sent_at_ms,
+    corrected_at_ms + timestamp_offset_ms AS timestamp_ms,
+    corrected_at_ms + after_grace_offset_ms AS after_grace_deadline_ms,
+    corrected_at_ms + after_hard_offset_ms AS after_hard_deadline_ms,
+    CASE
         WHEN occurred_at_text IS NULL THEN
             strftime('%Y-%m-%dT%H:%M:%fZ', (corrected_at_ms + occurred_offset_ms) / 1000.0, 'unixepoch')
         WHEN occurred_at_text = '' THEN
             strftime('%Y-%m-%dT%H:%M:%SZ', (corrected_at_ms + occurred_offset_ms) / 1000.0, 'unixepoch')
-        ELSE occurred_at_text END) VIRTUAL
-) STRICT;
-
-CREATE INDEX event_by_session ON event (session, corrected_at_ms) WHERE session IS NOT NULL;
-
-CREATE INDEX event_by_closed_session ON event (closed_session) WHERE closed_session IS NOT NULL;
+        ELSE occurred_at_text END AS occurred_at
+FROM event_row;
 
 CREATE TABLE event_key (
     hash   INTEGER PRIMARY KEY,

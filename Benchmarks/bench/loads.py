@@ -49,7 +49,7 @@ class Bench:
         self.options = options
         self.salt = int(time.time()) & 0xFFFFFF
         self.loader = compile_c("load/load.c")
-        self.sqlite = compile_c("sqlite/sqlite_alone.c", "-lsqlite3")
+        self.sqlite = compile_c("sqlite/sqlite_alone.c", "-lsqlite3", "-lcrypto")
         self.replay = compile_c("postgres/replay.c", f"-I{run(['pg_config', '--includedir']).strip()}", "-lpq")
         self.tokens = options.data / "tokens"
         options.data.mkdir(parents=True, exist_ok=True)

@@ -1,14 +1,15 @@
-// Measures SQLite without the server: how many rows of Dwell's event table one thread can store durably, with a given
-// number of rows per transaction. `dwell migrate` creates the database. This program contains neither HTTP nor the
+// Measures SQLite without the server: how many events one thread can store durably, with a given number of events per
+// transaction. An event is a row of `event_row` and its row of `event_key`. `dwell migrate` creates the database. This program contains neither HTTP nor the
 // fold.
 //
 //   sqlite_alone rate DATABASE BATCH SECONDS   prints rows per second and microseconds per transaction as JSON
 //   sqlite_alone fill DATABASE ROWS            quickly fills a database with that many events, for other measurements
 //
-// cc -O2 -o sqlite_alone sqlite_alone.c -lsqlite3
+// cc -O2 -o sqlite_alone sqlite_alone.c -lsqlite3 -lcrypto
 
 #define _GNU_SOURCE
 #include <inttypes.h>
+#include <openssl/sha.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -82,14 +83,50 @@ static void write_dictionaries(int64_t now_ms) {
     run("COMMIT");
 }
 
-static sqlite3_stmt *add_event, *add_session;
+static sqlite3_stmt *add_event, *add_key, *add_session;
+
+// The end of a driver's chain (SQLiteStore/ChainEnd.swift): the last event and its climb, the highest level first.
+typedef struct { int64_t ids[65], time_ms; int count; } chain_end;
+static chain_end chains[DRIVERS + 1];
+
+// SQLiteStore/EventChain.swift.
+static int level(int64_t id) {
+    uint64_t spread = (uint64_t)id * 0x9e3779b97f4a7c15u;
+    return spread ? __builtin_clzll(spread) : 64;
+}
+
+static size_t leb128(unsigned char *bytes, int64_t number) {
+    uint64_t rest = (uint64_t)number << 1 ^ (uint64_t)(number >> 63);
+    size_t length = 0;
+    for (; rest >= 0x80; rest >>= 7) bytes[length++] = (unsigned char)(rest | 0x80);
+    bytes[length++] = (unsigned char)rest;
+    return length;
+}
+
+// How `event_key` lists an event: SQLiteStore/EventKeyHash.swift.
+static unsigned char secret[16];
+static int64_t key_hash(int64_t driver, const unsigned char key[16]) {
+    unsigned char text[40], digest[SHA256_DIGEST_LENGTH];
+    memcpy(text, secret, 16);
+    for (int byte = 0; byte < 8; byte++) text[16 + byte] = (unsigned char)(driver >> (56 - 8 * byte));
+    memcpy(text + 24, key, 16);
+    SHA256(text, sizeof text, digest);
+    uint64_t first = 0;
+    for (int byte = 0; byte < 8; byte++) first = first << 8 | digest[byte];
+    return (int64_t)(first >> (64 - 55));
+}
 
 static void prepare_statements(void) {
     add_event = prepare(
-        "INSERT INTO event (driver, idempotency_key, digest, kind, session, charger, settings_version, occurred_at, "
-        "occurred_at_ms, corrected_at_ms, skew_ms, sent_at_ms, received_at_ms, metadata, transition, implied, "
-        "after_state, after_session, after_target_charger, after_grace_deadline_ms, after_hard_deadline_ms) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?8, 0, ?8, ?8, ?9, ?10, ?11, ?12, ?5, ?6, ?13, ?14)");
+        "INSERT INTO event_row (id, driver, previous, jump, corrected_at_ms, kind, session, charger, settings_version, "
+        "received_offset_ms, transition, implied, after_state, after_session, after_target_charger, after_grace_offset_ms, "
+        "after_hard_offset_ms, key, digest, occurred_offset_ms, skew_ms, sent_offset_ms, metadata) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 0, ?9, ?10, ?11, ?7, ?8, ?12, ?13, ?14, ?15, 0, 0, 0, ?16)");
+    add_key = prepare("INSERT INTO event_key (hash, event) VALUES (?1, ?2)");
+    sqlite3_stmt *find = prepare("SELECT secret FROM event_key_hash");
+    check(sqlite3_step(find), SQLITE_ROW);
+    memcpy(secret, sqlite3_column_blob(find, 0), sizeof secret);
+    sqlite3_finalize(find);
     add_session = prepare("INSERT INTO session (id, session_id, driver, opened_at_ms) VALUES (?1, ?2, ?3, ?4)");
 }
 
@@ -105,16 +142,13 @@ static void insert(uint64_t number, int64_t time_ms) {
     int64_t driver = (int64_t)(number % DRIVERS) + 1;
     uint64_t mine = number / DRIVERS;
     int place = (int)(mine % JOURNEY);
-    char key[64], text[32], metadata[64], seconds[24];
-    static uint64_t digest[4];
-    struct tm parts;
-    time_t time_s = time_ms / 1000;
-    gmtime_r(&time_s, &parts);
-    strftime(seconds, sizeof seconds, "%Y-%m-%dT%H:%M:%S", &parts);
-    snprintf(text, sizeof text, "%s.%03dZ", seconds, (int)(time_ms % 1000));
-    snprintf(key, sizeof key, "%08" PRIx32 "-%04x-4000-8000-%012" PRIx64, (uint32_t)0xfeed, (unsigned)driver, mine);
+    char metadata[64];
+    static uint64_t digest[2];
+    // A UUID.
+    unsigned char key[16] = {0, 0, 0xfe, 0xed, (unsigned char)(driver >> 8), (unsigned char)driver, 0x40, 0, 0x80, 0};
+    for (int byte = 0; byte < 6; byte++) key[10 + byte] = (unsigned char)(mine >> (40 - 8 * byte));
     snprintf(metadata, sizeof metadata, "{\"accuracy_m\":%d.5,\"speed_mps\":0.4}", (int)(mine % 40) + 5);
-    for (int word = 0; word < 4; word++) digest[word] = next_random();
+    for (int word = 0; word < 2; word++) digest[word] = next_random();
 
     int64_t session = journey[place].session ? (int64_t)(mine / JOURNEY) * DRIVERS + driver : 0;
     if (session && journey[place].state == 3 && add_session) {
@@ -126,23 +160,36 @@ static void insert(uint64_t number, int64_t time_ms) {
         sqlite3_bind_int64(add_session, 4, time_ms);
         step(add_session);
     }
-    sqlite3_bind_int64(add_event, 1, driver);
-    sqlite3_bind_text(add_event, 2, key, 36, SQLITE_STATIC);
-    sqlite3_bind_blob(add_event, 3, digest, 32, SQLITE_STATIC);
-    sqlite3_bind_int(add_event, 4, place + 1);
-    if (session) sqlite3_bind_int64(add_event, 5, session); else sqlite3_bind_null(add_event, 5);
-    sqlite3_bind_int64(add_event, 6, driver % 500 + 1);
-    sqlite3_bind_text(add_event, 7, text, 24, SQLITE_STATIC);
-    sqlite3_bind_int64(add_event, 8, time_ms);
-    sqlite3_bind_text(add_event, 9, metadata, -1, SQLITE_STATIC);
-    sqlite3_bind_int(add_event, 10, journey[place].transition);
-    sqlite3_bind_int(add_event, 11, place == 1 && mine > JOURNEY);
-    sqlite3_bind_int(add_event, 12, journey[place].state);
+    int64_t id = (int64_t)number + 1;
+    chain_end *chain = &chains[driver];
+    int64_t previous = chain->count ? chain->ids[chain->count - 1] : 0;
+    while (chain->count && level(chain->ids[chain->count - 1]) <= level(id)) chain->count--;
+    int64_t jump = chain->count ? chain->ids[chain->count - 1] : 0;
+    chain->ids[chain->count++] = id;
+    chain->time_ms = time_ms;
+
     int state = journey[place].state;
-    if (state == 4) sqlite3_bind_int64(add_event, 13, time_ms + 900000); else sqlite3_bind_null(add_event, 13);
-    if (state >= 3 && state <= 5) sqlite3_bind_int64(add_event, 14, time_ms + 3600000);
-    else sqlite3_bind_null(add_event, 14);
+    sqlite3_clear_bindings(add_event);
+    sqlite3_bind_int64(add_event, 1, id);
+    sqlite3_bind_int64(add_event, 2, driver);
+    if (previous) sqlite3_bind_int64(add_event, 3, previous);
+    if (jump) sqlite3_bind_int64(add_event, 4, jump);
+    sqlite3_bind_int64(add_event, 5, time_ms);
+    sqlite3_bind_int(add_event, 6, place + 1);
+    if (session) sqlite3_bind_int64(add_event, 7, session);
+    sqlite3_bind_int64(add_event, 8, driver % 500 + 1);
+    sqlite3_bind_int(add_event, 9, journey[place].transition);
+    sqlite3_bind_int(add_event, 10, place == 1 && mine > JOURNEY);
+    sqlite3_bind_int(add_event, 11, state);
+    if (state == 4) sqlite3_bind_int64(add_event, 12, 900000);
+    if (state >= 3 && state <= 5) sqlite3_bind_int64(add_event, 13, 3600000);
+    sqlite3_bind_blob(add_event, 14, key, sizeof key, SQLITE_STATIC);
+    sqlite3_bind_blob(add_event, 15, digest, sizeof digest, SQLITE_STATIC);
+    sqlite3_bind_text(add_event, 16, metadata, -1, SQLITE_STATIC);
     step(add_event);
+    sqlite3_bind_int64(add_key, 1, key_hash(driver, key));
+    sqlite3_bind_int64(add_key, 2, id);
+    step(add_key);
 }
 
 static int compare(const void *a, const void *b) {
@@ -159,7 +206,7 @@ static void measure(int batch, double seconds) {
     write_dictionaries((int64_t)time(NULL) * 1000);
     prepare_statements();
     sqlite3_finalize(add_session);
-    add_session = NULL; // insert only rows of `event`
+    add_session = NULL; // insert only events
     sqlite3_stmt *begin = prepare("BEGIN IMMEDIATE"), *commit = prepare("COMMIT");
     size_t room = 1 << 20, count = 0;
     double *took_us = malloc(room * sizeof *took_us);
@@ -194,9 +241,21 @@ static void fill(uint64_t rows) {
         insert(number, end_ms - (int64_t)((rows - number) / DRIVERS) * 1000);
         if (number % 100000 == 99999 || number + 1 == rows) run("COMMIT");
     }
-    run("UPDATE driver SET state = 6, (head_event, head_corrected_at_ms, session, target_charger) = "
-        "(SELECT id, corrected_at_ms, after_session, after_target_charger FROM event WHERE event.driver = driver.id "
-        "ORDER BY corrected_at_ms DESC, id DESC LIMIT 1)");
+    sqlite3_stmt *set = prepare(
+        "UPDATE driver SET chain = ?2, state = 6, (head_event, head_corrected_at_ms, session, target_charger) = "
+        "(SELECT id, corrected_at_ms, after_session, after_target_charger FROM event_row WHERE id = ?3) WHERE id = ?1");
+    for (int driver = 1; driver <= DRIVERS; driver++) {
+        const chain_end *chain = &chains[driver];
+        unsigned char bytes[660];
+        size_t length = leb128(bytes, chain->time_ms);
+        int64_t before = 0;
+        for (int place = chain->count - 1; place >= 0; before = chain->ids[place--])
+            length += leb128(bytes + length, chain->ids[place] - before);
+        sqlite3_bind_int(set, 1, driver);
+        sqlite3_bind_blob(set, 2, bytes, (int)length, SQLITE_STATIC);
+        sqlite3_bind_int64(set, 3, chain->ids[chain->count - 1]);
+        step(set);
+    }
     run("PRAGMA journal_mode = WAL");
     printf("{\"rows\":%" PRIu64 "}\n", rows);
 }

@@ -12,6 +12,9 @@ teardown() {
     end_server
 }
 
+# The table with the stored columns of events. In SQLite, `event` is a view of it.
+if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then event_row=event; else event_row=event_row; fi
+
 # changed STATEMENT: executes the statement on the database, without the server's knowledge.
 changed() {
     if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
@@ -158,10 +161,10 @@ PYTHON
     post /native/events "$(event anchorDwellComplete k2 ".occurred_at = \"$(seconds_ago -1)\"")"
     dwell check
     stop_server
-    changed "UPDATE event SET transition = 2, reason = 3 WHERE idempotency_key = 'k1'"
+    changed "UPDATE $event_row SET transition = 2, reason = 3 WHERE after_state = 1"
     run ! dwell check
     [[ $output == *"the fold gives applied"* ]]
-    changed "UPDATE event SET transition = 1, reason = NULL WHERE idempotency_key = 'k1'"
+    changed "UPDATE $event_row SET transition = 1, reason = NULL WHERE after_state = 1"
     dwell check
     changed "UPDATE driver SET state = 4"
     run ! dwell check
@@ -200,7 +203,7 @@ aged() {
     python3 - "$server_folder/dwell.sqlite3" "$1" <<'PYTHON'
 import sqlite3, sys
 database = sqlite3.connect(sys.argv[1])
-for table in ("event", "driver", "session"):
+for table in ("event_row", "driver", "session"):
     for _, column, *_ in database.execute(f"PRAGMA table_info({table})").fetchall():
         if column.endswith("_ms") and not column.endswith("_offset_ms") and column not in ("skew_ms", "last_correction_ms"):
             database.execute(f"UPDATE {table} SET {column} = {column} - {int(sys.argv[2]) * 86_400_000}")
@@ -312,7 +315,7 @@ journey() {
 # folded the events.
 fold_by_older_rules() {
     changed "UPDATE driver SET rules = 1, state = 1, session = NULL, hard_deadline_ms = NULL, recent_changes = x''"
-    changed "UPDATE event SET transition = 2, reason = 0, implied = 0, after_state = 1, after_session = NULL,
+    changed "UPDATE event_row SET transition = 2, reason = 0, implied = 0, after_state = 1, after_session = NULL,
         after_hard_offset_ms = NULL, second_place = NULL, previous_state = NULL
         WHERE kind = (SELECT id FROM event_kind WHERE name = 'exclusiveActivatedByWeb')"
 }
@@ -452,7 +455,7 @@ JSON
     changed "DELETE FROM schema_migration WHERE number = (SELECT max(number) FROM schema_migration)"
     run -1 --separate-stderr dwell refold --dry-run
     [[ $stderr =~ ": it has migration "[0-9]+", this binary needs "[0-9]+": start the server of this version, or run dwell migrate"$ ]]
-    changed "ALTER TABLE event RENAME COLUMN implied TO implied_later"
+    changed "ALTER TABLE event_row RENAME COLUMN implied TO implied_later"
     run -1 --separate-stderr dwell explain --driver "$(driver jo)"
     [[ $stderr == *"run dwell migrate"* ]]
     run -1 --separate-stderr dwell check

@@ -129,7 +129,8 @@ struct DatabaseRebuildTests {
                 try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE name LIKE 'operator%' ORDER BY name")
             } == ["operator's own", "operators_own"])
         #expect(
-            try queue.read { db in try Int.fetchOne(db, sql: "SELECT seq FROM sqlite_sequence WHERE name = 'event'") }
+            try queue.read { db in try Int.fetchOne(db, sql: "SELECT seq FROM sqlite_sequence WHERE name = 'event_row'")
+            }
                 == 5000)
     }
 

@@ -82,7 +82,7 @@ struct DriverRowWritingTests {
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
         try await store.execute(
             """
-            CREATE TRIGGER poison AFTER INSERT ON event WHEN new.idempotency_key = 'poison'
+            CREATE TRIGGER poison AFTER INSERT ON event_row WHEN new.key = 'poison'
             BEGIN SELECT RAISE(ABORT, 'poison'); END
             """)
         let poison = EventSubmission.sample(

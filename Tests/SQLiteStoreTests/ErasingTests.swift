@@ -165,8 +165,8 @@ struct ErasingTests {
             "UPDATE event_kind SET source = 'a source' WHERE source LIKE 'erased-%'",
             "event_kind.name, source or schema_version"
         ),
-        ("UPDATE event SET occurred_at_text = '2027-01-15T08:00:00.0007349151Z' WHERE id = 2", "event.occurred_at"),
-        ("UPDATE event SET sequence = 4915112345678 WHERE id = 2", "event.sequence"),
+        ("UPDATE event_row SET occurred_at_text = '2027-01-15T08:00:00.0007349151Z' WHERE id = 2", "event.occurred_at"),
+        ("UPDATE event_row SET sequence = 4915112345678 WHERE id = 2", "event.sequence"),
         ("INSERT INTO event_key SELECT max(hash) / 2 + 7, 2 FROM event_key", "event_key.hash"),
         ("INSERT INTO place_use SELECT driver.id, place.id FROM driver, place LIMIT 1", "place_use"),
         (

@@ -136,7 +136,7 @@ private final class ChainTable {
         try DatabaseQueue().write { db in
             try db.execute(
                 sql: """
-                    CREATE TABLE event (
+                    CREATE TABLE event_row (
                         id INTEGER PRIMARY KEY, driver INTEGER NOT NULL, corrected_at_ms INTEGER NOT NULL,
                         previous INTEGER, jump INTEGER)
                     """)
@@ -152,7 +152,7 @@ private final class ChainTable {
     func add(at time: Int64) throws {
         count += 1
         let place = ChainPlace(time: time, id: count)
-        let insert = try db.cachedStatement(sql: "INSERT INTO event VALUES (?, 1, ?, ?, ?)")
+        let insert = try db.cachedStatement(sql: "INSERT INTO event_row VALUES (?, 1, ?, ?, ?)")
         if end.isBefore(time) {
             let links = end.append(count, at: time)
             try insert.execute(arguments: [count, time, links.previous, links.jump])
@@ -167,7 +167,7 @@ private final class ChainTable {
     func delete(_ gone: [ChainPlace]) throws {
         let links = try gone.shuffled().map { try chain.requiredLink($0.id) }
         let last = try chain.unlink(links, from: end)
-        for place in gone { try db.execute(sql: "DELETE FROM event WHERE id = ?", arguments: [place.id]) }
+        for place in gone { try db.execute(sql: "DELETE FROM event_row WHERE id = ?", arguments: [place.id]) }
         end = try chain.end(at: last)
         let gone = Set(gone)
         places.removeAll { gone.contains($0) }

@@ -20,7 +20,7 @@ struct EventKeysTests {
     private func insert(_ id: Int64, _ key: String, of driver: Int64, _ keys: EventKeys, _ db: Database) throws {
         try db.execute(
             sql: """
-                INSERT INTO event (id, driver, corrected_at_ms, kind, settings_version, received_offset_ms, transition,
+                INSERT INTO event_row (id, driver, corrected_at_ms, kind, settings_version, received_offset_ms, transition,
                     implied, after_state, key, digest, occurred_offset_ms, skew_ms)
                 VALUES (?, ?, 0, 1, 1, 0, 0, 0, 0, ?, zeroblob(16), 0, 0)
                 """, arguments: [id, driver, StoredKey(key).databaseValue])
@@ -65,7 +65,7 @@ struct EventKeysTests {
                 guard Int.random(in: 0..<3, using: &random) > 0 else { continue }
                 guard let gone = stored.keys.sorted().randomElement(using: &random) else { continue }
                 try keys.remove(gone)
-                try db.execute(sql: "DELETE FROM event WHERE id = ?", arguments: [gone])
+                try db.execute(sql: "DELETE FROM event_row WHERE id = ?", arguments: [gone])
                 if let event = stored.removeValue(forKey: gone) { removed.append(event) }
                 for (id, event) in stored { #expect(try find(event.key, of: event.driver, keys, db) == id) }
             }
@@ -77,7 +77,7 @@ struct EventKeysTests {
             #expect(problems == [])
             for id in stored.keys {
                 try keys.remove(id)
-                try db.execute(sql: "DELETE FROM event WHERE id = ?", arguments: [id])
+                try db.execute(sql: "DELETE FROM event_row WHERE id = ?", arguments: [id])
             }
             #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM event_key") == 0)
         }

@@ -65,7 +65,7 @@ struct FaultTests {
         try await pool.write { db in
             try db.execute(
                 sql: """
-                    CREATE TRIGGER poison AFTER INSERT ON event WHEN new.idempotency_key = 'b'
+                    CREATE TRIGGER poison AFTER INSERT ON event_row WHEN new.key = 'b'
                     BEGIN SELECT RAISE(ABORT, 'poison'); END
                     """)
         }

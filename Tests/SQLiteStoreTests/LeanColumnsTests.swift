@@ -59,7 +59,7 @@ struct LeanColumnsTests {
         let moment = try #require(RFC3339.moment(from: text), "\(text)")
         let stored = OccurredAtColumn.text(text, at: moment)
         if let expected { #expect(stored == expected, "\(text)") }
-        try db.execute(sql: "DELETE FROM event")
+        try db.execute(sql: "DELETE FROM event_row")
         try insert(db, occurredAt: moment, text: stored)
         let row = try #require(try Row.fetchOne(db, sql: "SELECT occurred_at, occurred_at_ms FROM event"))
         #expect(row[0] == text)
@@ -78,7 +78,7 @@ struct LeanColumnsTests {
         let corrected = occurredAt.advanced(byMilliseconds: 86_399_999)
         try db.execute(
             sql: """
-                INSERT INTO event (driver, corrected_at_ms, kind, settings_version, received_offset_ms, transition,
+                INSERT INTO event_row (driver, corrected_at_ms, kind, settings_version, received_offset_ms, transition,
                     implied, after_state, key, digest, occurred_offset_ms, occurred_at_text, skew_ms)
                 VALUES (1, ?, 1, 1, 0, 0, 0, 0, ?, zeroblob(16), ?, ?, 0)
                 """,

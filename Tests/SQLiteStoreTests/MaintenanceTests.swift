@@ -59,27 +59,27 @@ struct MaintenanceTests {
     }
 
     @Test(arguments: [
-        ("UPDATE event SET after_state = 2 WHERE idempotency_key = 'a4'", "is stored with anchored after it"),
-        ("UPDATE event SET transition = 0 WHERE idempotency_key = 'a1'", "is stored as none, the fold gives applied"),
-        ("UPDATE event SET transition = 2, reason = 1 WHERE idempotency_key = 'b5'", "rejected (not_at_merchant)"),
-        ("UPDATE event SET after_hard_offset_ms = 7 WHERE idempotency_key = 'a3'", "or other deadlines"),
+        ("UPDATE event_row SET after_state = 2 WHERE key = 'a4'", "is stored with anchored after it"),
+        ("UPDATE event_row SET transition = 0 WHERE key = 'a1'", "is stored as none, the fold gives applied"),
+        ("UPDATE event_row SET transition = 2, reason = 1 WHERE key = 'b5'", "rejected (not_at_merchant)"),
+        ("UPDATE event_row SET after_hard_offset_ms = 7 WHERE key = 'a3'", "or other deadlines"),
         ("UPDATE driver SET state = 0 WHERE driver_id = 'b'", "its row differs from the fold of its events"),
         ("UPDATE driver SET head_event = 1 WHERE driver_id = 'b'", "does not reference its last event"),
         ("UPDATE driver SET floor_at_ms = 1 WHERE driver_id = 'b'", "it has a floor without its journey"),
         ("INSERT INTO journey_base (driver, state) VALUES (1, 3)", "a journey without a floor"),
-        ("UPDATE event SET driver = 77 WHERE idempotency_key = 'a1'", "event references a missing row of driver"),
-        ("UPDATE event SET kind = 77 WHERE idempotency_key = 'a1'", "event references a missing row of event_kind"),
+        ("UPDATE event_row SET driver = 77 WHERE key = 'a1'", "event references a missing row of driver"),
+        ("UPDATE event_row SET kind = 77 WHERE key = 'a1'", "event references a missing row of event_kind"),
         ("DELETE FROM session WHERE session_id = 'session-a'", "event references a missing row of session"),
-        ("UPDATE event SET settings_version = 77 WHERE id = 1", "event references a missing row of settings_version"),
-        ("UPDATE event SET fold_settings = 77 WHERE id = 1", "event references a missing row of settings_version"),
+        ("UPDATE event_row SET settings_version = 77 WHERE id = 1", "event references a missing row of settings_version"),
+        ("UPDATE event_row SET fold_settings = 77 WHERE id = 1", "event references a missing row of settings_version"),
         ("DELETE FROM event_key WHERE event = 3", "event_key has 15 rows for 16 events"),
         ("DELETE FROM event_key WHERE event = 3", "event 3: is not found by its idempotency key"),
         ("UPDATE event_key SET event = 77 WHERE event = 3", "event_key references a missing row of event"),
         ("UPDATE event_key SET hash = 1 WHERE event = 3", "event 3: is not found by its idempotency key"),
         ("INSERT INTO event_key (hash, event) VALUES (1, 3)", "event_key has 17 rows for 16 events"),
-        ("UPDATE event SET key = 'other' WHERE id = 3", "event 3: is not found by its idempotency key"),
+        ("UPDATE event_row SET key = 'other' WHERE id = 3", "event 3: is not found by its idempotency key"),
         (
-            "PRAGMA ignore_check_constraints = ON; UPDATE event SET digest = x'07' WHERE id = 3",
+            "PRAGMA ignore_check_constraints = ON; UPDATE event_row SET digest = x'07' WHERE id = 3",
             "digest that is not of 16 bytes"
         ),
     ])
@@ -114,7 +114,7 @@ struct MaintenanceTests {
             let chain = try EventChain(db)
             let last = try chain.unlink([chain.requiredLink(expiry)], from: DriverEvents.end(of: 1, db))
             try EventKeys(db).remove(expiry)
-            try db.execute(sql: "DELETE FROM event WHERE id = ?", arguments: [expiry])
+            try db.execute(sql: "DELETE FROM event_row WHERE id = ?", arguments: [expiry])
             let end = try Data(chain.end(at: last).bytes)
             try db.execute(sql: "UPDATE driver SET chain = ? WHERE id = 1", arguments: [end])
         }
@@ -189,7 +189,7 @@ struct MaintenanceTests {
         try await fill()
         let file = folder.file("backup")
         try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
-        try doctor("DELETE FROM event WHERE idempotency_key = 'a7'")
+        try doctor("DELETE FROM event_row WHERE key = 'a7'")
         let old = try DatabaseBackup.restore(file, to: path, stamp: "then") { _ in }
         #expect(old == "\(path).before-restore-then")
         let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)

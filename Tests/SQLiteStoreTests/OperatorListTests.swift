@@ -105,7 +105,7 @@ import Testing
         try await activated("a", session: "s", minutesAgo: 9, in: store)
         try await store.change { db in
             try db.execute(sql: "INSERT INTO place (place_id) VALUES ('here')")
-            try db.execute(sql: "UPDATE event SET charger = last_insert_rowid() WHERE session IS NOT NULL")
+            try db.execute(sql: "UPDATE event_row SET charger = last_insert_rowid() WHERE session IS NOT NULL")
         }
         var filter = SessionFilter()
         filter.chargerID = "here"

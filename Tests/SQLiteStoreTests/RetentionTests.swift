@@ -291,7 +291,7 @@ struct RetentionTests {
         _ = try await store.change { db in
             try db.execute(
                 sql: """
-                    CREATE TRIGGER refuses BEFORE DELETE ON event WHEN old.id = 5
+                    CREATE TRIGGER refuses BEFORE DELETE ON event_row WHEN old.id = 5
                     BEGIN SELECT raise(ABORT, 'no'); END
                     """)
         }

@@ -72,9 +72,9 @@ struct SimulatedDriverRowsTests {
                     WHERE entry.type = 'table' AND reference."table" = 'driver' ORDER BY 1
                     """)
         }
-        // `event` has no foreign keys.
+        // `event_row` has no foreign keys.
         #expect(
-            (referring + ["event"]).sorted()
+            (referring + ["event_row"]).sorted()
                 == (SimulatedDriverRows.tables + SimulatedDriverRows.tablesWithoutDriver).sorted())
         await store.close()
     }

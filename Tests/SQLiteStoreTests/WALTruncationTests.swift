@@ -47,7 +47,7 @@ struct WALTruncationTests {
             try db.execute(sql: "BEGIN")
             _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM event")
         }
-        try await store.change(purgesWAL: true) { db in try db.execute(sql: "UPDATE event SET metadata = NULL") }
+        try await store.change(purgesWAL: true) { db in try db.execute(sql: "UPDATE event_row SET metadata = NULL") }
         await store.close()
         let again = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
         #expect(try #require(again.logBytes()) > 0)

@@ -195,9 +195,9 @@ struct ErasureProgress {
         try keys.remove(event)
         try db.cachedStatement(
             sql: """
-                UPDATE event SET key = ?2, event_id = NULL, digest = zeroblob(16), metadata = NULL, details = NULL,
+                UPDATE event_row SET key = ?2, event_id = NULL, digest = zeroblob(16), metadata = NULL, details = NULL,
                     sequence = iif(sequence IS NULL, NULL, ?3),
-                    occurred_at_text = iif(instr(occurred_at, '.'), NULL, '')
+                    occurred_at_text = iif(occurred_at_text IS NULL OR instr(occurred_at_text, '.'), NULL, '')
                 WHERE id = ?1
                 """
         ).execute(arguments: [event, StoredKey(key).databaseValue, sequencePlace])

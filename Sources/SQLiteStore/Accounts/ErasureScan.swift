@@ -165,12 +165,13 @@ package struct ErasureScan: ErasureSearch {
         return try queue.read(value)
     }
 
+    /// All columns. Those of `event_row` are taken from the view `event`, which has its texts as they were sent.
     private static func columns(_ db: Database) throws -> [(table: String, column: String)] {
         try Row.fetchAll(
             db,
             sql: """
                 SELECT entry.name, info.name FROM sqlite_schema AS entry, pragma_table_xinfo(entry.name) AS info
-                WHERE entry.type = 'table'
+                WHERE entry.type = 'table' AND entry.name <> 'event_row' OR entry.name = 'event'
                 """
         ).map { ($0[0], $0[1]) }
     }

@@ -45,7 +45,8 @@ final class EventChain {
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
         self.connection = connection
-        find = try PreparedStatement("SELECT corrected_at_ms, previous, jump FROM event WHERE id = ?1", on: connection)
+        find = try PreparedStatement(
+            "SELECT corrected_at_ms, previous, jump FROM event_row WHERE id = ?1", on: connection)
     }
 
     /// The level of an event. The multiplication spreads consecutive ids.
@@ -205,7 +206,7 @@ final class EventChain {
     ) throws(SQLiteError) {
         let update =
             if let statement { statement } else {
-                try PreparedStatement("UPDATE event SET \(column) = ?2 WHERE id = ?1", on: connection)
+                try PreparedStatement("UPDATE event_row SET \(column) = ?2 WHERE id = ?1", on: connection)
             }
         statement = update
         try update.run { (bindings) throws(SQLiteError) in

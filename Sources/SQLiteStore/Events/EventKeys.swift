@@ -23,8 +23,8 @@ final class EventKeys {
         hash = try EventKeyHash(on: connection)
         findEvent = try PreparedStatement("SELECT event FROM event_key WHERE hash = ?1", on: connection)
         isKeyOfEvent = try PreparedStatement(
-            "SELECT 1 FROM event WHERE id = ?1 AND driver = ?2 AND key = ?3", on: connection)
-        findKeyOfEvent = try PreparedStatement("SELECT driver, key FROM event WHERE id = ?1", on: connection)
+            "SELECT 1 FROM event_row WHERE id = ?1 AND driver = ?2 AND key = ?3", on: connection)
+        findKeyOfEvent = try PreparedStatement("SELECT driver, key FROM event_row WHERE id = ?1", on: connection)
         addAt = try PreparedStatement(
             "INSERT INTO event_key (hash, event) VALUES (?1, ?2) ON CONFLICT DO NOTHING", on: connection)
         move = try PreparedStatement("UPDATE event_key SET hash = ?2 WHERE hash = ?1", on: connection)

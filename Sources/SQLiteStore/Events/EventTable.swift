@@ -86,11 +86,11 @@ final class EventTable {
         keys = try EventKeys(on: connection)
         chain = try EventChain(on: connection)
         findLastNumber = try PreparedStatement(
-            "SELECT seq FROM sqlite_sequence WHERE name = 'event'", on: connection)
+            "SELECT seq FROM sqlite_sequence WHERE name = 'event_row'", on: connection)
         add = try PreparedStatement(Self.addSQL, on: connection)
         updateVerdict = try PreparedStatement(
             """
-            UPDATE event SET transition = ?2, reason = ?3, implied = ?4, after_state = ?5, after_session = ?6,
+            UPDATE event_row SET transition = ?2, reason = ?3, implied = ?4, after_state = ?5, after_session = ?6,
             after_target_charger = ?7, after_next_target_charger = ?8, after_grace_offset_ms = ?9,
             after_hard_offset_ms = ?10, after_ended_by = ?11, after_previous_session = ?12, second_place = ?13,
             closed_session = ?14, fold_settings = ?15 WHERE id = ?1
@@ -113,7 +113,7 @@ final class EventTable {
     }
 
     private static let addSQL = """
-        INSERT INTO event (
+        INSERT INTO event_row (
             driver, corrected_at_ms, kind, session, charger, sequence, settings_version, received_offset_ms,
             previous_state, second_place, transition, reason, implied, after_state, after_session, after_target_charger,
             after_next_target_charger, after_grace_offset_ms, after_hard_offset_ms, after_ended_by,

@@ -15,7 +15,7 @@ enum SimulatedDriverRows {
     /// Tables whose column `driver` refers to a driver. The deletion goes through them in this order, so a table comes
     /// before the tables to which it refers.
     static let tables = [
-        "refold", "erasure", "corrected_journey", "push_outbox", "event", "session_code", "session", "journey_base",
+        "refold", "erasure", "corrected_journey", "push_outbox", "event_row", "session_code", "session", "journey_base",
         "place_use", "event_kind_use", "device",
         "sign_in_session", "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit",
         "app_account_token", "consumption_consent",
@@ -41,10 +41,10 @@ enum SimulatedDriverRows {
             try db.execute(
                 sql: "DELETE FROM refresh_token WHERE session IN (SELECT id FROM sign_in_session WHERE driver = ?)",
                 arguments: [driver])
-            let deleteEvent = try db.cachedStatement(sql: "DELETE FROM event WHERE id = ?")
+            let deleteEvent = try db.cachedStatement(sql: "DELETE FROM event_row WHERE id = ?")
             for event in events { try deleteEvent.execute(arguments: [event]) }
             removed.events += events.count
-            for table in tables where table != "event" {
+            for table in tables where table != "event_row" {
                 try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
             }
             for table in tablesWithoutDriver {

@@ -35,19 +35,19 @@ final class Refolding {
         corrections = try SettingsCorrectionTable(on: connection)
         findEvidence = try PreparedStatement(
             """
-            UPDATE event SET previous_state = \(EventTable.evidenceSQL)
+            UPDATE event_row SET previous_state = \(EventTable.evidenceSQL)
             WHERE id IN (SELECT value FROM json_each(?1)) AND previous_state IS NULL
                 AND instr(metadata, '"previous_state"') > 0
             """, on: connection)
         // Sets `second_place` to the order of arrival. FoldWalk then replaces it by the order of the fold.
         findWholeSeconds = try PreparedStatement(
             """
-            UPDATE event SET second_place = arrival.place
+            UPDATE event_row SET second_place = arrival.place
             FROM (SELECT event.id AS id,
                     row_number() OVER (PARTITION BY corrected_at_ms, sequence ORDER BY event.id) - 1 AS place
                 FROM \(DriverEvents.listedSQL("?1")) CROSS JOIN event_kind ON event_kind.id = event.kind
                 WHERE origin = 0 AND instr(occurred_at, '.') = 0) AS arrival
-            WHERE event.id = arrival.id AND event.second_place IS NULL
+            WHERE event_row.id = arrival.id AND event_row.second_place IS NULL
             """, on: connection)
     }
 

@@ -25,7 +25,7 @@ enum RetentionHorizon {
             lasts[driver.key] = try unlink(driver.value.map(\.id), from: driver.key, db)
         }
         let keys = try EventKeys(db)
-        let statement = try db.cachedStatement(sql: "DELETE FROM event WHERE id = ?")
+        let statement = try db.cachedStatement(sql: "DELETE FROM event_row WHERE id = ?")
         var count = 0
         for event in gone {
             try keys.remove(event.id)

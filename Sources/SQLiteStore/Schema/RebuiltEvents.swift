@@ -63,7 +63,7 @@ struct RebuiltEvents {
 
     /// `occurred_at_text` is NULL or empty exactly if the column `occurred_at` of the new table then gives the old text.
     private static let sliceSQL = """
-        INSERT INTO new.event (\(sameColumns), previous, jump, key, digest, received_offset_ms, occurred_offset_ms,
+        INSERT INTO new.event_row (\(sameColumns), previous, jump, key, digest, received_offset_ms, occurred_offset_ms,
             sent_offset_ms, timestamp_offset_ms, after_grace_offset_ms, after_hard_offset_ms, occurred_at_text)
         SELECT \(sameColumns), previous_event(id), jump_event(id), stored_key(idempotency_key), substr(digest, 1, 16),
             received_at_ms - corrected_at_ms, occurred_at_ms - corrected_at_ms, sent_at_ms - corrected_at_ms,

@@ -53,7 +53,7 @@ enum RebuiltTables {
         try db.execute(
             sql: """
                 DELETE FROM new.sqlite_sequence;
-                INSERT INTO new.sqlite_sequence (name, seq) SELECT name, seq FROM main.sqlite_sequence
+                INSERT INTO new.sqlite_sequence (name, seq) SELECT iif(name = 'event', 'event_row', name), seq FROM main.sqlite_sequence
                 """)
     }
 

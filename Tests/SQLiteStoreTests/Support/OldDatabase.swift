@@ -44,7 +44,11 @@ struct OldDatabase {
             }
             try db.execute(
                 sql:
-                    "DELETE FROM main.sqlite_sequence; INSERT INTO main.sqlite_sequence SELECT * FROM newer.sqlite_sequence"
+                    """
+                    DELETE FROM main.sqlite_sequence;
+                    INSERT INTO main.sqlite_sequence
+                    SELECT iif(name = 'event_row', 'event', name), seq FROM newer.sqlite_sequence
+                    """
             )
             try db.execute(sql: "DETACH newer")
         }
@@ -79,13 +83,20 @@ struct OldDatabase {
         return try queue.read { db in
             var contents: [String: [String]] = [:]
             for (table, columns) in columns {
-                let values = columns.map {
-                    "quote(\(table == "event" && $0 == "digest" ? "substr(digest, 1, 16)" : "\"\($0)\""))"
-                }
+                let values = columns.map { "quote(\(value(of: $0, in: table)))" }
                 contents[table] = try String.fetchAll(
                     db, sql: "SELECT \(values.joined(separator: " || ' ' || ")) AS row FROM \"\(table)\" ORDER BY row")
             }
             return contents
+        }
+    }
+
+    private static func value(of column: String, in table: String) -> String {
+        switch (table, column) {
+        case ("event", "digest"): "substr(digest, 1, 16)"
+        // The new file's table of events has another name.
+        case ("sqlite_sequence", "name"): "iif(name = 'event_row', 'event', name)"
+        default: "\"\(column)\""
         }
     }
 
