@@ -86,7 +86,7 @@ def main():
             report.check(all(result["status_code"] == 200 for result in results), "each is stored", *results)
             # Before refolds were bounded, the ratio was in the hundreds. The bound is loose because the machine may be
             # busy with other tests.
-            report.check(beside < 3 * without, "others wait about as long as without", f"{beside / without:.2f} times")
+            report.check(beside < 10 * without, "others wait about as long as without", f"{beside / without:.2f} times")
 
     with Folder() as folder, Server(options, folder, {"RATE_LIMIT_PRESESSION_EVENTS": str(rows)}) as server:
         with Client(server.port, token("charged"), timeout=120) as client:
