@@ -31,9 +31,9 @@ def rfc3339(milliseconds):
 class Phone:
     """One connection of a load, and the driver who uses it. At most one event is in flight, and keys are distinct."""
 
-    def __init__(self, driver):
+    def __init__(self, driver, access_token=None):
         self.driver = driver
-        self.token = token(driver)
+        self.token = access_token or token(driver)
         self.index = 0
         self.count = 0
         self.socket = None
