@@ -10,6 +10,7 @@ package final class PostgresConnection: Sendable {
     private let callTimeoutMilliseconds: Int
     /// Touched on the loop, except for `isOpen` and `isIdle`.
     private let state: Mutex<State>
+    private let hasConfirmed = Atomic(false)
 
     private struct State {
         var pipeline: PostgresPipeline
@@ -115,6 +116,15 @@ package final class PostgresConnection: Sendable {
 
     /// Whether the connection is open, no call is under way, and no transaction is open.
     package var isIdle: Bool { state.withLock { $0.pipeline.isIdle } }
+
+    /// Whether a transaction that wrote something was committed on this connection. Such a COMMIT waits until the
+    /// synchronous standby has all of the WAL before it. Then everything that this connection can read is on the standby:
+    /// what other connections commit becomes visible only when the standby has it. Before, it may read what the server has
+    /// recovered after a crash, and what the standby does not have.
+    package var isConfirmed: Bool { hasConfirmed.load(ordering: .acquiring) }
+
+    /// Must be called after each COMMIT of a transaction that wrote something.
+    package func noteCommit() { hasConfirmed.store(true, ordering: .releasing) }
 
     /// How many calls are sent and not answered.
     var sentCount: Int { state.withLock { $0.pipeline.sentCount } }

@@ -181,15 +181,23 @@ package final class PostgresEventStore: EventStore {
 
     /// Runs queries on a connection for reads. If the connection is lost, which an idle connection may have been for a
     /// while, the queries are run on another one.
+    ///
+    /// - Parameter isAcknowledging: whether a client learns from the results that something is stored. The synchronous
+    ///   standby then has it when this returns.
     func read(
-        _ queries: [PostgresQuery], seconds: Int = BatchRun.roundTripSeconds
+        _ queries: [PostgresQuery], seconds: Int = BatchRun.roundTripSeconds, isAcknowledging: Bool = false
     ) async throws(StoreFailure) -> [PostgresResult] {
         let deadline = Deadline.inSeconds(seconds)
         while true {
             do throws(PostgresError) {
                 return try await reading.withConnection(until: deadline) {
                     (connection) async throws(PostgresError) -> [PostgresResult] in
-                    try await connection.run(queries, until: deadline)
+                    let results = try await connection.run(queries, until: deadline)
+                    if isAcknowledging, !connection.isConfirmed {
+                        _ = try await connection.run([PostgresQuery(.confirm)], until: deadline)
+                        connection.noteCommit()
+                    }
+                    return results
                 }
             } catch {
                 guard BatchRun.isLost(error), !deadline.hasPassed, !Task.isCancelled else {
@@ -211,9 +219,8 @@ package final class PostgresEventStore: EventStore {
     ) async throws(StoreFailure) -> [EventOutcome?] {
         guard !submissions.isEmpty else { return [] }
         let keys = submissions.map { Optional($0.idempotencyKey) }
-        let results = try await read([
-            PostgresQuery(Self.lookUps, LaneParameters.any + [.text(driver.rawValue), .texts(keys)])
-        ])
+        let query = PostgresQuery(Self.lookUps, LaneParameters.any + [.text(driver.rawValue), .texts(keys)])
+        let results = try await read([query], isAcknowledging: true)
         do throws(PostgresError) {
             var found: [TextKey: (stored: StoredKey, journey: Journey)] = [:]
             for row in results[0].rows {

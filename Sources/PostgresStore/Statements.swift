@@ -8,6 +8,9 @@ extension PostgresStatement {
     static let beginSnapshot = PostgresStatement("begin_snapshot", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     package static let commit = PostgresStatement("commit", "COMMIT")
     package static let rollback = PostgresStatement("rollback", "ROLLBACK")
+    /// Makes the transaction one that has written something, without changing a row. Its COMMIT then waits for the
+    /// synchronous standby (`PostgresConnection.isConfirmed`).
+    static let confirm = PostgresStatement("confirm", "SELECT pg_logical_emit_message(true, 'dwell', '')")
 }
 
 /// Each statement over several drivers begins with these two parameters: the lanes of its rows, and whether rows of any

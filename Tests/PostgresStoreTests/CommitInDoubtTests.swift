@@ -25,12 +25,14 @@ struct CommitInDoubtTests {
             async let outcome = stores[0].append(request)
             let pid = try await database.backend(waitingFor: "SyncRep")
             try await database.server.run("SELECT pg_terminate_backend(\(pid))")
+            // The event is found, but the standby does not have it yet.
+            _ = try await database.backend(waitingFor: "SyncRep")
+            try await database.setStandby("")
             guard case .stored(let event) = await outcome else {
                 Issue.record("\(await outcome)")
                 return
             }
             #expect(event.verdict == .applied && event.journey.state == .nearCharger)
-            try await database.setStandby("")
             guard case .replayed = await stores[0].append(request) else {
                 Issue.record("no repeat")
                 return
@@ -53,6 +55,36 @@ struct CommitInDoubtTests {
             }
         }
         #expect(try await database.rows("SELECT count(*), max(seq) FROM event") == ["1|1"])
+    }
+
+    /// After a crash, PostgreSQL shows what it has recovered, whether the standby has it or not.
+    @Test func `a repeat is not acknowledged before the standby has the event`() async throws {
+        let database = try await StoreFixture.databaseOnOwnServer()
+        defer { database.server.stop() }
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            try await database.setStandby("nobody")
+            async let outcome = stores[0].append(request)
+            let pid = try await database.backend(waitingFor: "SyncRep")
+            try await database.server.run("SELECT pg_terminate_backend(\(pid))")
+            _ = try await database.backend(waitingFor: "SyncRep")
+            try await StoreFixture.withStores(on: database, requestSeconds: 1) { (others) async throws in
+                guard case .failed(.unavailable) = await others[0].append(request) else {
+                    Issue.record("a repeat was acknowledged")
+                    return
+                }
+                await #expect(throws: StoreFailure.self) {
+                    try await others[0].lookUp(request.submission, of: driver)
+                }
+            }
+            try await database.setStandby("")
+            guard case .stored = await outcome, case .replayed = await stores[0].append(request),
+                case .replayed? = try await stores[0].lookUp(request.submission, of: driver)
+            else {
+                Issue.record("\(await outcome)")
+                return
+            }
+        }
+        #expect(try await database.rows("SELECT count(*) FROM event") == ["1"])
     }
 
     @Test func `only an event that may be stored is answered as unknown`() async throws {

@@ -78,9 +78,11 @@ struct TableTransactionLossTests {
             }
             let pid = try await database.backend(waitingFor: "SyncRep")
             try await database.server.run("SELECT pg_terminate_backend(\(pid))")
+            // The transaction is committed, but the standby does not have it yet.
+            _ = try await database.backend(waitingFor: "SyncRep")
+            try await database.setStandby("")
             try await change
             #expect(runs.withLock { $0 } == 1)
-            try await database.setStandby("")
         }
         #expect(try await database.rows("SELECT count(*) FROM sample") == ["1"])
     }

@@ -89,10 +89,15 @@ final class PostgresTransaction: SQLTransaction {
         WHERE session_owner.lane = $1 AND session_owner.session_id = $2
         """)
 
-    /// Commits. Does nothing if no statement was run.
+    /// Commits. Does nothing if no statement was run. The caller of a change that has changed nothing may be told what it
+    /// has found, so the synchronous standby must have that.
     func commit() throws(PostgresError) {
         if let failure { throw failure }
-        if hasBegun { _ = try connection.runBlocking([PostgresQuery(.commit)], until: statementDeadline) }
+        if !hasBegun { return }
+        let confirms = kind == .change && number == nil && !connection.isConfirmed
+        let confirm = confirms ? [PostgresQuery(.confirm)] : []
+        _ = try connection.runBlocking(confirm + [PostgresQuery(.commit)], until: statementDeadline)
+        if confirms || number != nil { connection.noteCommit() }
     }
 
     // MARK: Statements

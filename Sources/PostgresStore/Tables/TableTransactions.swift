@@ -134,7 +134,8 @@ final class TableTransactions: Sendable {
             do throws(PostgresError) {
                 let results = try await pool.withConnection(until: until) {
                     (connection) async throws(PostgresError) -> [PostgresResult] in
-                    try await connection.run([number.query()], until: until)
+                    // A transaction that is found may be one whose backend was ended while it waited for the standby.
+                    try await connection.run([number.query(), PostgresQuery(.confirm)], until: until)
                 }
                 let status = try number.status(results[0][0])
                 if status != .inProgress { return status }

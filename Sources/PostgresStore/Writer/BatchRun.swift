@@ -68,8 +68,7 @@ struct BatchRun: Sendable {
         }
     }
 
-    /// A transaction that this leaves open, because a locked driver has nothing to write or because of an error, is
-    /// rolled back by the pool.
+    /// A transaction that this leaves open because of an error is rolled back by the pool.
     private func readAndWrite(
         _ groups: [DriverGroup], on connection: PostgresConnection, _ progress: Progress
     ) async throws(PostgresError) -> [Result] {
@@ -91,8 +90,16 @@ struct BatchRun: Sendable {
             progress.noteWriting()
             let results = try await connection.run(
                 writes.queries, until: .inSeconds(isLocked ? Self.lockedSeconds : Self.roundTripSeconds))
+            connection.noteCommit()
             knownSettings.note(writes.settings)
             for row in results[writes.moveIndex].rows { moved.insert(try row.int8(0)) }
+        } else if isLocked || !connection.isConfirmed {
+            // What was found is acknowledged, so the standby must have it. A locked driver's event may be that of a
+            // transaction whose backend was ended while it waited for the standby.
+            let begin = isLocked ? [] : [PostgresQuery(.begin)]
+            _ = try await connection.run(
+                begin + [.init(.confirm), .init(.commit)], until: .inSeconds(Self.roundTripSeconds))
+            connection.noteCommit()
         }
         return folded.map { group in
             if group.mustBeAlone { return .alone }
