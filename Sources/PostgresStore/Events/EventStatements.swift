@@ -134,12 +134,13 @@ struct StoredKey: Sendable {
         driverVersion = try row.int8(first + 9)
     }
 
-    /// Whether the submission repeats the stored event.
+    /// Whether the submission repeats the stored event. The digest of an event that was transferred from SQLite is the
+    /// first half.
     func isRepeated(by submission: EventSubmission, digest: [UInt8]) -> Bool {
-        self.digest == digest
+        digest.starts(with: self.digest)
             || submission.isRepeat(
                 withStoredAppState: appState, schemaVersion: schemaVersion, hasDetails: hasDetails
-            ) { $0 == self.digest }
+            ) { $0.starts(with: self.digest) }
     }
 }
 

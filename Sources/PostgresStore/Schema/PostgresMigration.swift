@@ -33,5 +33,8 @@ package struct PostgresMigration: Sendable {
             number: 3, name: "erasure", sql: String(decoding: PackageResources._003_erasure_sql, as: UTF8.self)),
         PostgresMigration(
             number: 4, name: "corrections", sql: String(decoding: PackageResources._004_corrections_sql, as: UTF8.self)),
+        PostgresMigration(
+            number: 5, name: "half_digests",
+            sql: String(decoding: PackageResources._005_half_digests_sql, as: UTF8.self)),
     ]
 }
