@@ -83,15 +83,19 @@ private enum CheckStatements {
         "check_drivers", "SELECT id, number FROM driver WHERE number > $1::int8 ORDER BY number LIMIT $2::int8")
 
     /// The driver's row, and whether the numbers of the events are right: 1, 2, 3 and so on, of which retention may
-    /// have deleted some, up to last_seq, with positions that ascend with them.
+    /// have deleted some, up to last_seq, with positions that ascend with them. The number of an event that was
+    /// transferred from SQLite is its position, with gaps between; the numbers of later events follow on the highest.
     static let driver = PostgresStatement(
         "check_driver",
         """
         SELECT \(StoredDriver.columns),
             coalesce(numbers.highest, 0) <= driver.last_seq AND coalesce(numbers.lowest, 1) >= 1
-            AND (driver.floor_at_ms IS NOT NULL OR numbers.count = driver.last_seq) AND coalesce(numbers.ascend, true)
+            AND (driver.floor_at_ms IS NOT NULL
+                OR numbers.count = driver.last_seq - coalesce(numbers.last_transferred, 0))
+            AND coalesce(numbers.ascend, true)
         FROM driver, LATERAL (
-            SELECT count(*), min(seq) AS lowest, max(seq) AS highest, bool_and(placed.before <= placed.position) AS ascend
+            SELECT count(*) FILTER (WHERE seq <> position), max(seq) FILTER (WHERE seq = position) AS last_transferred,
+                min(seq) AS lowest, max(seq) AS highest, bool_and(placed.before <= placed.position) AS ascend
             FROM (SELECT seq, position, lag(position) OVER (ORDER BY seq) AS before FROM event
                 WHERE event.driver = driver.id) placed) numbers
         WHERE driver.id = $1::int8

@@ -18,4 +18,12 @@ enum Lane {
     static func newDriverID(in lane: Int16) -> Int64 {
         Int64(lane) << randomBits | Int64.random(in: 1..<(1 << randomBits))
     }
+
+    /// Returns the id of a driver who is transferred from SQLite: the row number takes the place of the random bits.
+    static func driverID(in lane: Int16, row: Int64) -> Int64 {
+        Int64(lane) << randomBits | row
+    }
+
+    /// Returns the lane in a driver's id.
+    static func of(driver id: Int64) -> Int16 { Int16(id >> randomBits) }
 }

@@ -59,6 +59,11 @@ struct RecentJourneyChanges {
         return seen
     }
 
+    /// Takes changes that were recorded elsewhere, the oldest first.
+    init(_ changes: [Change]) {
+        self.changes = changes.suffix(Self.countMax)
+    }
+
     // MARK: Bytes
 
     private enum Head {

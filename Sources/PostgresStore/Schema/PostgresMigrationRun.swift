@@ -15,6 +15,8 @@ package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringCo
     /// The schema has tables, but no record of Dwell's migrations.
     case notDwell
     case encodingIsNotUTF8(String)
+    /// An SQLite database is being transferred to this one.
+    case isTransferred
     /// PostgreSQL did not run a migration.
     case failed(PostgresError)
 
@@ -29,6 +31,8 @@ package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringCo
         case .notDwell: "not a Dwell database: it has tables, and no record of Dwell's migrations"
         case .encodingIsNotUTF8(let encoding):
             "the database has the encoding \(encoding): create it with ENCODING 'UTF8'"
+        case .isTransferred:
+            "the transfer of an SQLite database to this one is not complete: run dwell migrate --from sqlite until it is"
         case .failed(let error): "PostgreSQL: \(error)"
         }
     }
@@ -36,9 +40,11 @@ package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringCo
 
 package struct PostgresMigrationRun: Sendable {
     let migrations: [PostgresMigration]
+    /// Whether the run is that of a transfer, which leaves the database unusable until it is complete.
+    private let isOfTransfer: Bool
 
-    package init(_ migrations: [PostgresMigration] = PostgresMigration.all) {
-        self.migrations = migrations
+    package init(_ migrations: [PostgresMigration] = PostgresMigration.all, isOfTransfer: Bool = false) {
+        (self.migrations, self.isOfTransfer) = (migrations, isOfTransfer)
     }
 
     struct Applied {
@@ -96,6 +102,7 @@ package struct PostgresMigrationRun: Sendable {
     private func check(_ connection: PostgresConnection, _ deadline: Deadline) async throws -> [Int64: Applied] {
         let found = try await connection.run([.init(Self.contents)], until: deadline)
         let row = found[0][0]
+        if !isOfTransfer, try row.bool(3) { throw PostgresMigrationRefusal.isTransferred }
         let encoding = try row.text(2)
         guard encoding == "UTF8" else { throw PostgresMigrationRefusal.encodingIsNotUTF8(encoding) }
         guard try row.bool(0) else {
@@ -139,7 +146,8 @@ package struct PostgresMigrationRun: Sendable {
         "migration_contents",
         """
         SELECT to_regclass('schema_migration') IS NOT NULL,
-            (SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()), current_setting('server_encoding')
+            (SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()), current_setting('server_encoding'),
+            to_regclass('transfer') IS NOT NULL
         """)
     private static let records = PostgresStatement(
         "migration_records", "SELECT number, sha256, applied_at_ms FROM schema_migration ORDER BY number")

@@ -66,7 +66,7 @@ enum StoredChanges {
         return storedHead.recent.changes.filter { $0.event > id }
     }
 
-    private static func journey(after change: RecentChanges.Change, _ db: Database) throws -> Journey {
+    static func journey(after change: RecentChanges.Change, _ db: Database) throws -> Journey {
         let sessionID = try change.session.flatMap { session in
             try String.fetchOne(db, sql: "SELECT session_id FROM session WHERE id = ?", arguments: [session])
         }

@@ -6,6 +6,7 @@
 // Not Sendable: the statement and its connection are used only on the writer's queue.
 
 import GRDBSQLite
+import SharedTables
 
 final class PreparedStatement {
     private let handle: OpaquePointer
@@ -210,6 +211,18 @@ struct Columns: ~Copyable {
     func blob(_ index: Int32) -> [UInt8] {
         guard let start = sqlite3_column_blob(handle, index) else { return [] }
         return Array(UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, index))))
+    }
+
+    var count: Int32 { sqlite3_column_count(handle) }
+
+    /// Returns the value of a column of any type. No table has floating-point numbers.
+    func value(_ index: Int32) -> SQLValue {
+        switch sqlite3_column_type(handle, index) {
+        case SQLITE_NULL: .null
+        case SQLITE_INTEGER: .integer(integer(index))
+        case SQLITE_BLOB: .blob(blob(index))
+        default: .text(text(index))
+        }
     }
 
     private func isNull(_ index: Int32) -> Bool {

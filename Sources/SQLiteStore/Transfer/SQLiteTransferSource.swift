@@ -1,0 +1,258 @@
+// The database file from which a transfer to PostgreSQL reads. Nothing in the file is changed.
+
+internal import Crypto
+import Engine
+import GRDB
+import JourneyModel
+package import SharedTables
+
+import struct Foundation.Data
+
+package final class SQLiteTransferSource: TransferSource {
+    /// The number of events, and of drivers, in a part.
+    private static let eventsMax = 4_000
+    private static let driversMax = 1_000
+    /// The number of rows of a shared table that are read at once.
+    private static let rowsMax = 5_000
+
+    private let queue: DatabaseQueue
+
+    private init(_ queue: DatabaseQueue) throws {
+        self.queue = queue
+        do { try queue.read(MigrationRun().requireCurrent) } catch {
+            try? queue.close()
+            throw error
+        }
+    }
+
+    /// Opens the database for reading. Servers may use it.
+    ///
+    /// - Throws: `RecordsUnreadable`, `MigrationRefusal`, or SQLite's error.
+    package static func open(_ path: String) throws -> SQLiteTransferSource {
+        try SQLiteTransferSource(try RecordsFile.connect(path))
+    }
+
+    /// Opens the database so that no other process can open it. Returns nil if another process has it open. In exclusive
+    /// mode, SQLite takes the lock with its first access and keeps it; BEGIN EXCLUSIVE is for a file that is not in WAL
+    /// mode.
+    package static func lock(_ path: String) throws -> SQLiteTransferSource? {
+        guard DatabaseCopy.exists(path) else { throw RecordsUnreadable.missing }
+        var configuration = Configuration()
+        configuration.busyMode = .immediateError
+        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
+        do {
+            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            do {
+                try queue.writeWithoutTransaction { db in try db.execute(sql: "BEGIN EXCLUSIVE; ROLLBACK") }
+            } catch {
+                try? queue.close()
+                throw error
+            }
+            return try SQLiteTransferSource(queue)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+            return nil
+        }
+    }
+
+    package func close() {
+        try? queue.close()
+    }
+
+    private func read<Value>(_ body: (Database, OpaquePointer) throws -> Value) throws -> Value {
+        try queue.read { db in
+            guard let connection = db.sqliteConnection else { throw SQLiteError.unreadable("connection") }
+            return try body(db, connection)
+        }
+    }
+
+    // MARK: The database
+
+    /// A hash of the secret of its keys, which each database has from its creation.
+    package func identity() throws -> [UInt8] {
+        try read { db, _ in
+            let secret = try Data.fetchOne(db, sql: "SELECT secret FROM event_key_hash")
+            guard let secret else { throw SQLiteError.unreadable("event_key_hash.secret") }
+            return Array(SHA256.hash(data: secret))
+        }
+    }
+
+    package func obstacle(isFinal: Bool) throws -> String? {
+        try read { db, _ in
+            let old = try Int.fetchOne(
+                db,
+                sql: """
+                    SELECT count(*) FROM driver LEFT JOIN refold ON refold.driver = driver.id
+                    WHERE driver.rules NOT IN (0, ?1) OR ?2 AND (refold.rules <> ?1 OR refold.correction IS NOT NULL)
+                    """, arguments: [Fold.rulesVersion, isFinal])
+            if let old, old > 0 {
+                return
+                    "the journeys of \(old) drivers are not folded by the rules of this version yet: run dwell refold"
+            }
+            let erasing = try Int.fetchOne(
+                db, sql: "SELECT count(*) FROM erasure WHERE ? AND step <> ?",
+                arguments: [isFinal, ErasureStep.wal.rawValue])
+            guard let erasing, erasing > 0 else { return nil }
+            return "\(erasing) deletions of drivers are not complete: start the server, and stop it some seconds later"
+        }
+    }
+
+    package func drivers() throws -> [TransferredDriver] {
+        try read { db, connection in
+            let last = try Self.lastEvent(db)
+            return try TransferMark.all(on: connection)
+                .map { TransferredDriver(row: $0.key, mark: $0.value, lastEvent: last) }
+                .sorted { $0.row < $1.row }
+        }
+    }
+
+    /// The highest number that an event ever had. Retention may have deleted the event.
+    private static func lastEvent(_ db: Database) throws -> Int64 {
+        try Int64.fetchOne(db, sql: "SELECT seq FROM sqlite_sequence WHERE name = 'event_row'") ?? 0
+    }
+
+    package func lastEvents(after event: Int64) throws -> [Int64: Int64] {
+        try read { _, connection in
+            var last: [Int64: Int64] = [:]
+            let select = try PreparedStatement(
+                "SELECT id, driver FROM event_row WHERE id > ?1 ORDER BY id", on: connection)
+            try select.forEach { (bindings) throws(SQLiteError) in
+                try bindings.set(1, event)
+            } visit: { (row) throws(SQLiteError) in
+                last[row.integer(1)] = row.integer(0)
+                return true
+            }
+            return last
+        }
+    }
+
+    // MARK: Drivers
+
+    package func part(at cursor: inout TransferCursor) throws -> TransferPart {
+        let (part, next) = try read { db, connection in
+            var (part, cursor) = (TransferPart(), cursor)
+            let chain = try EventChain(on: connection)
+            var events = Array(cursor.events.prefix(Self.eventsMax))
+            cursor.events = cursor.events.dropFirst(events.count)
+            var lastSeqs: [Int64: Int64] = [:]
+            while cursor.events.isEmpty, events.count < Self.eventsMax, part.drivers.count < Self.driversMax,
+                let driver = cursor.drivers.popFirst()
+            {
+                let own = try Self.events(of: driver.row, chain, db)
+                let taken = own.prefix(Self.eventsMax - events.count)
+                events += taken
+                cursor.events = own.dropFirst(taken.count)
+                lastSeqs[driver.row] = own.last ?? 0
+                part.drivers.append(driver)
+            }
+            part.isContinued = !cursor.events.isEmpty
+            if !part.drivers.isEmpty {
+                let rows = DriverEvents.list(part.drivers.map(\.row))
+                let drivers = try Self.drivers(rows, lastSeqs, on: connection, db)
+                part.tables.append(drivers)
+                part.recentChanges = try Self.recentChanges(rows, db)
+                for columns in [TransferColumns.journeyBase, .session] {
+                    part.tables.append(try Self.rows(columns, rows, on: connection))
+                }
+                let there = Set(drivers.rows.map { $0[0] })
+                part.drivers.removeAll { !there.contains(.integer($0.row)) }
+            }
+            if !events.isEmpty {
+                part.tables.append(try Self.rows(.event, DriverEvents.list(events), on: connection))
+            }
+            return (part, cursor)
+        }
+        cursor = next
+        return part
+    }
+
+    /// Returns the numbers of the driver's events, ascending. To walk backward reads each link once.
+    private static func events(of driver: Int64, _ chain: EventChain, _ db: Database) throws -> [Int64] {
+        var walk = try ChainWalk(chain, from: DriverEvents.end(of: driver, db).last, .backward)
+        return try walk.next(.max).sorted()
+    }
+
+    private static func rows(
+        _ columns: TransferColumns, _ list: String, on connection: OpaquePointer
+    ) throws(SQLiteError) -> TransferRows {
+        var rows: [[SQLValue]] = []
+        try PreparedStatement(columns.sql, on: connection).forEach { (bindings) throws(SQLiteError) in
+            try bindings.set(1, list)
+        } visit: { (row) throws(SQLiteError) in
+            rows.append((0..<row.count).map { row.value($0) })
+            return true
+        }
+        return TransferRows(columns.table, columns: columns.names, rows: rows)
+    }
+
+    /// Adds the column `last_seq`, the highest number that a client may have seen as the id of one of the driver's events.
+    /// The first column is the driver's number.
+    private static func drivers(
+        _ list: String, _ lastSeqs: [Int64: Int64], on connection: OpaquePointer, _ db: Database
+    ) throws -> TransferRows {
+        var drivers = try rows(.driver, list, on: connection)
+        let last = try lastEvent(db)
+        guard let floor = drivers.columns.firstIndex(of: "floor_at_ms") else { throw SQLiteError.unreadable("driver") }
+        drivers.columns.append("last_seq")
+        drivers.rows = drivers.rows.map { row in
+            let own = Int64(row[0]).flatMap { lastSeqs[$0] } ?? 0
+            return row + [.integer(row[floor] == .null ? own : last)]
+        }
+        return drivers
+    }
+
+    private static func recentChanges(_ list: String, _ db: Database) throws -> [Int64: [TransferredChange]] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT driver.id, recent_changes FROM json_each(?) AS listed
+                CROSS JOIN driver ON driver.id = listed.value WHERE recent_changes IS NOT NULL
+                """, arguments: [list])
+        return try rows.reduce(into: [:]) { all, row in
+            all[row[0]] = try RecentChanges(bytes: [UInt8](row[1] as Data)).changes.map { change in
+                TransferredChange(event: change.event, journey: try StoredChanges.journey(after: change, db))
+            }
+        }
+    }
+
+    // MARK: Shared tables
+
+    package func rows(
+        of table: String, columns: [String], after key: inout [SQLValue]?
+    ) throws -> TransferRows {
+        let (rows, last) = try read { db, connection in
+            let keys = try db.primaryKey(table).columns
+            let marks = (1...keys.count).map { "?\($0)" }.joined(separator: ", ")
+            let names = keys.joined(separator: ", ")
+            let values = columns.map { TransferColumns.shared(table, $0) }
+            let after = key == nil ? "TRUE" : "(\(names)) > (\(marks))"
+            let select = try PreparedStatement(
+                """
+                SELECT \((values + keys).joined(separator: ", ")) FROM \(table)
+                WHERE \(after) AND \(TransferColumns.isCopied(table)) ORDER BY \(names) LIMIT \(Self.rowsMax)
+                """, on: connection)
+            var (rows, last) = (TransferRows(table, columns: columns), key)
+            try select.forEach { (bindings) throws(SQLiteError) in
+                for (index, value) in (key ?? []).enumerated() { try bindings.set(Int32(index + 1), value) }
+            } visit: { (row) throws(SQLiteError) in
+                let all = (0..<row.count).map { row.value($0) }
+                rows.rows.append(Array(all.prefix(columns.count)))
+                last = Array(all.dropFirst(columns.count))
+                return true
+            }
+            return (rows, last)
+        }
+        key = last
+        return rows
+    }
+}
+
+extension Bindings {
+    fileprivate func set(_ index: Int32, _ value: SQLValue) throws(SQLiteError) {
+        switch value {
+        case .null: break
+        case .integer(let integer): try set(index, integer)
+        case .text(let text): try set(index, text)
+        case .blob(let bytes): try set(index, blob: bytes)
+        }
+    }
+}

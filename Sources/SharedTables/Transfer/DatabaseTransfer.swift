@@ -1,0 +1,226 @@
+// Copies an SQLite database to PostgreSQL (docs/several-servers.md). Passes copy the drivers that have changed since they
+// were copied last, each of them whole, while servers use the database. When no server has it open, the last pass copies
+// the rest and the shared tables, and the target becomes a database that servers start on.
+//
+// The target keeps, in the transaction that writes a driver's rows, the state in which the driver was read. So a transfer
+// that was interrupted continues with the drivers that are missing or have changed.
+
+/// What a transfer tells the operator.
+package enum TransferReport: Hashable, Sendable, CustomStringConvertible {
+    /// Of `driverCount` drivers, `copiedCount` were copied by a run that was interrupted.
+    case begins(driverCount: Int, copiedCount: Int)
+    /// Of the drivers of this pass, so many are copied.
+    case copies(done: Int, total: Int)
+    case passed(TransferPass)
+    /// A process has the database open. The last pass repeated took `milliseconds`.
+    case waits(milliseconds: Int)
+    case finishes
+    case isDone(TransferPass)
+
+    package var description: String {
+        switch self {
+        case .begins(let driverCount, 0): "\(driverCount) drivers are to be copied"
+        case .begins(let driverCount, let copiedCount):
+            "continues: of \(driverCount) drivers, \(copiedCount) were copied by an earlier run"
+        case .copies(let done, let total): "\(done) of \(total) drivers copied"
+        case .passed(let pass): "copied \(pass)"
+        case .waits(let milliseconds):
+            """
+            stop the server now, and everything else that has the database open (Litestream, shells); the rest takes \
+            about \(milliseconds / 1000 + 1) s and begins by itself. Until then, what changes is copied again and again
+            """
+        case .finishes: "nothing has the database open: copies the rest"
+        case .isDone(let pass): "the transfer is complete: \(pass) since the database was free"
+        }
+    }
+}
+
+package struct TransferPass: Hashable, Sendable, CustomStringConvertible {
+    package var drivers = 0
+    package var events = 0
+    package var milliseconds = 0
+
+    package var description: String {
+        let rate = milliseconds > 0 ? ", \(events * 1000 / milliseconds)/s" : ""
+        return "\(drivers) drivers and \(events) events in \(milliseconds / 1000).\(milliseconds / 100 % 10) s\(rate)"
+    }
+}
+
+/// The reason why a transfer ended. It is a sentence for the operator.
+package struct TransferRefusal: Error, Hashable, Sendable, CustomStringConvertible {
+    package var description: String
+
+    package init(_ description: String) {
+        self.description = description
+    }
+}
+
+package struct DatabaseTransfer: Sendable {
+    /// The pause between two attempts to lock the source.
+    private static let pause = Duration.milliseconds(500)
+    /// A pass of this duration need not become shorter.
+    private static let shortMilliseconds = 1000
+    /// A pass is repeated after this many times of its own duration, so that it takes a small part of the processor.
+    private static let pauseFactor = 10
+
+    /// Opens the source for one pass, while servers may use it.
+    let open: @Sendable () throws -> any TransferSource
+    /// Opens the source so that no other process can use it; nil if one has it open.
+    let lock: @Sendable () throws -> (any TransferSource)?
+    let target: any TransferTarget
+    let report: @Sendable (TransferReport) -> Void
+
+    package init(
+        open: @escaping @Sendable () throws -> any TransferSource,
+        lock: @escaping @Sendable () throws -> (any TransferSource)?, target: any TransferTarget,
+        report: @escaping @Sendable (TransferReport) -> Void
+    ) {
+        (self.open, self.lock, self.target, self.report) = (open, lock, target, report)
+    }
+
+    /// What the target has, and up to which event all of it is known to be current.
+    private struct Copied {
+        var drivers: [Int64: TransferredDriver]
+        var checkedEvent: Int64
+
+        init(_ drivers: [Int64: TransferredDriver]) {
+            self.drivers = drivers
+            checkedEvent = drivers.values.lazy.map(\.lastEvent).min() ?? .max
+        }
+    }
+
+    /// Returns when the target is complete. Waits for the end of the servers that use the source.
+    package func run() async throws {
+        var copied = try await begin()
+        var hasReported = false
+        while true {
+            if let source = try lock() {
+                defer { source.close() }
+                return try await finish(source, &copied)
+            }
+            var pass = try await passing(&copied)
+            if !hasReported {
+                pass = try await shortened(pass, &copied)
+                report(.waits(milliseconds: pass.milliseconds))
+            }
+            hasReported = true
+            let end = ContinuousClock.now + .milliseconds(max(5000, pass.milliseconds * Self.pauseFactor))
+            while ContinuousClock.now < end, try !isFree() { try await Task.sleep(for: Self.pause) }
+        }
+    }
+
+    private func isFree() throws -> Bool {
+        guard let source = try lock() else { return false }
+        source.close()
+        return true
+    }
+
+    private func begin() async throws -> Copied {
+        let source = try open()
+        defer { source.close() }
+        if let obstacle = try source.obstacle(isFinal: false) { throw TransferRefusal(obstacle) }
+        let copied = Copied(try await target.begin(try source.identity()))
+        report(.begins(driverCount: try source.drivers().count, copiedCount: copied.drivers.count))
+        return copied
+    }
+
+    // MARK: Passes
+
+    private func passing(_ copied: inout Copied) async throws -> TransferPass {
+        let source = try open()
+        defer { source.close() }
+        let isFirst = copied.checkedEvent == .max
+        let pass = try await pass(source, &copied)
+        if isFirst { try await target.analyze() }
+        report(.passed(pass))
+        return pass
+    }
+
+    /// Repeats passes at once, as long as each takes less than half of the time of the one before.
+    private func shortened(_ first: TransferPass, _ copied: inout Copied) async throws -> TransferPass {
+        var pass = first
+        while pass.milliseconds > Self.shortMilliseconds {
+            let next = try await passing(&copied)
+            let isShorter = next.milliseconds * 2 < pass.milliseconds
+            pass = next
+            if !isShorter { break }
+        }
+        return pass
+    }
+
+    /// Copies the drivers that are missing in the target or have changed.
+    private func pass(_ source: any TransferSource, _ copied: inout Copied) async throws -> TransferPass {
+        let start = ContinuousClock.now
+        let found = try source.drivers()
+        // Every row that is not written by this pass is as old as this.
+        let checkedEvent = found.first?.lastEvent ?? 0
+        let newest = copied.drivers.values.lazy.map(\.lastEvent).max() ?? 0
+        guard newest <= checkedEvent || found.isEmpty else {
+            throw TransferRefusal("the database is older than what was copied before: begin with an empty target")
+        }
+        let lastEvents = copied.checkedEvent == .max ? [:] : try source.lastEvents(after: copied.checkedEvent)
+        let changed = found.filter { driver in
+            guard let old = copied.drivers[driver.row] else { return true }
+            return old.mark != driver.mark || lastEvents[driver.row].map { $0 > old.lastEvent } ?? false
+        }
+        let gone = Set(copied.drivers.keys).subtracting(found.map(\.row))
+        if !gone.isEmpty { try await target.remove(Array(gone)) }
+        for row in gone { copied.drivers[row] = nil }
+        var pass = TransferPass()
+        try await write(changed, source) { part in
+            for driver in part.drivers { copied.drivers[driver.row] = driver }
+            pass.drivers += part.drivers.count
+            pass.events += part.eventCount
+            report(.copies(done: pass.drivers, total: changed.count))
+        }
+        copied.checkedEvent = checkedEvent
+        pass.milliseconds = Int((ContinuousClock.now - start) / .milliseconds(1))
+        return pass
+    }
+
+    /// Writes the drivers. The next part is read while the target stores the one before.
+    private func write(
+        _ drivers: [TransferredDriver], _ source: any TransferSource, _ written: (TransferPart) -> Void
+    ) async throws {
+        var cursor = TransferCursor(drivers)
+        var part = try source.part(at: &cursor)
+        while !part.drivers.isEmpty || !part.tables.isEmpty {
+            let (current, from) = (part, cursor)
+            async let next = Self.part(of: source, from)
+            try await target.write(current)
+            written(current)
+            (part, cursor) = try await next
+        }
+    }
+
+    @concurrent private static func part(
+        of source: any TransferSource, _ cursor: TransferCursor
+    ) async throws -> (TransferPart, TransferCursor) {
+        var cursor = cursor
+        let part = try source.part(at: &cursor)
+        return (part, cursor)
+    }
+
+    // MARK: The end
+
+    private func finish(_ source: any TransferSource, _ copied: inout Copied) async throws {
+        report(.finishes)
+        let start = ContinuousClock.now
+        if let obstacle = try source.obstacle(isFinal: true) { throw TransferRefusal(obstacle) }
+        let isFirst = copied.checkedEvent == .max
+        var pass = try await pass(source, &copied)
+        if isFirst { try await target.analyze() }
+        let columns = try await target.beginLastTransaction()
+        for table in TransferredTables.shared {
+            var key: [SQLValue]?
+            while case let rows = try source.rows(of: table, columns: columns[table] ?? [], after: &key),
+                !rows.rows.isEmpty
+            {
+                try await target.write(rows)
+            }
+        }
+        try await target.commitLastTransaction()
+        pass.milliseconds = Int((ContinuousClock.now - start) / .milliseconds(1))
+        report(.isDone(pass))
+    }
+}
