@@ -10,6 +10,7 @@ import SQLiteStore
 import SharedTables
 import Sockets
 import TestSupport
+import Testing
 
 enum DatabaseKind: CaseIterable, Sendable {
     case sqlite
@@ -28,7 +29,7 @@ final class TestDatabase: Sendable {
     /// A store, and the function that closes it.
     typealias Opened = (store: any AccountDatabase & EventStore, close: @Sendable () async -> Void)
 
-    private static let loops: EventLoopGroup = {
+    static let loops: EventLoopGroup = {
         do { return try EventLoopGroup(count: 2) } catch { preconditionFailure("no event loop: \(error)") }
     }()
 
@@ -53,11 +54,19 @@ final class TestDatabase: Sendable {
         try? FileManager.default.removeItem(atPath: folder)
     }
 
+    /// SQLite's file.
+    var path: String { folder + "/db" }
+
+    /// PostgreSQL's database.
+    var configuration: PostgresConfiguration {
+        get throws { try PostgresConfiguration(url: try #require(server).server.url(server?.name ?? "")) }
+    }
+
     func open(_ digests: KeyedHashes) throws -> Opened {
-        if let server {
+        if server != nil {
             let store = PostgresEventStore(
-                try PostgresConfiguration(url: server.server.url(server.name)), writersMax: 2, readersMax: 2,
-                loops: Self.loops, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+                try configuration, writersMax: 2, readersMax: 2, loops: Self.loops, digests: digests,
+                logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
             let running = Task { await store.run() }
             return (
                 store,
@@ -67,7 +76,7 @@ final class TestDatabase: Sendable {
                 }
             )
         }
-        let store = try SQLiteEventStore(path: folder + "/db", nowMilliseconds: 0, digests: digests)
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0, digests: digests)
         return (store, { await store.close() })
     }
 }
