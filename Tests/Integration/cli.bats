@@ -257,6 +257,12 @@ PYTHON
     ends_with 0 dwell migrate --status
     ends_with 1 dwell migrate --status --database "$missing"
     ends_with 64 dwell migrate now
+    ends_with 64 dwell migrate --to postgres://127.0.0.1/dwell
+    ends_with 64 dwell migrate --from sqlite --status
+    ends_with 78 dwell migrate --from sqlite
+    [[ $err == *"where is PostgreSQL"* ]] || fail "$err"
+    ends_with 1 dwell migrate --from sqlite --to 'postgres://u:not-shown@127.0.0.1:1/dwell?sslmode=disable'
+    [[ $err != *not-shown* ]] || fail "$err"
     ends_with 0 dwell refold --dry-run
     ends_with 0 dwell refold
     ends_with 1 dwell refold --database "$missing"

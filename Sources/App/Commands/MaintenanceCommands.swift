@@ -131,11 +131,14 @@ struct CheckCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let configuration = try settingsOptions.configuration()
+        try await Self.run(try settingsOptions.configuration())
+    }
+
+    static func run(_ configuration: Configuration) async throws {
         let report =
             switch configuration.database {
-            case .sqlite(let path): try Self.check(path)
-            case .postgres: try await Self.check(configuration)
+            case .sqlite(let path): try check(path)
+            case .postgres: try await check(configuration)
             }
         print("\(configuration.database): \(report.events) events of \(DriverCount.text(report.drivers)) folded")
         if report.refolding > 0 {
