@@ -7,6 +7,8 @@
 // visible to them when the transactions that began earlier have ended, which takes milliseconds; a transaction that is
 // left open holds them up, in any database of the server.
 //
+// An event that was transferred from SQLite has its number there as its position. `raise` puts all later ones above.
+//
 // An outbox table would need a second row for each event, an index on it, and deletions. This is one integer in a row
 // that is written anyway, and an index to whose end the new entries are added.
 
@@ -28,7 +30,8 @@ enum EventPosition {
         """
 
     /// Raises the offset of transaction numbers if a stored position lies above all that this server gives: the database
-    /// was copied with pg_dump into a server with lower numbers. Every instance runs it at its start.
+    /// was copied with pg_dump into a server with lower numbers, or transferred from SQLite. Every instance runs it at its
+    /// start.
     static let raise = PostgresStatement(
         "event_position_raised",
         """
