@@ -12,7 +12,7 @@ package enum TransferReport: Hashable, Sendable, CustomStringConvertible {
     /// Of the drivers of this pass, so many are copied.
     case copies(done: Int, total: Int)
     case passed(TransferPass)
-    /// A process has the database open. The last pass repeated took `milliseconds`.
+    /// A process has the database open. The last pass took `milliseconds`.
     case waits(milliseconds: Int)
     case finishes
     case isDone(TransferPass)
