@@ -229,6 +229,25 @@ struct ErasureTests {
             #expect(try await database.rows("SELECT driver_id FROM driver WHERE driver_id LIKE 'drv%'") == [])
         }
     }
+
+    /// A large installation has tables that cannot be read in the time of a request.
+    @Test func `the search reads tables for longer than a request may take`() async throws {
+        let database = try await StoreFixture.database()
+        _ = try await database.rows(
+            """
+            CREATE TABLE large (number int8, word text, bytes bytea);
+            INSERT INTO large SELECT number, 'word ' || number, convert_to('byte ' || number, 'UTF8')
+                FROM generate_series(1, 300000) number;
+            """)
+        let texts = (0..<20).map { "missing \($0)" } + ["word 299999", "byte 299998"]
+        try await StoreFixture.withStores(on: database, requestSeconds: 1) { (stores) async throws in
+            #expect(
+                try await stores[0].find(texts) == [
+                    ErasureFinding(identifier: 21, location: "large.bytes"),
+                    ErasureFinding(identifier: 20, location: "large.word"),
+                ])
+        }
+    }
 }
 
 extension PostgresEventStore {

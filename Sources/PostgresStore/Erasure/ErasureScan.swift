@@ -3,17 +3,26 @@
 // that it also finds what an error in that code leaves behind.
 
 import Engine
+import Postgres
 package import SharedTables
 
 extension PostgresEventStore: ErasureSearch {
+    /// Reads each table once, as a whole, however long that takes.
     package func find(_ identifiers: [String]) async throws -> [ErasureFinding] {
-        try await read { db in
-            try ErasureScan.columns(db).flatMap { column in
-                try identifiers.enumerated().compactMap { index, identifier in
-                    try ErasureScan.isIn(column, identifier, db)
-                        ? ErasureFinding(identifier: index, location: "\(column.table).\(column.name)") : nil
+        let tables = try await read { db in try ErasureScan.tables(db) }
+        let texts = PostgresValue.texts(identifiers)
+        return try await inTransaction(seconds: ErasureScan.seconds) { (connection, deadline) throws(PostgresError) in
+            _ = try await connection.run([PostgresQuery(ErasureScan.withoutTimeout)], until: deadline)
+            var findings: [ErasureFinding] = []
+            for table in tables {
+                let found = try await connection.run([PostgresQuery(table.search, [texts])], until: deadline)
+                for row in found[0].rows {
+                    findings.append(
+                        ErasureFinding(
+                            identifier: Int(try row.int8(1)) - 1, location: "\(table.name).\(try row.text(0))"))
                 }
             }
+            return findings
         }
     }
 
@@ -32,14 +41,38 @@ extension PostgresEventStore: ErasureSearch {
 }
 
 private enum ErasureScan {
-    struct Column {
-        var table: String
+    /// The time limit of a search in seconds. A table of a billion events is read in less.
+    static let seconds = 86_400
+
+    static let withoutTimeout = PostgresStatement(
+        "erasure_scan", "SELECT set_config('statement_timeout', '0', true)")
+
+    /// A table with its columns of texts and bytes.
+    struct Table: Sendable {
         var name: String
-        var isBytes: Bool
+        var columns: [(name: String, isBytes: Bool)] = []
+
+        /// Returns the name of a column and the number of a text, counted from 1, for each text that is in the column.
+        /// Parameter: the texts.
+        var search: PostgresStatement {
+            let values = columns.map { name, isBytes in
+                isBytes ? "('\(name)', NULL::text, \"\(name)\")" : "('\(name)', \"\(name)\"::text, NULL::bytea)"
+            }
+            return PostgresStatement(
+                "erasure_scan_\(name)",
+                """
+                SELECT DISTINCT found.name, given.number
+                FROM "\(name)" CROSS JOIN LATERAL (VALUES \(values.joined(separator: ", "))) found(name, text, bytes)
+                JOIN unnest($1::text[]) WITH ORDINALITY given(text, number)
+                    ON strpos(found.text, given.text) > 0
+                        OR position(convert_to(given.text, 'UTF8') IN found.bytes) > 0
+                ORDER BY 1, 2
+                """)
+        }
     }
 
-    static func columns(_ db: any SQLTransaction) throws -> [Column] {
-        try SQLRow.fetchAll(
+    static func tables(_ db: any SQLTransaction) throws -> [Table] {
+        let rows = try SQLRow.fetchAll(
             db,
             sql: """
                 SELECT CAST(columns.table_name AS text), CAST(columns.column_name AS text),
@@ -48,17 +81,14 @@ private enum ErasureScan {
                 WHERE columns.table_schema = current_schema() AND tables.table_type = 'BASE TABLE'
                     AND columns.data_type IN ('text', 'bytea', 'character varying', 'jsonb', 'json')
                 ORDER BY 1, 2
-                """
-        ).map { Column(table: try $0[0], name: try $0[1], isBytes: try $0[2]) }
-    }
-
-    static func isIn(_ column: Column, _ text: String, _ db: any SQLTransaction) throws -> Bool {
-        let isIn =
-            column.isBytes
-            ? "position(convert_to(CAST(? AS text), 'UTF8') IN \"\(column.name)\") > 0"
-            : "strpos(CAST(\"\(column.name)\" AS text), CAST(? AS text)) > 0"
-        return try SQLRow.fetchOne(
-            db, sql: "SELECT 1 FROM \"\(column.table)\" WHERE \(isIn) LIMIT 1", arguments: [text]) != nil
+                """)
+        var tables: [Table] = []
+        for row in rows {
+            let name: String = try row[0]
+            if tables.last?.name != name { tables.append(Table(name: name)) }
+            tables[tables.count - 1].columns.append((name: try row[1], isBytes: try row[2]))
+        }
+        return tables
     }
 
     /// What must not be there of a deleted driver: names for the report, and queries with the driver's row.
