@@ -152,10 +152,10 @@ package final class PostgresEventStore: EventStore {
                 switch result {
                 case .done(let outcomes):
                     for (work, outcome) in zip(works, outcomes) { work.answer(outcome) }
-                    queue.giveBack(group.driver, undone: [])
+                    queue.giveBack(group.driver, undone: Array(works.dropFirst(outcomes.count)))
                 case .alone:
                     for index in works.indices { works[index].conflictCount = DriverGroup.conflictsBeforeLock }
-                    putBack(works, of: group.driver, "the journey was folded by the rules of another release")
+                    putBack(works, of: group.driver, "many events are folded again")
                 case .conflict:
                     metrics.noteConflict()
                     for index in works.indices { works[index].conflictCount += 1 }

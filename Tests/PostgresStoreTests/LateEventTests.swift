@@ -62,4 +62,32 @@ struct LateEventTests {
         let rows = try await database.rows("SELECT count(*), count(*) FILTER (WHERE after_state = 1) FROM event")
         #expect(rows == ["123|122"], "all but the last are near the charger")
     }
+
+    /// The limit is one charge.
+    private final class OneCharge: RefoldCharging {
+        private let isCharged = Mutex(false)
+
+        func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool { isCharged.withLock { !$0 } }
+
+        func charge(_ claim: AdmissionClaim, rowCount: Int) { isCharged.withLock { $0 = true } }
+    }
+
+    @Test(arguments: [150, 1_200])
+    func `the late events of one call are charged one after the other, also alone`(count: Int) async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database, charging: OneCharge()) { (stores) async throws in
+            _ = await stores[0].append((1...count).map { request(.diagnostic("ping"), "later-\($0)", at: $0) })
+            let late = [
+                request(.enteredChargerIntentZone, "first", at: 0), request(.chargerTargeted, "second", at: 0),
+                request(.diagnostic("ping"), "in order", at: count + 1),
+            ]
+            let outcomes = await stores[0].append(late)
+            guard case .stored(let first) = outcomes[0], outcomes[1] == .rateLimited, case .stored = outcomes[2] else {
+                Issue.record("\(outcomes)")
+                return
+            }
+            #expect(first.verdict == .applied && first.chargesRefold)
+        }
+        #expect(try await database.rows("SELECT count(*), max(seq) FROM event") == ["\(count + 2)|\(count + 2)"])
+    }
 }

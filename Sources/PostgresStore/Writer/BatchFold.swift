@@ -10,7 +10,7 @@ import RateLimiting
 
 /// What a batch makes of one driver's work.
 struct FoldedGroup: Sendable {
-    /// One for each work, in order.
+    /// One for each work, in order. The last works have none if they are left to another batch.
     var outcomes: [WorkOutcome] = []
     /// Nil if there is nothing to write.
     var moved: MovedDriver?
@@ -28,6 +28,9 @@ struct FoldedGroup: Sendable {
     /// Whether a session was registered, so that unused ones may have to go.
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
+    /// Whether an event was folded whose refold costs a charge. What is charged decides about the next late event, and it
+    /// is charged when this one is stored. So the works after it are left to another batch.
+    var isCharged = false
     /// What must be read before the group can be folded. The rest of this value then means nothing.
     var need = BatchNeed()
     /// Whether the reads do not fit together, because another transaction was committed between them. Nothing is then
@@ -38,6 +41,9 @@ struct FoldedGroup: Sendable {
 }
 
 struct BatchFold {
+    /// The most events of a driver that are folded again in a batch with other drivers.
+    static let sharedTailMax = 1_000
+
     private let reads: BatchReads
     /// Charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
     private let charging: (any RefoldCharging)?
@@ -85,7 +91,11 @@ struct BatchFold {
             refolded = fold.refold(at: refold?.now) { event, _ in refold?.correction?.settings.apply(to: &event) }
             state.fold = fold
         }
-        for work in group.works where !state.result.isStale {
+        if let tail = reads.tails[key], tail.tail.events.count > Self.sharedTailMax, !group.needsLock {
+            state.result.mustBeAlone = true
+            return state.result
+        }
+        for work in group.works where !state.result.isStale && !state.result.isCharged {
             switch work.kind {
             case .append(let append, _, _): self.append(append, isInDoubt: work.isInDoubt, &state)
             case .register(let registration, _): register(registration, &state)
@@ -230,6 +240,7 @@ struct BatchFold {
         state.fold = fold
         let charged = refoldedCount + sharingTime
         if charged > 0 { state.result.charges.append((request.claim, charged)) }
+        if charged >= RefoldCharges.rowsPerCharge { state.result.isCharged = true }
         return .stored(
             StoredEvent(
                 eventID: request.submission.eventID, verdict: verdict, journey: fold.journey,
