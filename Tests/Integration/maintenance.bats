@@ -455,7 +455,9 @@ JSON
     changed "DELETE FROM schema_migration WHERE number = (SELECT max(number) FROM schema_migration)"
     run -1 --separate-stderr dwell refold --dry-run
     [[ $stderr =~ ": it has migration "[0-9]+", this binary needs "[0-9]+": start the server of this version, or run dwell migrate"$ ]]
-    changed "ALTER TABLE event_row RENAME COLUMN implied TO implied_later"
+    changed "DROP VIEW event_timeline"
+    changed "DROP VIEW event"
+    changed "CREATE VIEW event AS SELECT id, driver, corrected_at_ms FROM event_row"
     run -1 --separate-stderr dwell explain --driver "$(driver jo)"
     [[ $stderr == *"run dwell migrate"* ]]
     run -1 --separate-stderr dwell check

@@ -18,8 +18,17 @@ enum PortHolder {
     }
 
     /// Returns text such as `caddy (process 1234)` for each process that listens on the port. Processes that the user
-    /// cannot see are left out.
+    /// cannot see are left out. The kernel gives its table of sockets in pieces, and a socket may be missing if others
+    /// are opened or closed between two of them. So an empty result is checked twice.
     static func names(ofListenersOn port: Int) -> [String] {
+        for _ in 0..<2 {
+            let names = readNames(ofListenersOn: port)
+            if !names.isEmpty { return names }
+        }
+        return readNames(ofListenersOn: port)
+    }
+
+    private static func readNames(ofListenersOn port: Int) -> [String] {
         let sockets = Set(
             ["/proc/net/tcp", "/proc/net/tcp6"].flatMap { file in
                 (try? String(contentsOfFile: file, encoding: .utf8)).map { inodes(in: $0, port: port) } ?? []
