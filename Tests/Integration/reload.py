@@ -142,6 +142,30 @@ def two_servers(report, options, folder):
         report.check("three" in states, "one that was killed stays on the list until its heartbeat is old", states)
 
 
+def change_together(report, options, folder):
+    """Both servers read the same change at the same moment."""
+    path = folder / "settings.env"
+    path.write_text("NATIVE_CHARGER_DWELL_SECONDS=100\n")
+    common = {**UNLIMITED, "LOG_LEVEL": "info", "ENV_FILE": str(path)}
+    one, two = folder / "one", folder / "two"
+    one.mkdir()
+    two.mkdir()
+    with Server(options, one, {**common, "INSTANCE_NAME": "one"}, database_folder=folder) as first, \
+            Server(options, two, {**common, "INSTANCE_NAME": "two"}, database_folder=folder) as second:
+        for number in range(1, 6):
+            path.write_text(f"NATIVE_CHARGER_DWELL_SECONDS={100 + number}\n")
+            for server in (first, second):
+                server.process.send_signal(signal.SIGHUP)
+            for server in (first, second):
+                wait_until(lambda: len(lines_of(server, "settings reloaded")) == number, 20, "the reload")
+        # A server that has ended has recorded what it read.
+        for server in (first, second):
+            server.stop()
+        history = json.loads(command(first, "history", "--json").stdout)
+        found = [change["settings"]["chargerDwellSeconds"] for change in history["changes"]]
+        report.check(found == [105, 104, 103, 102, 101, 100], "a change that two servers read is in the history once", found)
+
+
 def main():
     options = arguments(__doc__).parse_args()
     report = Report("reload")
@@ -149,6 +173,8 @@ def main():
         report.run("reloads", lambda: reloads(report, options, folder))
     with Folder() as folder:
         report.run("two servers", lambda: two_servers(report, options, folder))
+    with Folder() as folder:
+        report.run("a change of two servers", lambda: change_together(report, options, folder))
     report.exit()
 
 
