@@ -98,8 +98,7 @@ enum AppleRows {
         let row = try SQLRow.fetchOne(
             db,
             sql: """
-                SELECT driver.id, driver_id FROM apple_identity
-                JOIN driver ON driver.id = apple_identity.driver WHERE subject = ?
+                SELECT id, driver_id FROM driver WHERE id = (SELECT driver FROM apple_identity WHERE subject = ?)
                 """,
             arguments: [notice.subject])
         guard let row else {

@@ -103,8 +103,7 @@ package enum AuditRows {
             db,
             sql: """
                 SELECT audit.id, at_ms, action, outcome, reason, sid, address, request_id
-                FROM audit JOIN driver ON driver.id = audit.driver
-                WHERE driver_id = ? ORDER BY audit.id DESC LIMIT ?
+                FROM audit WHERE driver = \(DriverRows.ofID) ORDER BY audit.id DESC LIMIT ?
                 """,
             arguments: [driver.rawValue, limit])
         return try rows.map { row in

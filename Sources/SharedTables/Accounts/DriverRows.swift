@@ -5,6 +5,10 @@ package import Identity
 package import JourneyModel
 
 package enum DriverRows {
+    /// SQL for the row number of the driver whose id is the next parameter. Not a join: on Citus the drivers are on other
+    /// servers than most tables of this module.
+    static let ofID = "(SELECT driver.id FROM driver WHERE driver.driver_id = ?)"
+
     package static func row(of driver: DriverID, _ db: any SQLTransaction) throws -> Int64? {
         try Int64.fetchOne(db, sql: "SELECT id FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
     }
@@ -46,10 +50,9 @@ package enum DriverRows {
         let row = try SQLRow.fetchOne(
             db,
             sql: """
-                SELECT driver_id, name, email, phone, role FROM account
-                JOIN driver ON driver.id = account.driver
+                SELECT (SELECT driver_id FROM driver WHERE driver.id = ?1), name, email, phone, role FROM account
                 LEFT JOIN phone_identity ON phone_identity.driver = account.driver
-                WHERE account.driver = ?
+                WHERE account.driver = ?1
                 """,
             arguments: [driver])
         return try row.map {

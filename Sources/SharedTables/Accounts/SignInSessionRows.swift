@@ -17,7 +17,7 @@ enum SignInSessionRows {
 
     static func row(of sid: String, driver: DriverID, _ db: any SQLTransaction) throws -> SignInSessionRow? {
         try SQLRow.fetchOne(
-            db, sql: "\(select) JOIN driver ON driver.id = sign_in_session.driver WHERE sid = ? AND driver_id = ?",
+            db, sql: "\(select) WHERE sid = ? AND driver = \(DriverRows.ofID)",
             arguments: [sid, driver.rawValue]
         ).map(session)
     }
@@ -52,7 +52,7 @@ enum SignInSessionRows {
             db,
             sql: """
                 SELECT sid, method, client_name, sign_in_session.created_at_ms, last_used_at_ms FROM sign_in_session
-                JOIN driver ON driver.id = sign_in_session.driver WHERE driver_id = ? AND expires_at_ms > ?
+                WHERE driver = \(DriverRows.ofID) AND expires_at_ms > ?
                 ORDER BY last_used_at_ms DESC, sign_in_session.id DESC LIMIT ?
                 """,
             arguments: [driver.rawValue, now.millisecondsSinceEpoch, AccountRules.sessionsPerDriverMax])

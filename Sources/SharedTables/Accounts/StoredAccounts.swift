@@ -116,7 +116,7 @@ extension StoredAccounts: SignInSessionStore {
                 sql: """
                     SELECT sid FROM refresh_token
                     JOIN sign_in_session ON sign_in_session.id = refresh_token.session
-                    JOIN driver ON driver.id = sign_in_session.driver WHERE digest = ? AND driver_id = ?
+                    WHERE digest = ? AND sign_in_session.driver = \(DriverRows.ofID)
                     """,
                 arguments: [digest, driver.rawValue])
         }

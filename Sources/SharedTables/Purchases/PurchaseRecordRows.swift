@@ -63,11 +63,14 @@ package enum PurchaseRecordRows {
         let rows = try SQLRow.fetchAll(
             db,
             sql: """
-                SELECT purchase.id, environment, original_transaction_id, driver_id, moved_at_ms, EXISTS (
-                    SELECT 1 FROM purchase_transaction JOIN app_account_token ON token = account_token
-                    WHERE purchase_transaction.purchase = purchase.id AND app_account_token.driver = purchase.driver)
-                FROM purchase LEFT JOIN driver ON driver.id = purchase.driver
-                WHERE \(condition) ORDER BY purchase.id
+                WITH found AS MATERIALIZED (
+                    SELECT purchase.*, EXISTS (
+                        SELECT 1 FROM purchase_transaction JOIN app_account_token ON token = account_token
+                        WHERE purchase_transaction.purchase = purchase.id
+                            AND app_account_token.driver = purchase.driver) AS is_by_token
+                    FROM purchase WHERE \(condition))
+                SELECT found.id, environment, original_transaction_id, driver_id, moved_at_ms, is_by_token
+                FROM found LEFT JOIN driver ON driver.id = found.driver ORDER BY found.id
                 """,
             arguments: arguments)
         return try rows.map { row in

@@ -45,24 +45,27 @@ enum PushOutboxRows {
     }
 
     /// Returns at most `limit` due entries, the longest due first. Of each device only the first is returned. An entry
-    /// whose sending has begun comes before all later ones of its device, even while it waits to be sent again.
+    /// whose sending has begun comes before all later ones of its device, even while it waits to be sent again. The
+    /// entries and their devices are found first, because on Citus the drivers are on other servers.
     static func due(at now: Moment, limit: Int, _ db: any SQLTransaction) throws -> [DuePush] {
         try SQLRow.fetchAll(
             db,
             sql: """
+                WITH due AS MATERIALIZED (
+                    SELECT * FROM push_outbox WHERE next_attempt_at_ms <= ?1 AND NOT EXISTS (
+                        SELECT 1 FROM push_outbox AS earlier
+                        WHERE earlier.device = push_outbox.device AND earlier.id < push_outbox.id
+                            AND (earlier.attempt_count > 0 OR earlier.next_attempt_at_ms <= ?1))
+                    ORDER BY next_attempt_at_ms, push_outbox.id LIMIT ?2),
+                target AS MATERIALIZED (SELECT * FROM device WHERE id IN (SELECT due.device FROM due))
                 SELECT push_outbox.id, push_outbox.driver, push_outbox.device, push_outbox.session, kind,
                     push_outbox.state, push_outbox.ended_by, deadline_ms, due_at_ms, expires_at_ms, attempt_count,
                     \(db.sessionIDSQL("push_outbox.session")),
                     \(db.currentSessionSQL) IS NOT DISTINCT FROM push_outbox.session
                         AND driver.grace_deadline_ms IS NOT DISTINCT FROM deadline_ms,
                     \(DeviceRows.columns)
-                FROM push_outbox JOIN device ON device.id = push_outbox.device
-                JOIN driver ON driver.id = push_outbox.driver
-                WHERE next_attempt_at_ms <= ?1 AND NOT EXISTS (
-                    SELECT 1 FROM push_outbox AS earlier
-                    WHERE earlier.device = push_outbox.device AND earlier.id < push_outbox.id
-                        AND (earlier.attempt_count > 0 OR earlier.next_attempt_at_ms <= ?1))
-                ORDER BY next_attempt_at_ms, push_outbox.id LIMIT ?2
+                FROM due AS push_outbox JOIN target AS device ON device.id = push_outbox.device
+                JOIN driver ON driver.id = push_outbox.driver ORDER BY next_attempt_at_ms, push_outbox.id
                 """,
             arguments: [now, limit]
         ).map(due)
