@@ -14,7 +14,8 @@ extension PostgresEventStore: EventExport {
 
     package func exportedJourney(of driver: DriverID, _ db: any SQLTransaction) throws -> Journey {
         let row = try SQLRow.fetchOne(
-            db, sql: "SELECT \(JourneyColumns.head) FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
+            db, sql: "SELECT \(JourneyColumns.head) FROM driver WHERE driver_id = ? AND lane = CAST(? AS int2)",
+            arguments: [driver.rawValue, Int64(Lane.of(driver.rawValue))])
         guard let row else { return Journey() }
         return Journey(
             state: try Self.state(row[0]), sessionID: try row[1], targetChargerID: try row[2],
@@ -57,6 +58,9 @@ extension PostgresEventStore: EventExport {
         }
     }
 
+    /// SQL condition on a row of the driver ?2, for Citus.
+    private static let isInLane = "lane = \(Lane.sql(ofDriver: "?2"))"
+
     private static let sessionMembers = ["session_id", "opened_at_ms", "registered_at_ms", "charger_id", "merchant_id"]
 
     /// The members, then the last event after which the journey was in the session, and, if an event at or after it
@@ -66,14 +70,15 @@ extension PostgresEventStore: EventExport {
             session.registered_merchant, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,
             last.after_ended_by,
             (SELECT closing.after_session_id IS NULL FROM event closing
-                WHERE closing.driver = session.driver AND closing.closed_session_id = session.session_id
+                WHERE closing.driver = session.driver AND closing.\(isInLane)
+                    AND closing.closed_session_id = session.session_id
                     AND closing.corrected_at_ms >= last.corrected_at_ms LIMIT 1)
         FROM session LEFT JOIN LATERAL (
             SELECT event.* FROM event
-            WHERE event.driver = session.driver AND event.session_id = session.session_id
+            WHERE event.driver = session.driver AND event.\(isInLane) AND event.session_id = session.session_id
                 AND event.after_session_id = session.session_id
             ORDER BY \(EventReads.descending) LIMIT 1) last ON true
-        WHERE session.number = ? AND session.driver = ?
+        WHERE session.number = ?1 AND session.driver = ?2 AND session.\(isInLane)
         """
 
     package var exportedEvents: ExportList {
@@ -101,7 +106,8 @@ extension PostgresEventStore: EventExport {
     }
 
     private static let eventSQL = """
-        SELECT \(eventColumns.map { $0.sql }.joined(separator: ", ")) FROM event WHERE seq = ? AND driver = ?
+        SELECT \(eventColumns.map { $0.sql }.joined(separator: ", ")) FROM event
+        WHERE seq = ?1 AND driver = ?2 AND \(isInLane)
         """
 
     /// The names are those that `JSONWriter.member` expects.
@@ -122,8 +128,12 @@ extension PostgresEventStore: EventExport {
         _ table: String, _ column: String, of driver: Int64, after last: SQLValue?, limit: Int, _ db: any SQLTransaction
     ) throws -> [SQLValue] {
         try Int64.fetchAll(
-            db, sql: "SELECT \(column) FROM \(table) WHERE driver = ? AND \(column) > ? ORDER BY \(column) LIMIT ?",
-            arguments: [driver, last.flatMap(Int64.init) ?? 0, limit]
+            db,
+            sql: """
+                SELECT \(column) FROM \(table) WHERE driver = ?2 AND \(isInLane) AND \(column) > ?1
+                ORDER BY \(column) LIMIT ?3
+                """,
+            arguments: [last.flatMap(Int64.init) ?? 0, driver, limit]
         ).map(SQLValue.integer)
     }
 }

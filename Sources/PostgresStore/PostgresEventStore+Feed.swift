@@ -12,7 +12,8 @@ extension PostgresEventStore: EventFeed {
     static let waitingCountMax: Int64 = 100_000
 
     package func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent] {
-        let found = try await read([PostgresQuery(FeedStatements.events, [.int8(id), .int8(Int64(limit))])])
+        let end = try await settledEnd()
+        let found = try await read([PostgresQuery(FeedStatements.events, [.int8(id), .int8(Int64(limit)), .int8(end)])])
         return try decoded { () throws(PostgresError) in
             var events: [FeedEvent] = []
             for row in found[0].rows {
@@ -26,14 +27,24 @@ extension PostgresEventStore: EventFeed {
     }
 
     package func position(of consumer: String) async throws(StoreFailure) -> FeedPosition {
+        let end = try await settledEnd()
         let found = try await read([
-            PostgresQuery(FeedStatements.position, [.text(consumer), .int8(Self.waitingCountMax)])
+            PostgresQuery(FeedStatements.position, [.text(consumer)]), PostgresQuery(FeedStatements.oldest),
+            PostgresQuery(FeedStatements.newest, [.int8(end)]),
+        ])
+        let (last, lostCount, newest) = try decoded { () throws(PostgresError) in
+            // If events were deleted before the consumer was added, they are not counted as lost.
+            let beforeFirst = try found[1][0].optionalInt8(0).map { $0 - 1 }
+            return (
+                try found[0][0].optionalInt8(0) ?? beforeFirst ?? 0, try found[0][0].int8(1),
+                try found[2][0].optionalInt8(0) ?? 0
+            )
+        }
+        let waiting = try await read([
+            PostgresQuery(FeedStatements.waiting, [.int8(last), .int8(Self.waitingCountMax), .int8(end)])
         ])
         return try decoded { () throws(PostgresError) in
-            let row = found[0][0]
-            return FeedPosition(
-                last: try row.int8(0), newest: try row.int8(1), lostCount: try row.int8(2),
-                waitingCount: try row.int8(3))
+            FeedPosition(last: last, newest: newest, lostCount: lostCount, waitingCount: try waiting[0][0].int8(0))
         }
     }
 
@@ -50,7 +61,8 @@ extension PostgresEventStore: EventFeed {
 
     /// Returns the receive time of the first event after position `id`; nil if there is no such event.
     package func receivedAt(ofFirstEventAfter id: Int64) async throws(StoreFailure) -> Moment? {
-        let found = try await read([PostgresQuery(FeedStatements.firstReceipt, [.int8(id)])])
+        let end = try await settledEnd()
+        let found = try await read([PostgresQuery(FeedStatements.firstReceipt, [.int8(id), .int8(end)])])
         return try decoded { () throws(PostgresError) in
             try found[0].rows.first.map { (row) throws(PostgresError) in try row.moment(0) }
         }
@@ -84,7 +96,7 @@ extension SentMembers {
 }
 
 private enum FeedStatements {
-    /// Parameters: the position after which to begin, the number of rows.
+    /// Parameters: the position after which to begin, the number of rows, `settledEnd`.
     static let events = PostgresStatement(
         "feed_events",
         """
@@ -93,24 +105,29 @@ private enum FeedStatements {
             \(SentMembers.columns), event.corrected_at_ms, event.received_at_ms, event.metadata,
             event.settings_version, event.transition, event.reason, event.implied, event.after_state,
             event.after_ended_by
-        FROM (SELECT * FROM event WHERE position > $1::int8 AND position < \(EventPosition.end)
+        FROM (SELECT * FROM event WHERE position > $1::int8 AND position < \(EventPosition.end(settled: "$3"))
             ORDER BY position LIMIT $2::int8) event
         JOIN driver ON driver.id = event.driver ORDER BY event.position
         """)
 
-    /// The consumer's position, the newest event's, the number of lost and of waiting events. Parameters: the consumer,
-    /// the highest count. If events were deleted before the consumer was added, they are not counted as lost.
+    /// The consumer's position, and the number of lost events. Parameters: the consumer.
     static let position = PostgresStatement(
         "feed_position",
+        "SELECT max(last_event), coalesce(max(lost_count), 0)::int8 FROM feed_consumer WHERE name = $1::text")
+
+    static let oldest = PostgresStatement("feed_oldest", "SELECT min(position) FROM event")
+
+    /// Parameters: `settledEnd`.
+    static let newest = PostgresStatement(
+        "feed_newest", "SELECT max(position) FROM event WHERE position < \(EventPosition.end(settled: "$1"))")
+
+    /// The number of waiting events. Parameters: the consumer's position, the highest count, `settledEnd`.
+    static let waiting = PostgresStatement(
+        "feed_waiting",
         """
-        WITH place AS (
-            SELECT coalesce(max(last_event), (SELECT min(position) - 1 FROM event), 0) AS last,
-                coalesce(max(lost_count), 0)::int8 AS lost
-            FROM feed_consumer WHERE name = $1::text)
-        SELECT last, coalesce((SELECT max(position) FROM event WHERE position < \(EventPosition.end)), 0), lost,
-            (SELECT count(*) FROM (SELECT 1 FROM event
-                WHERE position > last AND position < \(EventPosition.end) ORDER BY position LIMIT $2::int8) waiting)
-        FROM place
+        SELECT count(*) FROM (SELECT 1 FROM event
+            WHERE position > $1::int8 AND position < \(EventPosition.end(settled: "$3"))
+            ORDER BY position LIMIT $2::int8) waiting
         """)
 
     static let move = PostgresStatement(
@@ -126,7 +143,7 @@ private enum FeedStatements {
     static let firstReceipt = PostgresStatement(
         "feed_first_receipt",
         """
-        SELECT received_at_ms FROM event WHERE position > $1::int8 AND position < \(EventPosition.end)
+        SELECT received_at_ms FROM event WHERE position > $1::int8 AND position < \(EventPosition.end(settled: "$2"))
         ORDER BY position LIMIT 1
         """)
 }

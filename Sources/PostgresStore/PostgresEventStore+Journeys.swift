@@ -20,7 +20,8 @@ extension PostgresEventStore: JourneyReader {
 
     private func storedDriver(_ driver: DriverID) async throws(StoreFailure) -> StoredDriver? {
         let results = try await read([
-            PostgresQuery(DriverStatements.read, LaneParameters.any + [.texts([driver.rawValue])])
+            PostgresQuery(
+                DriverStatements.read, try await shards().parameters(of: driver) + [.texts([driver.rawValue])])
         ])
         return try decoded { () throws(PostgresError) in
             try results[0].rows.first.map { (row) throws(PostgresError) in try StoredDriver(row) }
@@ -66,7 +67,9 @@ extension PostgresEventStore: JourneyReader {
     ) async throws(StoreFailure) -> [Int64: JourneyChange.Cause] {
         guard let driver, seqs.contains(where: { $0 > 0 }) else { return [:] }
         let results = try await read([
-            PostgresQuery(JourneyStatements.causes, [.int8(driver), .int8s(seqs.map { Optional($0) })])
+            PostgresQuery(
+                JourneyStatements.causes,
+                try await shards().parameters(ofDriver: driver) + [.int8(driver), .int8s(seqs.map { Optional($0) })])
         ])
         return try decoded { () throws(PostgresError) in
             var causes: [Int64: JourneyChange.Cause] = [:]
@@ -95,13 +98,11 @@ extension PostgresEventStore: JourneyReader {
     ) async throws(StoreFailure) -> CommittedChanges {
         var found: [DriverID: Int64] = [:]
         if !drivers.isEmpty {
-            let results = try await read([
-                PostgresQuery(
-                    JourneyStatements.versions, LaneParameters.any + [.texts(drivers.map { Optional($0.rawValue) })])
-            ])
+            let results = try await read(
+                shards().queries(JourneyStatements.versions, drivers: drivers.map(\.rawValue)) { [.texts($0)] })
             found = try decoded { () throws(PostgresError) in
                 var found: [DriverID: Int64] = [:]
-                for row in results[0].rows { found[DriverID(try row.text(0))] = try row.int8(1) }
+                for row in results.allRows { found[DriverID(try row.text(0))] = try row.int8(1) }
                 return found
             }
         }
@@ -118,14 +119,13 @@ extension PostgresEventStore: JourneyReader {
         among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> Set<DriverID> {
         guard !drivers.isEmpty else { return [] }
-        let results = try await read([
-            PostgresQuery(
-                JourneyStatements.awaitingRefold,
-                LaneParameters.any + [.texts(drivers.map { Optional($0.rawValue) }), .int8(Fold.rulesVersion)])
-        ])
+        let results = try await read(
+            shards().queries(JourneyStatements.awaitingRefold, drivers: drivers.map(\.rawValue)) {
+                [.texts($0), .int8(Fold.rulesVersion)]
+            })
         return try decoded { () throws(PostgresError) in
             var found: Set<DriverID> = []
-            for row in results[0].rows { found.insert(DriverID(try row.text(0))) }
+            for row in results.allRows { found.insert(DriverID(try row.text(0))) }
             return found
         }
     }
@@ -145,10 +145,12 @@ extension PostgresEventStore: JourneyReader {
             guard let session = try await session(cursor, of: driver) else { return nil }
             before = session
         }
-        let parameters: [PostgresValue] = [
-            .text(driver.rawValue), .int8(before?.openedAt.millisecondsSinceEpoch ?? .max),
-            .text(before?.sessionID ?? ""), .bool(before == nil), .int8(Int64(limit) + 1),
-        ]
+        let lanes = try await shards().parameters(of: driver)
+        let parameters: [PostgresValue] =
+            lanes + [
+                .text(driver.rawValue), .int8(before?.openedAt.millisecondsSinceEpoch ?? .max),
+                .text(before?.sessionID ?? ""), .bool(before == nil), .int8(Int64(limit) + 1),
+            ]
         let found = try await read([PostgresQuery(SessionQueries.page, parameters)])
         let sessions = try decoded { () throws(PostgresError) in
             var sessions: [SessionSummary] = []
@@ -169,7 +171,8 @@ extension PostgresEventStore: JourneyReader {
     ) async throws(StoreFailure) -> TimelineOutcome {
         guard var session = try await session(sessionID, of: driver) else { return .sessionNotFound }
         session.journey = try await journeys(in: [sessionID], of: driver)[TextKey(sessionID)]
-        let parameters: [PostgresValue] = [.text(driver.rawValue), .text(sessionID)]
+        let lanes = try await shards().parameters(of: driver)
+        let parameters: [PostgresValue] = lanes + [.text(driver.rawValue), .text(sessionID)]
         var from: Int64 = .min
         if let cursor {
             let found = try await read([PostgresQuery(SessionQueries.place, parameters + [.int8(cursor)])])
@@ -191,7 +194,9 @@ extension PostgresEventStore: JourneyReader {
 
     private func session(_ sessionID: String, of driver: DriverID) async throws(StoreFailure) -> SessionSummary? {
         let found = try await read([
-            PostgresQuery(SessionQueries.one, [.text(driver.rawValue), .text(sessionID)])
+            PostgresQuery(
+                SessionQueries.one,
+                try await shards().parameters(of: driver) + [.text(driver.rawValue), .text(sessionID)])
         ])
         return try decoded { () throws(PostgresError) in
             try found[0].rows.first.map { (row) throws(PostgresError) in try Self.summary(row) }
@@ -211,17 +216,13 @@ extension PostgresEventStore: JourneyReader {
         in sessions: [(driver: DriverID, sessionID: String)]
     ) async throws(StoreFailure) -> [TextKey: Journey] {
         guard !sessions.isEmpty else { return [:] }
-        let found = try await read([
-            PostgresQuery(
-                SessionQueries.journeys,
-                [
-                    .texts(sessions.map { Optional($0.driver.rawValue) }),
-                    .texts(sessions.map { Optional($0.sessionID) }),
-                ])
-        ])
+        let found = try await read(
+            shards().queries(SessionQueries.journeys, sessions, lane: { Lane.of($0.driver.rawValue) }) {
+                [.texts($0.map(\.driver.rawValue)), .texts($0.map(\.sessionID))]
+            })
         return try decoded { () throws(PostgresError) in
             var journeys: [TextKey: Journey] = [:]
-            for row in found[0].rows {
+            for row in found.allRows {
                 let sessionID = try row.text(0)
                 let state = try JourneyColumns.state(try row.int2(1))
                 var journey = Journey(
@@ -277,7 +278,7 @@ private enum JourneyStatements {
         "causes",
         """
         SELECT seq, coalesce(event_id, idempotency_key), name, session_id IS NOT NULL, corrected_at_ms, source
-        FROM event WHERE driver = $1::int8 AND seq = ANY ($2::int8[])
+        FROM event WHERE driver = $3::int8 AND seq = ANY ($4::int8[]) AND \(LaneParameters.condition("event"))
         """)
 }
 
@@ -286,31 +287,36 @@ enum SessionQueries {
         session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
         session.registered_merchant
         """
-    private static let tables = "driver JOIN session ON session.driver = driver.id"
+    private static let tables = """
+        driver JOIN session ON session.driver = driver.id
+            AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("session"))
+        """
     /// False for a session whose events retention has deleted and whose row is kept only because the driver's fold
-    /// begins in it.
+    /// begins in it. $1 and $2 are the lanes.
     static let isThere = """
         (session.registered_at_ms IS NOT NULL OR session.session_id = driver.session_id
-        OR EXISTS (SELECT 1 FROM event WHERE event.driver = driver.id AND event.session_id = session.session_id))
+        OR EXISTS (SELECT 1 FROM event WHERE event.driver = driver.id AND event.session_id = session.session_id
+            AND \(LaneParameters.condition("event"))))
         """
+    /// Parameters: lanes, any lane, the driver's id, the session's.
     static let one = PostgresStatement(
         "session",
         """
         SELECT \(columns) FROM \(tables)
-        WHERE driver.driver_id = $1::text AND session.session_id = $2::text AND \(isThere)
+        WHERE driver.driver_id = $3::text AND session.session_id = $4::text AND \(isThere)
         """)
-    /// Parameters: the driver's id, the cursor's time and id, whether there is no cursor, the number of rows.
+    /// Parameters: lanes, any lane, the driver's id, the cursor's time and id, whether there is no cursor, the number of rows.
     static let page = PostgresStatement(
         "session_page",
         """
         SELECT \(columns) FROM \(tables)
-        WHERE driver.driver_id = $1::text AND \(isThere)
-            AND ($4::bool OR (session.opened_at_ms, session.session_id) < ($2::int8, $3::text))
-        ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $5::int8
+        WHERE driver.driver_id = $3::text AND \(isThere)
+            AND ($6::bool OR (session.opened_at_ms, session.session_id) < ($4::int8, $5::text))
+        ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $7::int8
         """)
 
-    /// Parameters: ids of drivers, ids of their sessions. The last event of each session after which the journey was in it, and,
-    /// if an event at or after it closed the session, whether that event was a reset.
+    /// Parameters: lanes, any lane, ids of drivers, ids of their sessions. The last event of each session after which the
+    /// journey was in it, and, if an event at or after it closed the session, whether that event was a reset.
     static let journeys = PostgresStatement(
         "session_journeys",
         """
@@ -318,40 +324,45 @@ enum SessionQueries {
             last.after_ended_by,
             (SELECT closing.after_session_id IS NULL FROM event closing
                 WHERE closing.driver = driver.id AND closing.closed_session_id = asked.session_id
-                    AND closing.corrected_at_ms >= last.corrected_at_ms LIMIT 1)
-        FROM unnest($1::text[], $2::text[]) asked(driver_id, session_id)
-        JOIN driver ON driver.driver_id = asked.driver_id, LATERAL (
+                    AND closing.corrected_at_ms >= last.corrected_at_ms AND \(LaneParameters.condition("closing"))
+                LIMIT 1)
+        FROM unnest($3::text[], $4::text[]) asked(driver_id, session_id)
+        JOIN driver ON driver.driver_id = asked.driver_id AND \(LaneParameters.condition("driver")), LATERAL (
             SELECT event.corrected_at_ms FROM event
             WHERE event.driver = driver.id AND event.session_id = asked.session_id
+                AND \(LaneParameters.condition("event"))
                 AND event.after_session_id = asked.session_id
             ORDER BY event.corrected_at_ms DESC LIMIT 1) latest, LATERAL (
             SELECT * FROM event WHERE event.driver = driver.id AND event.session_id = asked.session_id
+                AND \(LaneParameters.condition("event"))
                 AND event.after_session_id = asked.session_id AND event.corrected_at_ms = latest.corrected_at_ms
             ORDER BY \(EventReads.descending) LIMIT 1) last
         """)
 
-    /// The corrected time of the cursor's event. Parameters: the driver's id, the session's, the cursor.
+    /// The corrected time of the cursor's event. Parameters: lanes, any lane, the driver's id, the session's, the cursor.
     static let place = PostgresStatement(
         "timeline_place",
         """
         SELECT event.corrected_at_ms FROM driver JOIN event ON event.driver = driver.id
-        WHERE driver.driver_id = $1::text AND event.session_id = $2::text AND event.seq = $3::int8
+        WHERE driver.driver_id = $3::text AND event.session_id = $4::text AND event.seq = $5::int8
+            AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event"))
         """)
 
-    /// The events after the cursor's event, in order. Parameters: the driver's id, the session's, the cursor or 0, the
-    /// cursor's corrected time, the number of rows.
+    /// The events after the cursor's event, in order. Parameters: lanes, any lane, the driver's id, the session's, the
+    /// cursor or 0, the cursor's corrected time, the number of rows.
     static let timeline = PostgresStatement(
         "session_timeline",
         """
         WITH ordered AS (
             SELECT event.*, row_number() OVER (ORDER BY \(EventReads.ascending)) AS place
             FROM driver JOIN event ON event.driver = driver.id
-            WHERE driver.driver_id = $1::text AND event.session_id = $2::text AND event.corrected_at_ms >= $4::int8)
+            WHERE driver.driver_id = $3::text AND event.session_id = $4::text AND event.corrected_at_ms >= $6::int8
+                AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event")))
         SELECT seq, coalesce(event_id, idempotency_key), idempotency_key, name, true, source, app_state, charger,
             merchant, sequence, details,
             CASE sender WHEN \(OrderedEvent.Sender.service.rawValue) THEN 'service' END, corrected_at_ms, occurred_at,
             received_at_ms, settings_version, transition, reason, implied, after_state, after_ended_by
-        FROM ordered WHERE place > coalesce((SELECT place FROM ordered WHERE seq = $3::int8), 0)
-        ORDER BY place LIMIT $5::int8
+        FROM ordered WHERE place > coalesce((SELECT place FROM ordered WHERE seq = $5::int8), 0)
+        ORDER BY place LIMIT $7::int8
         """)
 }

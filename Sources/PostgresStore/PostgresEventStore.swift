@@ -32,6 +32,8 @@ package final class PostgresEventStore: EventStore {
     /// never keeps a batch waiting for a connection.
     let tending: PostgresPool
     private let batches: BatchRun
+    let directory = ShardDirectory()
+    let settled = SettledPosition()
     private let metrics: BatchMetrics
     private let writersMax: Int
     private let requestSeconds: Int
@@ -61,7 +63,8 @@ package final class PostgresEventStore: EventStore {
             logger: logger)
         tending = PostgresPool(configuration, size: 1, loops: loops, logger: logger)
         batches = BatchRun(
-            pool: writing, charging: charging, digests: digests, knownSettings: KnownSettings(), metrics: self.metrics,
+            pool: writing, directory: directory, charging: charging, digests: digests, knownSettings: KnownSettings(),
+            metrics: self.metrics,
             logger: logger)
     }
 
@@ -207,6 +210,20 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
+    /// Where the rows lie. Asks the server the first time.
+    func shards() async throws(StoreFailure) -> Shards {
+        if let shards = directory.shardsIfKnown { return shards }
+        let deadline = Deadline.inSeconds(BatchRun.roundTripSeconds)
+        do throws(PostgresError) {
+            return try await reading.withConnection(until: deadline) {
+                (connection) async throws(PostgresError) -> Shards in
+                try await directory.shards(on: connection, until: deadline)
+            }
+        } catch {
+            throw StoreFailure(reading: error)
+        }
+    }
+
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {
@@ -219,7 +236,8 @@ package final class PostgresEventStore: EventStore {
     ) async throws(StoreFailure) -> [EventOutcome?] {
         guard !submissions.isEmpty else { return [] }
         let keys = submissions.map { Optional($0.idempotencyKey) }
-        let query = PostgresQuery(Self.lookUps, LaneParameters.any + [.text(driver.rawValue), .texts(keys)])
+        let query = PostgresQuery(
+            Self.lookUps, try await shards().parameters(of: driver) + [.text(driver.rawValue), .texts(keys)])
         let results = try await read([query], isAcknowledging: true)
         do throws(PostgresError) {
             var found: [TextKey: (stored: StoredKey, journey: Journey)] = [:]

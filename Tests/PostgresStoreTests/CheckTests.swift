@@ -48,7 +48,10 @@ struct CheckTests {
         ("UPDATE driver SET last_seq = 2", "numbers or positions"),
         ("UPDATE driver SET last_seq = 9", "numbers or positions"),
         ("UPDATE event SET position = 1 WHERE seq = 3", "numbers or positions"),
-        ("UPDATE event SET position = (SELECT position FROM event WHERE seq = 2) WHERE seq = 3", "several events"),
+        (
+            "UPDATE event SET position = (SELECT position FROM event WHERE seq = 2 OFFSET 0) WHERE seq = 3",
+            "several events"
+        ),
         ("UPDATE event SET position = 9000000000000000000 WHERE seq = 3", "no transaction has had yet"),
         ("DELETE FROM driver", "events have no driver"),
         ("DELETE FROM settings_version", "settings that are missing"),

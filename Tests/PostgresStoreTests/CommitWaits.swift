@@ -15,9 +15,9 @@ extension StoreFixture {
 extension StoreFixture.Database {
     /// Lets each COMMIT wait for a standby. One that does not exist is never there, but the COMMIT is on the disk before.
     func setStandby(_ name: String) async throws {
-        try await server.run("ALTER SYSTEM SET synchronous_standby_names = '\(name)'")
-        try await server.run("SELECT pg_reload_conf()")
-        while try await server.run("SHOW synchronous_standby_names") != name {
+        try await rows("ALTER SYSTEM SET synchronous_standby_names = '\(name)'")
+        try await rows("SELECT pg_reload_conf()")
+        while try await rows("SHOW synchronous_standby_names").joined() != name {
             try await Task.sleep(for: .milliseconds(5))
         }
     }
@@ -39,11 +39,11 @@ extension StoreFixture.Database {
     /// Waits until a backend of this database waits for `event`, and returns its process id.
     func backend(waitingFor event: String) async throws -> String {
         while true {
-            let found = try await server.run(
+            let found = try await rows(
                 """
-                SELECT pid FROM pg_stat_activity WHERE wait_event = '\(event)' AND datname = '\(name)' LIMIT 1
+                SELECT pid FROM pg_stat_activity WHERE wait_event = '\(event)' AND datname = current_database() LIMIT 1
                 """)
-            if !found.isEmpty { return found }
+            if let pid = found.first { return pid }
             try await Task.sleep(for: .milliseconds(5))
         }
     }

@@ -36,7 +36,8 @@ struct InstancesTests {
         let stored = try await ExpectedEvent.stored(in: database)
         let numbers = try await database.rows(
             """
-            SELECT driver_id, idempotency_key, seq FROM event JOIN driver ON driver.id = event.driver
+            SELECT driver_id, idempotency_key, seq
+            FROM event JOIN driver ON driver.lane = event.lane AND driver.id = event.driver
             ORDER BY driver_id, seq
             """
         ).map { $0.split(separator: "|").map(String.init) }
@@ -51,8 +52,10 @@ struct InstancesTests {
         }
         let behind = try await database.rows(
             """
-            SELECT driver_id FROM driver WHERE last_seq <> (SELECT count(*) FROM event WHERE event.driver = driver.id)
-                OR version > last_seq OR NOT EXISTS (SELECT 1 FROM event WHERE driver = driver.id AND seq = head_seq)
+            SELECT driver_id FROM driver WHERE last_seq <> (SELECT count(*) FROM event
+                    WHERE event.lane = driver.lane AND event.driver = driver.id)
+                OR version > last_seq OR NOT EXISTS (SELECT 1 FROM event
+                    WHERE event.lane = driver.lane AND event.driver = driver.id AND seq = head_seq)
             """)
         #expect(behind == [], "drivers whose row does not fit their events")
     }
@@ -157,12 +160,13 @@ struct InstancesTests {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 let killer = Task {
                     for _ in 0..<30 where !Task.isCancelled {
-                        let rows = try await database.server.run(
+                        let rows = try await database.rows(
                             """
                             SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-                            WHERE datname = '\(database.name)'
+                            WHERE datname = current_database() AND pid <> pg_backend_pid()
+                                AND backend_type = 'client backend'
                             """)
-                        tally.cut.withLock { $0 += Int(rows) ?? 0 }
+                        tally.cut.withLock { $0 += rows.first.flatMap(Int.init) ?? 0 }
                         try await Task.sleep(for: .milliseconds(10))
                     }
                 }

@@ -52,7 +52,7 @@ struct MigrationTests {
         let other = try await StoreFixture.emptyDatabase()
         _ = try await other.rows("CREATE TABLE invoice (id int8)")
         await #expect(throws: PostgresMigrationRefusal.notDwell) { try await other.migrate() }
-        #expect(try await other.rows("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == ["1"])
+        #expect(try await other.rows("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()") == ["1"])
     }
 
     @Test func `a migration that fails leaves the database as it was`() async throws {

@@ -1,7 +1,9 @@
 // Counts over all drivers, the records of `dwell explain`, and what the server asks about the database.
 
 import Engine
+import Identity
 import JourneyModel
+import SharedTables
 import TestSupport
 import Testing
 
@@ -85,7 +87,37 @@ struct OperatorReadingTests {
         }
     }
 
-    @Test func `a server that is only readable is not ready`() async throws {
+    @Test func `a driver is found by id, phone number and email address`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let store = stores[0]
+            for driver in ["found", "other"] {
+                _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "k"), of: DriverID(driver)))
+            }
+            let phone = try #require(PhoneNumber("+14155550123"))
+            try await store.change { (db: any SQLTransaction) in
+                let row = try Int64.fetchOne(db, sql: "SELECT id FROM driver WHERE driver_id = 'found'")
+                try db.execute(
+                    sql: """
+                        INSERT INTO account (driver, name, email, role, created_at_ms)
+                        VALUES (?, 'Marta', 'Marta@example.org', 'driver', 1)
+                        """, arguments: [row])
+                try db.execute(
+                    sql: "INSERT INTO phone_identity (phone, driver, linked_at_ms) VALUES (?, ?, 1)",
+                    arguments: [phone.e164, row])
+            }
+            for question in [.id(DriverID("found")), .phone(phone), DriverQuery.email("marta@EXAMPLE.org")] {
+                let found = try await store.find(question)
+                #expect(found.map(\.id) == [DriverID("found")])
+                #expect(found.map(\.name) == ["Marta"] && found.map(\.phone) == [phone.e164])
+                #expect(found.map(\.events) == [1] && found.first?.lastReceivedAt != nil)
+            }
+            #expect(try await store.find(DriverQuery.id(DriverID("nobody"))).isEmpty)
+        }
+    }
+
+    @Test(.enabled(if: CitusCluster.named == nil, "the database of the cluster belongs to all tests"))
+    func `a server that is only readable is not ready`() async throws {
         let database = try await StoreFixture.database()
         _ = try await database.rows("ALTER DATABASE \(database.name) SET default_transaction_read_only = on")
         try await StoreFixture.withStores(on: database) { (stores) async throws in

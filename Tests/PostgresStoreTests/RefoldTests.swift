@@ -30,7 +30,8 @@ struct RefoldTests {
                 after_grace_deadline_ms = NULL, after_hard_deadline_ms = NULL, after_ended_by = NULL,
                 closed_session_id = NULL, after_previous_session_id = NULL, after_target_charger = NULL;
             UPDATE driver SET rules = \(Fold.rulesVersion - 1), state = 0, session_id = NULL, grace_deadline_ms = NULL,
-                hard_deadline_ms = NULL, last_seq = (SELECT max(seq) FROM event WHERE driver = driver.id)
+                hard_deadline_ms = NULL, last_seq = (SELECT max(seq) FROM event
+                    WHERE event.lane = driver.lane AND event.driver = driver.id)
             """)
     }
 
@@ -39,7 +40,7 @@ struct RefoldTests {
     ) async throws -> [OrderedEvent] {
         let keys = try await database.rows(
             """
-            SELECT idempotency_key FROM event JOIN driver ON driver.id = event.driver
+            SELECT idempotency_key FROM event JOIN driver ON driver.lane = event.lane AND driver.id = event.driver
             WHERE driver_id = '\(driver.rawValue)' AND origin = 0 ORDER BY seq
             """)
         let byKey = Dictionary(uniqueKeysWithValues: events.map { ($0.idempotencyKey, $0) })

@@ -107,7 +107,8 @@ struct RetentionConvergenceTests {
     private static func kept(_ database: StoreFixture.Database) async throws -> [DriverID: [ExpectedEvent]] {
         let rows = try await database.rows(
             """
-            SELECT driver_id, idempotency_key, transition, after_state FROM event JOIN driver ON driver.id = event.driver
+            SELECT driver_id, idempotency_key, transition, after_state
+            FROM event JOIN driver ON driver.lane = event.lane AND driver.id = event.driver
             WHERE NOT (origin = 1 AND transition = 0) AND corrected_at_ms >= coalesce(floor_at_ms, corrected_at_ms)
             ORDER BY driver_id, \(EventReads.ascending)
             """)

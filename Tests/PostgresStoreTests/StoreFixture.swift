@@ -17,18 +17,43 @@ enum StoreFixture {
         do { return try EventLoopGroup(count: 2) } catch { preconditionFailure("no event loop: \(error)") }
     }()
 
+    /// A database of a server of its own kind, or a schema of a Citus cluster.
+    enum Place: Sendable {
+        case server(PostgresServer)
+        case citus(CitusCluster)
+    }
+
     /// A fresh, migrated database.
     struct Database: Sendable {
-        let server: PostgresServer
+        let place: Place
         let name: String
 
+        init(place: Place, name: String) {
+            (self.place, self.name) = (place, name)
+        }
+
+        init(server: PostgresServer, name: String) {
+            self.init(place: .server(server), name: name)
+        }
+
+        /// Nil for a cluster.
+        var server: PostgresServer? { if case .server(let server) = place { server } else { nil } }
+
+        var url: String {
+            switch place {
+            case .server(let server): server.url(name)
+            case .citus(let cluster): cluster.url(schema: name)
+            }
+        }
+
         var configuration: PostgresConfiguration {
-            get throws { try PostgresConfiguration(url: server.url(name)) }
+            get throws { try PostgresConfiguration(url: url) }
         }
 
         /// Returns what psql prints: one line per row, columns separated by `|`.
+        @discardableResult
         func rows(_ sql: String) async throws -> [String] {
-            let output = try await server.run(sql, in: name)
+            let output = try await PostgresServer.run(sql, at: url)
             return output.split(separator: "\n").map(String.init)
         }
 
@@ -39,6 +64,9 @@ enum StoreFixture {
     }
 
     static func emptyDatabase() async throws -> Database {
+        if let cluster = CitusCluster.named {
+            return Database(place: .citus(cluster), name: try await cluster.createSchema())
+        }
         let server = try await PostgresServer.shared()
         return Database(server: server, name: try await server.createDatabase())
     }
@@ -50,12 +78,14 @@ enum StoreFixture {
     }
 
     /// Runs `count` stores on one database during the body.
+    ///
+    /// - Parameter user: how the stores connect; nil for the configuration of the database itself.
     static func withStores<Value: Sendable>(
         _ count: Int = 1, on database: Database, requestSeconds: Int = 30, digests: KeyedHashes? = nil,
-        charging: (any RefoldCharging)? = nil,
+        charging: (any RefoldCharging)? = nil, as user: PostgresConfiguration? = nil,
         _ body: @Sendable ([PostgresEventStore]) async throws -> Value
     ) async throws -> Value {
-        let configuration = try database.configuration
+        let configuration = try user ?? database.configuration
         let stores = (0..<count).map { _ in
             PostgresEventStore(
                 configuration, writersMax: 2, readersMax: 2, loops: loops, requestSeconds: requestSeconds,
@@ -114,7 +144,8 @@ struct ExpectedEvent: Hashable, Sendable {
     static func stored(in database: StoreFixture.Database) async throws -> [DriverID: [ExpectedEvent]] {
         let rows = try await database.rows(
             """
-            SELECT driver_id, idempotency_key, transition, after_state FROM event JOIN driver ON driver.id = event.driver
+            SELECT driver_id, idempotency_key, transition, after_state FROM event
+            JOIN driver ON driver.lane = event.lane AND driver.id = event.driver
             WHERE NOT (origin = 1 AND transition = 0) ORDER BY driver_id, \(EventReads.ascending)
             """)
         var stored: [DriverID: [ExpectedEvent]] = [:]

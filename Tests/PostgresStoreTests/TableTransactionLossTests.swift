@@ -58,7 +58,7 @@ struct TableTransactionLossTests {
             }
             let pid = try await database.backend(waitingFor: "PgSleep")
             _ = try await database.rows("DELETE FROM slow")
-            try await database.server.run("SELECT pg_terminate_backend(\(pid))")
+            try await database.rows("SELECT pg_terminate_backend(\(pid))")
             try await change
             #expect(runs.withLock { $0 } == 2)
         }
@@ -67,7 +67,7 @@ struct TableTransactionLossTests {
 
     @Test func `a change that was committed without an answer succeeds and is not run again`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
-        defer { database.server.stop() }
+        defer { database.server?.stop() }
         _ = try await database.rows(createSQL)
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             try await database.setStandby("nobody")
@@ -77,7 +77,7 @@ struct TableTransactionLossTests {
                 try db.execute(sql: Self.insertSQL)
             }
             let pid = try await database.backend(waitingFor: "SyncRep")
-            try await database.server.run("SELECT pg_terminate_backend(\(pid))")
+            try await database.rows("SELECT pg_terminate_backend(\(pid))")
             // The transaction is committed, but the standby does not have it yet.
             _ = try await database.backend(waitingFor: "SyncRep")
             try await database.setStandby("")
@@ -92,14 +92,14 @@ struct TableTransactionLossTests {
         async throws
     {
         let database = try await StoreFixture.databaseOnOwnServer()
-        defer { database.server.stop() }
+        defer { database.server?.stop() }
         _ = try await database.rows(createSQL)
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             try await database.setStandby("nobody")
             async let change = insert(stores[0])
             _ = try await database.backend(waitingFor: "SyncRep")
-            try await database.server.pause()
-            try await database.server.resume()
+            try await database.server?.pause()
+            try await database.server?.resume()
             do {
                 _ = try await change
                 Issue.record("no failure")
@@ -118,10 +118,10 @@ struct TableTransactionLossTests {
 
     @Test func `a change fails as not stored while the server is away`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
-        defer { database.server.stop() }
+        defer { database.server?.stop() }
         _ = try await database.rows(createSQL)
         try await StoreFixture.withStores(on: database, requestSeconds: 1) { (stores) async throws in
-            try await database.server.pause()
+            try await database.server?.pause()
             for _ in 0..<2 {
                 do throws(StoreFailure) {
                     _ = try await insert(stores[0])
@@ -134,7 +134,7 @@ struct TableTransactionLossTests {
                 }
             }
         }
-        try await database.server.resume()
+        try await database.server?.resume()
         #expect(try await database.rows("SELECT count(*) FROM sample") == ["0"])
     }
 }

@@ -60,8 +60,14 @@ package final class PostgresServer: Sendable {
     /// Runs SQL with psql and returns its output, one line for each row.
     @discardableResult
     package func run(_ sql: String, in database: String = "postgres") async throws -> String {
-        let arguments = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url(database), "-c", sql]
-        return try await Self.output(of: Self.program("psql"), arguments)
+        try await Self.run(sql, at: url(database))
+    }
+
+    /// Runs SQL with psql on any server.
+    @discardableResult
+    package static func run(_ sql: String, at url: String) async throws -> String {
+        let arguments = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql]
+        return try await output(of: program("psql"), arguments)
     }
 
     // MARK: - Start and stop

@@ -47,11 +47,12 @@ extension PostgresEventStore: JourneyCheck {
 
     /// Reads the driver in one snapshot, and folds the events. A driver that was deleted meanwhile is left out.
     private func check(_ driver: Int64, into report: inout JourneyCheckReport) async throws(StoreFailure) {
+        let lanes = try await shards().parameters(ofDriver: driver)
         let found = try await read(
             [
-                .init(.beginSnapshot), PostgresQuery(CheckStatements.driver, [.int8(driver)]),
-                PostgresQuery(EventReads.bases, LaneParameters.any + [.int8s([driver])]),
-                PostgresQuery(CheckStatements.events, [.int8(driver)]), .init(.commit),
+                .init(.beginSnapshot), PostgresQuery(CheckStatements.driver, lanes + [.int8(driver)]),
+                PostgresQuery(EventReads.bases, lanes + [.int8s([driver])]),
+                PostgresQuery(CheckStatements.events, lanes + [.int8(driver)]), .init(.commit),
             ], seconds: Self.checkSeconds)
         let checked = try decoded { () throws(PostgresError) -> CheckedJourney? in
             guard let row = found[1].rows.first else { return nil }
@@ -85,6 +86,7 @@ private enum CheckStatements {
     /// The driver's row, and whether the numbers of the events are right: 1, 2, 3 and so on, of which retention may
     /// have deleted some, up to last_seq, with positions that ascend with them. The number of an event that was
     /// transferred from SQLite is its position, with gaps between; the numbers of later events follow on the highest.
+    /// Parameters: lanes, any lane, the driver's row.
     static let driver = PostgresStatement(
         "check_driver",
         """
@@ -97,18 +99,19 @@ private enum CheckStatements {
             SELECT count(*) FILTER (WHERE seq <> position), max(seq) FILTER (WHERE seq = position) AS last_transferred,
                 min(seq) AS lowest, max(seq) AS highest, bool_and(placed.before <= placed.position) AS ascend
             FROM (SELECT seq, position, lag(position) OVER (ORDER BY seq) AS before FROM event
-                WHERE event.driver = driver.id) placed) numbers
-        WHERE driver.id = $1::int8
+                WHERE event.driver = driver.id AND \(LaneParameters.condition("event"))) placed) numbers
+        WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))
         """)
 
-    /// The driver's events from the floor on, in the order of the fold. Parameters: the driver's row.
+    /// The driver's events from the floor on, in the order of the fold. Parameters: lanes, any lane, the driver's row.
     static let events = PostgresStatement(
         "check_events",
         """
         SELECT \(EventReads.foldedColumns) FROM event
         JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
-        WHERE event.driver = $1::int8 AND event.corrected_at_ms >= coalesce(
-            (SELECT floor_at_ms FROM driver WHERE driver.id = $1::int8), -9223372036854775808)
+        WHERE event.driver = $3::int8 AND \(LaneParameters.condition("event")) AND event.corrected_at_ms >= coalesce(
+            (SELECT floor_at_ms FROM driver WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))),
+            -9223372036854775808)
         ORDER BY \(EventReads.ascending)
         """)
 
@@ -116,7 +119,9 @@ private enum CheckStatements {
     /// counts rows that must not exist.
     static let references: [(what: String, statement: PostgresStatement)] =
         [
-            count("events have no driver", "event", "NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = event.driver)"),
+            count(
+                "events have no driver", "event",
+                "NOT EXISTS (SELECT 1 FROM driver WHERE driver.lane = event.lane AND driver.id = event.driver)"),
             count(
                 "events were stored with settings that are missing", "event",
                 """
@@ -130,33 +135,37 @@ private enum CheckStatements {
                 event.session_id IS NOT NULL
                 AND NOT EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = event.driver)
                 AND NOT EXISTS (SELECT 1 FROM session
-                    WHERE session.driver = event.driver AND session.session_id = event.session_id)
+                    WHERE session.lane = event.lane AND session.driver = event.driver
+                        AND session.session_id = event.session_id)
                 """),
             count(
-                "sessions are not listed under their driver in session_owner", "session",
+                "sessions are not listed under their driver in session_owner",
+                "session LEFT JOIN known ON known.session_id = session.session_id AND known.owner = session.driver",
                 """
-                NOT EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = session.driver)
-                AND NOT EXISTS (SELECT 1 FROM session_owner
-                    WHERE session_owner.session_id = session.session_id AND session_owner.owner = session.driver)
-                """),
+                known.owner IS NULL AND NOT EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = session.driver)
+                """, known: "SELECT session_id, owner FROM session_owner"),
             count(
-                "rows of session_owner have no session", "session_owner",
+                "rows of session_owner have no session",
                 """
-                NOT EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = session_owner.owner)
-                AND NOT EXISTS (SELECT 1 FROM session
-                    WHERE session.driver = session_owner.owner AND session.session_id = session_owner.session_id)
-                """),
+                session_owner LEFT JOIN known
+                    ON known.driver = session_owner.owner AND known.session_id = session_owner.session_id
+                """,
+                """
+                known.driver IS NULL AND NOT EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = session_owner.owner)
+                """, known: "SELECT driver, session_id FROM session"),
             count(
                 "drivers have a floor without its journey", "driver",
                 """
                 floor_at_ms IS NOT NULL
-                AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = driver.id)
+                AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.lane = driver.lane
+                    AND journey_base.driver = driver.id)
                 """),
             count(
                 "journeys at a floor have no driver with a floor", "journey_base",
                 """
                 NOT EXISTS (SELECT 1 FROM driver
-                    WHERE driver.id = journey_base.driver AND driver.floor_at_ms IS NOT NULL)
+                    WHERE driver.lane = journey_base.lane AND driver.id = journey_base.driver
+                        AND driver.floor_at_ms IS NOT NULL)
                 """),
             count(
                 "positions of the feed belong to several events",
@@ -178,14 +187,17 @@ private enum CheckStatements {
             count(
                 "rows of \(table) have no driver", table,
                 """
-                \(table).driver IS NOT NULL AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = \(table).driver)
-                """)
+                \(table).driver IS NOT NULL AND NOT EXISTS (SELECT 1 FROM known WHERE known.id = \(table).driver)
+                """, known: "SELECT id FROM driver")
         }
 
+    /// - Parameter known: a query whose result the table `known` has. Citus does not join tables whose rows lie on
+    ///   different servers, but copies such a result to them.
     private static func count(
-        _ what: String, _ table: String, _ condition: String
+        _ what: String, _ table: String, _ condition: String, known: String? = nil
     ) -> (what: String, statement: PostgresStatement) {
+        let with = known.map { "WITH known AS MATERIALIZED (\($0)) " } ?? ""
         let name = "check_" + String(what.utf8.map { $0 == UInt8(ascii: " ") ? "_" : Character(UnicodeScalar($0)) })
-        return (what, PostgresStatement(name, "SELECT count(*) FROM \(table) WHERE \(condition)"))
+        return (what, PostgresStatement(name, "\(with)SELECT count(*) FROM \(table) WHERE \(condition)"))
     }
 }

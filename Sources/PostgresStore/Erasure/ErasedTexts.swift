@@ -9,8 +9,9 @@ enum ErasedTexts {
     static func session(_ column: String) -> String {
         """
         CASE WHEN \(column) IS NULL OR starts_with(\(column), CAST(?2 AS text)) THEN \(column)
-        ELSE coalesce((SELECT ?2 || '-' || named.number FROM session named
-            WHERE named.driver = ?1 AND named.session_id = \(column)), ?2 || '-0') END
+        ELSE coalesce((SELECT ?2 || '-' || CAST(named.number AS text) FROM session named
+            WHERE named.driver = ?1 AND named.lane = \(Lane.sql(ofDriver: "?1")) AND named.session_id = \(column)),
+            ?2 || '-0') END
         """
     }
 

@@ -52,7 +52,8 @@ struct ErasureProgress {
             db,
             sql: """
                 SELECT driver.driver_id, erasure.step, erasure.last, erasure.event_count
-                FROM erasure JOIN driver ON driver.id = erasure.driver WHERE erasure.driver = ?
+                FROM erasure JOIN driver ON driver.id = erasure.driver
+                WHERE erasure.driver = ?1 AND driver.lane = \(Lane.sql(ofDriver: "?1"))
                 """, arguments: [driver])
         guard let row else { return nil }
         guard let step = ErasureStep(rawValue: try row[1]) else { throw UnreadableColumn(name: "erasure.step") }
@@ -91,16 +92,21 @@ struct ErasureProgress {
 
     /// The next piece ends with the `rowsMax`-th row after the value `last`. Returns the value of `column` in that row.
     /// Returns nil if fewer than `rowsMax` rows are left.
-    private func end(_ table: String, _ column: String, _ rowsMax: Int, _ db: any SQLTransaction) throws -> Int64? {
+    private func end(
+        _ table: String, _ column: String, where condition: String = "true", _ rowsMax: Int, _ db: any SQLTransaction
+    ) throws -> Int64? {
         try Int64.fetchOne(
             db,
             sql: """
-                SELECT \(column) FROM \(table) WHERE driver = ?1 AND \(column) > ?2 ORDER BY \(column)
-                LIMIT 1 OFFSET ?3
+                SELECT \(column) FROM \(table) WHERE driver = ?1 AND \(condition) AND \(column) > ?2
+                ORDER BY \(column) LIMIT 1 OFFSET ?3
                 """, arguments: [driver, last ?? .min, rowsMax - 1])
     }
 
     // MARK: Rows of the driver
+
+    /// SQL condition on a row of the driver ?1, for Citus.
+    private static let isInLane = "lane = \(Lane.sql(ofDriver: "?1"))"
 
     private mutating func rewriteAudit(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
         let end = try end("audit", "id", rowsMax, db)
@@ -114,6 +120,8 @@ struct ErasureProgress {
         return (count, end == nil)
     }
 
+    /// Citus allows `to_char` only in the subquery.
+    ///
     /// Replaces the ids, idempotency keys, sequences, times and texts that the client sent, and preserves the order of
     /// the events. Events of the same millisecond are ordered by their sequence, then by members that are kept, and
     /// finally by the bytes of event_id and the idempotency key. A new key therefore contains the event's rank in that
@@ -121,23 +129,24 @@ struct ErasureProgress {
     /// any information into a sequence, so only its rank is kept, and into the digits and the offset of a time, so only
     /// the moment is kept and whether the time had a fraction of a second.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
-        let end = try end("event", "corrected_at_ms", rowsMax, db)
+        let end = try end("event", "corrected_at_ms", where: Self.isInLane, rowsMax, db)
         let count = try db.execute(
             sql: """
                 UPDATE event SET idempotency_key = ?2 || '-' || lpad(CAST(ranked.place AS text), 12, '0'),
                     event_id = NULL, digest = decode(repeat('00', 32), 'hex'), metadata = NULL, details = NULL,
                     sequence = CASE WHEN sequence IS NOT NULL THEN ranked.sequence_place END,
-                    occurred_at = to_char(TIMESTAMP 'epoch' + occurred_at_ms * INTERVAL '1 millisecond',
-                        CASE WHEN strpos(occurred_at, '.') > 0 THEN 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
-                        ELSE 'YYYY-MM-DD"T"HH24:MI:SS"Z"' END),
-                    \(ErasedTexts.rewrittenEvent)
+                    occurred_at = ranked.occurred_at, \(ErasedTexts.rewrittenEvent)
                 FROM (
                     SELECT event.seq AS ranked_seq, ?5 + row_number() OVER (
                             ORDER BY corrected_at_ms, coalesce(event_id, idempotency_key), idempotency_key) AS place,
                         dense_rank() OVER (PARTITION BY corrected_at_ms ORDER BY sequence NULLS FIRST)
-                            AS sequence_place
-                    FROM event WHERE event.driver = ?1 AND corrected_at_ms > ?3 AND corrected_at_ms <= ?4) ranked
-                WHERE event.driver = ?1 AND event.seq = ranked.ranked_seq
+                            AS sequence_place,
+                        to_char(TIMESTAMP 'epoch' + occurred_at_ms * INTERVAL '1 millisecond',
+                            CASE WHEN strpos(occurred_at, '.') > 0 THEN 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
+                            ELSE 'YYYY-MM-DD"T"HH24:MI:SS"Z"' END) AS occurred_at
+                    FROM event WHERE event.driver = ?1 AND event.\(Self.isInLane)
+                        AND corrected_at_ms > ?3 AND corrected_at_ms <= ?4) ranked
+                WHERE event.driver = ?1 AND event.\(Self.isInLane) AND event.seq = ranked.ranked_seq
                 """,
             arguments: [driver, pseudonym, last ?? .min, end ?? .max, eventCount])
         eventCount += Int64(count)
@@ -149,25 +158,32 @@ struct ErasureProgress {
         let sessions = try SQLRow.fetchAll(
             db,
             sql: """
-                SELECT number, session_id FROM session WHERE driver = ? AND number > ? ORDER BY number LIMIT ?
+                SELECT number, session_id FROM session
+                WHERE driver = ?1 AND \(Self.isInLane) AND number > ?2 ORDER BY number LIMIT ?3
                 """, arguments: [driver, last ?? .min, rowsMax])
         for session in sessions {
             let number: Int64 = try session[0]
             let (old, new): (String, String) = (try session[1], "\(pseudonym)-\(number)")
             try db.execute(
                 sql: """
-                    UPDATE session SET session_id = ?, registered_charger = NULL, registered_merchant = NULL
-                    WHERE driver = ? AND session_id = ?
-                    """, arguments: [new, driver, old])
+                    UPDATE session SET session_id = ?2, registered_charger = NULL, registered_merchant = NULL
+                    WHERE driver = ?1 AND \(Self.isInLane) AND session_id = ?3
+                    """, arguments: [driver, new, old])
             // The row is replaced, because another session_id has another lane.
-            try db.execute(
+            let owned = try SQLRow.fetchOne(
+                db,
                 sql: """
-                    INSERT INTO session_owner (lane, session_id, owner_lane, owner, claimed_at_ms)
-                    SELECT CAST(? AS int2), ?, owner_lane, owner, claimed_at_ms FROM session_owner
-                    WHERE session_id = ? AND owner = ?
-                    """, arguments: [Int64(Lane.of(new)), new, old, driver])
-            try db.execute(
-                sql: "DELETE FROM session_owner WHERE session_id = ? AND owner = ?", arguments: [old, driver])
+                    DELETE FROM session_owner WHERE lane = CAST(? AS int2) AND session_id = ? AND owner = ?
+                    RETURNING owner_lane, claimed_at_ms
+                    """, arguments: [Int64(Lane.of(old)), old, driver])
+            if let owned {
+                let (ownerLane, claimedAt): (Int64, Int64) = (try owned[0], try owned[1])
+                try db.execute(
+                    sql: """
+                        INSERT INTO session_owner (lane, session_id, owner_lane, owner, claimed_at_ms)
+                        VALUES (CAST(? AS int2), ?, CAST(? AS int2), ?, ?)
+                        """, arguments: [Int64(Lane.of(new)), new, ownerLane, driver, claimedAt])
+            }
             last = number
         }
         return (sessions.count, sessions.count < rowsMax)

@@ -12,24 +12,28 @@ extension PostgresEventStore: EventErasure {
     /// it, fails with 40001, and is run again.
     package func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {
         let row = try db.addDriver(driver, at: now)
-        try db.execute(sql: "DELETE FROM driver WHERE id = ? AND version = 0", arguments: [row])
+        try db.execute(
+            sql: "DELETE FROM driver WHERE id = ?1 AND lane = \(Lane.sql(ofDriver: "?1")) AND version = 0",
+            arguments: [row])
     }
 
     /// Raises the driver's version, so that no batch that has read the driver by the old name writes to it.
     package func beginErasure(
         of driver: Int64, digest: [UInt8], pseudonym: String, _ db: any SQLTransaction
     ) throws {
+        let pseudonym = Lane.name(pseudonym, in: Lane.of(driver: driver))
         try ErasureProgress.begin(driver, digest, db)
         try db.execute(
             sql: """
                 UPDATE driver SET driver_id = ?2, version = version + 1, last_correction_ms = NULL,
                     clock_memory = NULL, recent_changes = NULL, \(ErasedTexts.rewrittenJourney("driver"))
-                WHERE id = ?1
+                WHERE id = ?1 AND lane = \(Lane.sql(ofDriver: "?1"))
                 """, arguments: [driver, pseudonym])
         try db.execute(
-            sql:
-                "UPDATE journey_base SET \(ErasedTexts.rewrittenJourney("journey_base")) WHERE driver = ?1 AND ?2 <> ''",
-            arguments: [driver, pseudonym])
+            sql: """
+                UPDATE journey_base SET \(ErasedTexts.rewrittenJourney("journey_base"))
+                WHERE driver = ?1 AND lane = \(Lane.sql(ofDriver: "?1")) AND ?2 <> ''
+                """, arguments: [driver, pseudonym])
     }
 
     package func eraseFirstRows(of driver: Int64, _ db: any SQLTransaction) throws -> ChangeEffects {

@@ -25,15 +25,28 @@ enum ErasedDrivers {
             AND erased_driver.erased_at_ms > given.since_ms
         """)
 
-    static func takeBackQuery(_ added: [(driver: Int64, digest: [UInt8], at: Moment)]) -> PostgresQuery {
+    typealias Added = (driver: Int64, digest: [UInt8], at: Moment)
+
+    static func takeBackQuery(_ added: [Added]) -> PostgresQuery {
         PostgresQuery(
             takeBack,
-            [
-                .int8s(added.map { $0.driver }), .byteas(added.map { $0.digest }),
-                .int8s(
-                    added.map {
-                        $0.at.advanced(byMilliseconds: -AccountRules.erasureSettlesMilliseconds).millisecondsSinceEpoch
-                    }),
-            ])
+            [.int8s(added.map { $0.driver }), .byteas(added.map { $0.digest }), .int8s(added.map(since))])
+    }
+
+    /// Finds such drivers on Citus, where the tombstones lie on another server than the drivers. The batch is then run
+    /// again. Parameters: keyed hashes, the times after which a deletion is recent.
+    private static let findRecent = PostgresStatement(
+        "erased_drivers_recent",
+        """
+        SELECT 1 FROM unnest($1::bytea[], $2::int8[]) given(digest, since_ms)
+        JOIN erased_driver ON erased_driver.driver_digest = given.digest AND erased_driver.erased_at_ms > given.since_ms
+        """)
+
+    static func findRecentQuery(_ added: [Added]) -> PostgresQuery {
+        PostgresQuery(findRecent, [.byteas(added.map { $0.digest }), .int8s(added.map(since))])
+    }
+
+    private static func since(_ added: Added) -> Int64 {
+        added.at.advanced(byMilliseconds: -AccountRules.erasureSettlesMilliseconds).millisecondsSinceEpoch
     }
 }

@@ -24,20 +24,54 @@ enum EventPosition {
     static let ofTransaction = """
         (SELECT pg_current_xact_id()::text::int8 + xact_offset << \(placeBits) FROM event_position)
         """
+    /// On Citus: the same, read in the transaction that is to insert the events, and whether the offset is for the
+    /// coordinator's present start. Otherwise nothing may be inserted before `raiseForServer`.
+    ///
+    /// A transaction that changes rows of one worker leaves nothing in the coordinator's log that is flushed with its
+    /// commit. After a crash the coordinator may therefore give its number again, so the offset is raised by more than
+    /// the numbers that can be lost. The shared lock lets that wait for transactions with the old offset, because readers
+    /// know only one offset.
+    static let beginOfTransaction = [
+        PostgresStatement("event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lockNumber))"),
+        PostgresStatement(
+            "event_position_begun",
+            "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position"),
+    ]
+
+    static let raiseForServer = [
+        PostgresStatement("event_position_locked", "SELECT 1 FROM pg_advisory_xact_lock(\(lockNumber))"),
+        PostgresStatement(
+            "event_position_of_server",
+            """
+            UPDATE event_position SET xact_offset = xact_offset + \(1 << 20), server = \(TransactionNumber.serverSQL)
+            WHERE server IS DISTINCT FROM \(TransactionNumber.serverSQL)
+            """),
+    ]
+
+    /// Nothing else uses this number.
+    private static let lockNumber = 0x4477_656C_6C01
+
     /// The first position that may still be given to an event.
     static let end = """
         (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8 + xact_offset << \(placeBits) FROM event_position)
         """
 
+    /// The position before which a reader stops.
+    ///
+    /// - Parameter settled: the parameter with the result of `PostgresEventStore.settledEnd`.
+    static func end(settled: String) -> String { "least(\(settled)::int8, \(end))" }
+
+    /// The highest position that is stored; NULL if there is no event.
+    static let highest = PostgresStatement("event_position_highest", "SELECT max(position) FROM event")
+
     /// Raises the offset of transaction numbers if a stored position lies above all that this server gives: the database
     /// was copied with pg_dump into a server with lower numbers, or transferred from SQLite. Every instance runs it at its
-    /// start.
+    /// start. Parameters: the result of `highest`.
     static let raise = PostgresStatement(
         "event_position_raised",
         """
         WITH highest AS (
-            SELECT greatest((SELECT max(position) FROM event), (SELECT max(last_event) FROM feed_consumer), 0)
-                >> \(placeBits) AS number),
+            SELECT greatest($1::int8, (SELECT max(last_event) FROM feed_consumer), 0) >> \(placeBits) AS number),
         next AS (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS number)
         UPDATE event_position SET xact_offset = highest.number - next.number + 1 FROM highest, next
         WHERE highest.number >= next.number + event_position.xact_offset

@@ -9,6 +9,8 @@ import Postgres
 struct EventOfDriver: Sendable {
     var driver: Int64
     var folded: FoldedEvent
+    /// Only for `addPlaced`.
+    var position: Int64?
 
     private static let keys: [ArrayColumn<EventOfDriver>] = [
         .int8("driver") { $0.driver }, .int8("seq") { $0.folded.seq },
@@ -57,6 +59,8 @@ struct EventOfDriver: Sendable {
 
     private var submission: EventSubmission? { folded.unsaved?.append.request.submission }
 
+    private var lane: Int16 { Lane.of(driver: driver) }
+
     // MARK: Writing
 
     /// K: inserts the events of the drivers that this transaction has moved.
@@ -76,6 +80,34 @@ struct EventOfDriver: Sendable {
             add, LaneParameters.any + [.int8(batch)] + (keys + sent + folded).map { $0.values(events) })
     }
 
+    /// K on Citus, where the number of the transaction is not known to the server that inserts the events: with the
+    /// position of each event.
+    static let addPlaced = PostgresStatement(
+        "events_added_placed",
+        """
+        INSERT INTO event (lane, position, \(ArrayColumn.names(keys + sent + folded)))
+        SELECT driver.lane, given.position, \(ArrayColumn.names(keys + sent + folded, of: "given"))
+        FROM \(ArrayColumn.unnest(keys + sent + folded + [placed], from: 4, as: "given"))
+        JOIN driver ON driver.id = given.driver
+        WHERE \(LaneParameters.condition("driver")) AND driver.batch = $3::int8
+        """)
+
+    private static let placed: ArrayColumn<EventOfDriver> = .int8("position") { $0.position }
+
+    /// - Parameter position: the position before the first event of the transaction.
+    static func addPlacedQueries(
+        _ events: [EventOfDriver], batch: Int64, after position: Int64, _ shards: Shards
+    ) -> [PostgresQuery] {
+        let placed = events.enumerated().map { index, event in
+            var event = event
+            event.position = position + min(Int64(index) + 1, EventPosition.placeMax)
+            return event
+        }
+        return shards.queries(addPlaced, placed, lane: \.lane) { events in
+            [.int8(batch)] + (keys + sent + folded + [Self.placed]).map { $0.values(events) }
+        }
+    }
+
     /// Updates stored events to the fold's new result, for the drivers that this transaction has moved.
     static let update = PostgresStatement(
         "events_refolded",
@@ -86,8 +118,10 @@ struct EventOfDriver: Sendable {
             AND driver.batch = $3::int8 AND event.driver = given.driver AND event.seq = given.seq
         """)
 
-    static func updateQuery(_ events: [EventOfDriver], batch: Int64) -> PostgresQuery {
-        PostgresQuery(update, LaneParameters.any + [.int8(batch)] + (keys + folded).map { $0.values(events) })
+    static func updateQueries(_ events: [EventOfDriver], batch: Int64, _ shards: Shards) -> [PostgresQuery] {
+        shards.queries(update, events, lane: \.lane) { events in
+            [.int8(batch)] + (keys + folded).map { $0.values(events) }
+        }
     }
 
     private static let corrected: ArrayColumn<EventOfDriver> = .text("fold_settings") { event in
@@ -105,8 +139,10 @@ struct EventOfDriver: Sendable {
             AND driver.batch = $3::int8 AND event.driver = given.driver AND event.seq = given.seq
         """)
 
-    static func correctQuery(_ events: [EventOfDriver], batch: Int64) -> PostgresQuery {
-        PostgresQuery(correct, LaneParameters.any + [.int8(batch)] + (keys + [corrected]).map { $0.values(events) })
+    static func correctQueries(_ events: [EventOfDriver], batch: Int64, _ shards: Shards) -> [PostgresQuery] {
+        shards.queries(correct, events, lane: \.lane) { events in
+            [.int8(batch)] + (keys + [corrected]).map { $0.values(events) }
+        }
     }
 }
 

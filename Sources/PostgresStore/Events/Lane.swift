@@ -13,6 +13,23 @@ enum Lane {
         return Int16((hash ^ hash >> 32) % count)
     }
 
+    /// The lane of the driver with this id.
+    static func of(driver id: Int64) -> Int16 { Int16(truncatingIfNeeded: id >> randomBits) }
+
+    /// The SQL expression for the lane of the driver whose id is the value of `sql`, an int8. A condition with it, beside
+    /// the condition on the driver, lets Citus ask only the server that has the driver.
+    static func sql(ofDriver sql: String) -> String { "CAST(\(sql) >> \(randomBits) AS int2)" }
+
+    /// Returns a name that begins with `name` and has the lane: a driver that is renamed remains in its lane.
+    static func name(_ name: String, in lane: Int16) -> String {
+        // Of a thousand names one fits. A name that does not fit is only found by asking all servers of a cluster.
+        for number in 0..<(100 * Int(count)) {
+            let text = number == 0 ? name : name + String(number, radix: 36)
+            if of(text) == lane { return text }
+        }
+        return name
+    }
+
     /// Returns an id for a new driver. Should another driver have this id, the driver is not inserted, and the next
     /// attempt takes another id.
     static func newDriverID(in lane: Int16) -> Int64 {

@@ -39,6 +39,29 @@ struct SessionRow: Sendable {
     }
 }
 
+extension SessionRow {
+    /// One session on Citus: the number of a new session comes from a sequence of the coordinator, so a statement that
+    /// selects from the servers' rows would be run there.
+    private static let writeOne = PostgresStatement(
+        "session_written",
+        """
+        INSERT INTO session (lane, \(ArrayColumn.names(columns))) VALUES ($1, $2, $3, $4, $5, $6, $7)
+        ON CONFLICT (driver, session_id, lane) DO UPDATE SET registered_at_ms = excluded.registered_at_ms,
+            registered_charger = excluded.registered_charger, registered_merchant = excluded.registered_merchant
+        """)
+
+    var writeOneQuery: PostgresQuery {
+        let time = registeredAt.map { PostgresValue.int8($0.millisecondsSinceEpoch) } ?? .null
+        return PostgresQuery(
+            Self.writeOne,
+            [
+                .int2(Lane.of(driver: driver)), .int8(driver), .text(sessionID), .int8(openedAt.millisecondsSinceEpoch),
+                time, registeredCharger.map(PostgresValue.text) ?? .null,
+                registeredMerchant.map(PostgresValue.text) ?? .null,
+            ])
+    }
+}
+
 /// A new session's claim: which driver it belongs to from now on.
 struct SessionClaim: Sendable {
     var sessionID: String
@@ -67,6 +90,24 @@ struct SessionClaim: Sendable {
 
     static func addQuery(_ claims: [SessionClaim], batch: Int64) -> PostgresQuery {
         PostgresQuery(add, LaneParameters.any + [.int8(batch)] + columns.map { $0.values(claims) })
+    }
+
+    private static let addOne = PostgresStatement(
+        "session_claimed",
+        """
+        INSERT INTO session_owner (lane, session_id, owner_lane, owner, claimed_at_ms) VALUES ($1, $2, $3, $4, $5)
+        """)
+
+    /// Claims sessions for drivers that this transaction has moved, one statement for each, in the order of the ids.
+    static func addOneQueries(_ claims: [SessionClaim]) -> [PostgresQuery] {
+        claims.sorted { TextKey($0.sessionID) < TextKey($1.sessionID) }.map { claim in
+            PostgresQuery(
+                addOne,
+                [
+                    .int2(Lane.of(claim.sessionID)), .text(claim.sessionID), .int2(Lane.of(driver: claim.owner)),
+                    .int8(claim.owner), .int8(claim.at.millisecondsSinceEpoch),
+                ])
+        }
     }
 }
 
@@ -101,25 +142,51 @@ enum SessionReads {
     static let forgetUnused = PostgresStatement(
         "sessions_forgotten",
         """
-        WITH unused AS (
-            SELECT recent.session_id FROM (
-                SELECT session.* FROM session JOIN driver ON driver.id = session.driver
-                WHERE session.driver = $1::int8 AND driver.batch = $2::int8
-                ORDER BY opened_at_ms DESC, session_id DESC LIMIT \(recentMax)) recent
-            WHERE recent.registered_at_ms IS NOT NULL
-                AND NOT EXISTS (SELECT 1 FROM event
-                    WHERE event.driver = $1::int8 AND event.session_id = recent.session_id)
-                AND NOT EXISTS (SELECT 1 FROM driver
-                    WHERE driver.id = $1::int8 AND recent.session_id IN (driver.session_id, driver.previous_session_id))
-                AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = $1::int8
-                    AND recent.session_id IN (journey_base.session_id, journey_base.previous_session_id))
-            ORDER BY recent.opened_at_ms DESC, recent.session_id DESC OFFSET \(unusedMax)),
+        WITH unused AS (\(unused("$1", "$2") { _ in "" })),
         gone AS (
             DELETE FROM session USING unused
             WHERE session.driver = $1::int8 AND session.session_id = unused.session_id RETURNING session.session_id)
         DELETE FROM session_owner USING gone
         WHERE session_owner.session_id = gone.session_id AND session_owner.owner = $1::int8
         """)
+
+    /// The same on Citus, where the owners lie in other shards: returns the ids of the deleted sessions and the driver.
+    /// Parameters: lanes, any lane, the driver's row, the batch.
+    static let forgetUnusedOfShard = PostgresStatement(
+        "sessions_forgotten_of_shard",
+        """
+        WITH unused AS (\(unused("$3", "$4") { " AND \(LaneParameters.condition($0))" })),
+        gone AS (
+            DELETE FROM session USING unused
+            WHERE session.driver = $3::int8 AND \(LaneParameters.condition("session"))
+                AND session.session_id = unused.session_id RETURNING session.session_id, session.driver)
+        SELECT session_id, driver FROM gone
+        """)
+
+    /// - Parameter lanes: a further condition on a table.
+    private static func unused(_ driver: String, _ batch: String, _ lanes: (String) -> String) -> String {
+        """
+        SELECT recent.session_id FROM (
+            SELECT session.* FROM session JOIN driver ON driver.id = session.driver\(lanes("driver"))
+            WHERE session.driver = \(driver)::int8\(lanes("session")) AND driver.batch = \(batch)::int8
+            ORDER BY opened_at_ms DESC, session_id DESC LIMIT \(recentMax)) recent
+        WHERE recent.registered_at_ms IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM event
+                WHERE event.driver = \(driver)::int8\(lanes("event")) AND event.session_id = recent.session_id)
+            AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = \(driver)::int8\(lanes("driver"))
+                AND recent.session_id IN (driver.session_id, driver.previous_session_id))
+            AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = \(driver)::int8\(lanes("journey_base"))
+                AND recent.session_id IN (journey_base.session_id, journey_base.previous_session_id))
+        ORDER BY recent.opened_at_ms DESC, recent.session_id DESC OFFSET \(unusedMax)
+        """
+    }
+
+    private static let disown = PostgresStatement(
+        "session_disowned", "DELETE FROM session_owner WHERE lane = $1 AND session_id = $2 AND owner = $3")
+
+    static func disownQuery(session: String, owner: Int64) -> PostgresQuery {
+        PostgresQuery(disown, [.int2(Lane.of(session)), .text(session), .int8(owner)])
+    }
 }
 
 enum SettingsStatements {

@@ -130,10 +130,11 @@ enum DriverStatements {
             """)
     }()
 
-    static func moveQuery(_ drivers: [MovedDriver], batch: Int64) -> PostgresQuery {
+    static func moveQueries(_ drivers: [MovedDriver], batch: Int64, _ shards: Shards) -> [PostgresQuery] {
         let columns = MovedDriver.keys + MovedDriver.columns
-        return PostgresQuery(
-            move, LaneParameters.any + [.int8(batch)] + columns.map { $0.values(drivers) })
+        return shards.queries(move, drivers, lane: \.row.lane) { drivers in
+            [.int8(batch)] + columns.map { $0.values(drivers) }
+        }
     }
 
     static func addQuery(_ driver: StoredDriver, at now: Moment) -> PostgresQuery {

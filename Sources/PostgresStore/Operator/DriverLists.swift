@@ -45,10 +45,11 @@ extension PostgresEventStore {
     package func driver(
         _ driver: DriverID, sessions: Int, events: Int
     ) async throws(StoreFailure) -> DriverDetail? {
+        let key = try await shards().parameters(of: driver) + [.text(driver.rawValue)]
         let found = try await read([
-            PostgresQuery(DriverListStatements.one, [.text(driver.rawValue)]),
-            PostgresQuery(SessionLists.ofDriver, [.text(driver.rawValue), .int8(Int64(sessions))]),
-            PostgresQuery(EventLists.ofDriver, [.text(driver.rawValue), .int8(Int64(events))]),
+            PostgresQuery(DriverListStatements.one, key),
+            PostgresQuery(SessionLists.ofDriver, key + [.int8(Int64(sessions))]),
+            PostgresQuery(EventLists.ofDriver, key + [.int8(Int64(events))]),
         ])
         guard let row = found[0].rows.first else { return nil }
         let (summary, latest) = try decoded { () throws(PostgresError) in
@@ -57,7 +58,7 @@ extension PostgresEventStore {
             return (try Self.driverSummary(row, at: 0), latest)
         }
         return DriverDetail(
-            summary: summary, sessions: try await operatorSessions(found[1]).map(\.session), events: latest)
+            summary: summary, sessions: try await operatorSessions(Array(found[1].rows)).map(\.session), events: latest)
     }
 
     // MARK: Search
@@ -66,24 +67,50 @@ extension PostgresEventStore {
         // Every text that begins with `text` sorts between `text` itself and `text` followed by the last Unicode
         // scalar.
         let bounds: [PostgresValue] = [.text(text), .text(text + "\u{10FFFF}"), .int8(Int64(limit))]
+        let isDistributed = try await shards().areDistributed
         var queries = [
             PostgresQuery(DriverListStatements.byName, bounds), PostgresQuery(SessionLists.byName, bounds),
-            PostgresQuery(DriverListStatements.chargersByName, bounds),
         ]
+        if !isDistributed { queries.append(PostgresQuery(DriverListStatements.chargersByName, bounds)) }
         if let phone = PhoneNumber(text)?.e164 {
             queries.append(PostgresQuery(DriverListStatements.byPhone, [.text(phone)]))
         }
         let found = try await read(queries)
-        let (drivers, chargers) = try decoded { () throws(PostgresError) in
+        let chargerCount = isDistributed ? 0 : 1
+        var (drivers, chargers) = try decoded { () throws(PostgresError) in
             var drivers: [DriverSummary] = []
             for row in found[0].rows { drivers.append(try Self.driverSummary(row, at: 0)) }
-            if found.count > 3 { for row in found[3].rows { drivers.append(try Self.driverSummary(row, at: 0)) } }
+            for row in found.rows((2 + chargerCount)..<found.count) {
+                drivers.append(try Self.driverSummary(row, at: 0))
+            }
             var chargers: [String] = []
-            for row in found[2].rows { chargers.append(try row.text(0)) }
+            for row in found.rows(2..<(2 + chargerCount)) { chargers.append(try row.text(0)) }
             return (drivers, chargers)
         }
+        if isDistributed { chargers = try await searchChargers(from: text, limit: limit) }
         return SearchResult(
-            drivers: drivers, sessions: try await operatorSessions(found[1]), chargerIDs: chargers)
+            drivers: drivers, sessions: try await operatorSessions(named: found[1]), chargerIDs: chargers)
+    }
+
+    /// Finds the chargers as the statement `chargersByName` does, with one statement for each step.
+    private func searchChargers(from text: String, limit: Int) async throws(StoreFailure) -> [String] {
+        var chargers: [String] = []
+        while chargers.count < limit {
+            let bounds: [PostgresValue] = [
+                .text(chargers.last ?? text), .text(text + "\u{10FFFF}"), .bool(chargers.isEmpty),
+            ]
+            let found = try await read([
+                PostgresQuery(DriverListStatements.nextOfEvents, bounds),
+                PostgresQuery(DriverListStatements.nextOfSessions, bounds),
+            ])
+            let next = try decoded { () throws(PostgresError) in
+                let named = [try found[0][0].optionalText(0), try found[1][0].optionalText(0)]
+                return named.compactMap { $0.map(TextKey.init) }.min()
+            }
+            guard let next else { break }
+            chargers.append(next.text)
+        }
+        return chargers
     }
 }
 
@@ -109,11 +136,15 @@ private enum DriverListStatements {
         """
         SELECT lowest.number FROM (SELECT number FROM driver WHERE number < $1::int8
             ORDER BY number DESC OFFSET $2::int8 - 1 LIMIT 1) lowest
-        WHERE EXISTS (SELECT 1 FROM driver WHERE driver.number < lowest.number)
+        WHERE lowest.number > (SELECT min(number) FROM driver)
         """)
 
+    /// Parameters: lanes, any lane, the driver's id.
     static let one = PostgresStatement(
-        "driver_one", "SELECT \(columns) FROM driver WHERE driver.driver_id = $1::text")
+        "driver_one",
+        """
+        SELECT \(columns) FROM driver WHERE driver.driver_id = $3::text AND \(LaneParameters.condition("driver"))
+        """)
 
     /// Parameters: the first text, the text after the last, the number of rows.
     static let byName = PostgresStatement(
@@ -126,7 +157,23 @@ private enum DriverListStatements {
     static let byPhone = PostgresStatement(
         "driver_by_phone",
         """
-        SELECT \(columns) FROM driver WHERE id = (SELECT driver FROM phone_identity WHERE phone = $1::text)
+        SELECT \(columns) FROM driver WHERE id = (SELECT driver FROM phone_identity WHERE phone = $1::text OFFSET 0)
+        """)
+
+    /// The first charger of events, and of registered sessions. Parameters: the first text or the one before it, the text
+    /// after the last, whether the first text itself is wanted.
+    static let nextOfEvents = PostgresStatement(
+        "next_charger_of_events",
+        """
+        SELECT min(charger) FROM event
+        WHERE (charger > $1::text OR $3::bool AND charger = $1::text) AND charger < $2::text
+        """)
+    static let nextOfSessions = PostgresStatement(
+        "next_charger_of_sessions",
+        """
+        SELECT min(registered_charger) FROM session
+        WHERE (registered_charger > $1::text OR $3::bool AND registered_charger = $1::text)
+            AND registered_charger < $2::text
         """)
 
     /// The chargers of events and of registered sessions. There is no table of all chargers: each step finds the next

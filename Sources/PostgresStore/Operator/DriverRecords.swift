@@ -8,9 +8,14 @@ package import SharedTables
 extension PostgresEventStore: DriverSearch {
     package func find(_ question: DriverQuery) async throws(StoreFailure) -> [DriverRecord] {
         try await read { db in
-            try SQLRow.fetchAll(
-                db, sql: DriverRecordSQL.select(question), arguments: [DriverRecordSQL.argument(question)]
-            ).map(DriverRecordSQL.record)
+            let drivers = try Int64.fetchAll(
+                db, sql: DriverRecordSQL.drivers(question), arguments: [DriverRecordSQL.argument(question)])
+            let found = try drivers.compactMap { driver in
+                try SQLRow.fetchOne(db, sql: DriverRecordSQL.select, arguments: [driver]).map { row in
+                    (number: try row[13] as Int64, record: try DriverRecordSQL.record(row))
+                }
+            }
+            return found.sorted { $0.number < $1.number }.map { $0.record }
         }
     }
 }
@@ -30,27 +35,34 @@ private enum DriverRecordSQL {
         (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
     }
 
-    static func select(_ question: DriverQuery) -> String {
-        let condition =
-            switch question {
-            case .id: "driver.driver_id = ?1"
-            case .phone: "phone_identity.phone = ?1"
-            case .email: "lower(account.email) = ?1 OR lower(apple_identity.email) = ?1"
-            }
-        return """
-            SELECT driver_id, driver.created_at_ms, name, account.email, apple_identity.email, phone, role,
-                (SELECT count(*) FROM sign_in_session WHERE sign_in_session.driver = driver.id),
-                (SELECT max(last_used_at_ms) FROM sign_in_session WHERE sign_in_session.driver = driver.id),
-                (SELECT count(*) FROM device WHERE device.driver = driver.id), state,
-                (SELECT count(*) FROM event WHERE event.driver = driver.id),
-                (SELECT max(received_at_ms) FROM event WHERE event.driver = driver.id)
-            FROM driver
-            LEFT JOIN account ON account.driver = driver.id
-            LEFT JOIN apple_identity ON apple_identity.driver = driver.id
-            LEFT JOIN phone_identity ON phone_identity.driver = driver.id
-            WHERE \(condition) ORDER BY driver.number
+    /// SQL for the rows of the drivers, each once.
+    static func drivers(_ question: DriverQuery) -> String {
+        switch question {
+        case .id: "SELECT id FROM driver WHERE driver_id = ?1"
+        case .phone: "SELECT driver FROM phone_identity WHERE phone = ?1"
+        case .email:
             """
+            SELECT driver FROM account WHERE lower(email) = ?1
+            UNION SELECT driver FROM apple_identity WHERE lower(email) = ?1
+            """
+        }
     }
+
+    /// One driver. No subquery names the driver of the outer query: on Citus they are on different servers.
+    static let select = """
+        SELECT driver_id, driver.created_at_ms, (SELECT account.name FROM account WHERE account.driver = ?1),
+            (SELECT account.email FROM account WHERE account.driver = ?1),
+            (SELECT apple_identity.email FROM apple_identity WHERE apple_identity.driver = ?1),
+            (SELECT phone_identity.phone FROM phone_identity WHERE phone_identity.driver = ?1),
+            (SELECT account.role FROM account WHERE account.driver = ?1),
+            (SELECT count(*) FROM sign_in_session WHERE sign_in_session.driver = ?1),
+            (SELECT max(last_used_at_ms) FROM sign_in_session WHERE sign_in_session.driver = ?1),
+            (SELECT count(*) FROM device WHERE device.driver = ?1), state,
+            (SELECT count(*) FROM event WHERE event.driver = ?1 AND event.lane = \(Lane.sql(ofDriver: "?1"))),
+            (SELECT max(received_at_ms) FROM event
+                WHERE event.driver = ?1 AND event.lane = \(Lane.sql(ofDriver: "?1"))), driver.number
+        FROM driver WHERE driver.id = ?1 AND driver.lane = \(Lane.sql(ofDriver: "?1"))
+        """
 
     static func record(_ row: SQLRow) throws -> DriverRecord {
         guard let state = JourneyState(code: try row[10]) else { throw UnreadableColumn(name: "driver.state") }

@@ -23,6 +23,7 @@ extension PostgresEventStore {
         if let until = filter.until {
             before = min(before, try await firstEvent(receivedFrom: until.advanced(byMilliseconds: apart)))
         }
+        before = min(before, try await settledEnd())
         let range: [PostgresValue] = [.int8(first), .int8(before), .int8(Self.eventRowsMax)]
         let isDiagnostic = filter.name == "diagnostic"
         let parameters: [PostgresValue] =
@@ -90,14 +91,16 @@ enum EventLists {
         SELECT lowest.position FROM (SELECT position FROM event
             WHERE position >= $1::int8 AND position < $2::int8 AND position < \(EventPosition.end)
             ORDER BY position DESC OFFSET $3::int8 - 1 LIMIT 1) lowest
-        WHERE EXISTS (SELECT 1 FROM event WHERE event.position >= $1::int8 AND event.position < lowest.position)
+        WHERE lowest.position > (SELECT min(position) FROM event WHERE position >= $1::int8)
         """)
 
-    /// A driver's events, the last ones first. Parameters: the driver's id, the number of rows.
+    /// A driver's events, the last ones first. Parameters: lanes, any lane, the driver's id, the number of rows.
     static let ofDriver = PostgresStatement(
         "operator_driver_events",
         """
         SELECT \(columns) FROM driver JOIN event ON event.driver = driver.id
-        WHERE driver.driver_id = $1::text ORDER BY event.corrected_at_ms DESC, event.seq DESC LIMIT $2::int8
+        WHERE driver.driver_id = $3::text AND \(LaneParameters.condition("driver"))
+            AND \(LaneParameters.condition("event"))
+        ORDER BY event.corrected_at_ms DESC, event.seq DESC LIMIT $4::int8
         """)
 }

@@ -1,9 +1,18 @@
 // Finds the event from which a time begins, by binary search over the positions of events: positions ascend in the order
-// of commits, and this is the order of receipt, except among events that were received within moments.
+// of commits, and this is the order of receipt, except among events that were received within moments. Citus has no
+// recursive statements over distributed tables; there the search sends a statement for each probe.
 
 import Postgres
 
 enum EventSearch {
+    /// The first event from a position on. Parameters: the position.
+    static let probe = PostgresStatement(
+        "event_probe",
+        "SELECT position, received_at_ms FROM event WHERE position >= $1::int8 ORDER BY position LIMIT 1")
+
+    /// The lowest and the highest position; NULL if there is no event.
+    static let bounds = PostgresStatement("event_bounds", "SELECT min(position), max(position) FROM event")
+
     /// The position of the first event that was received at `$1` or later, or the position after the last event. About
     /// fifty probes of the index find it. Parameters: the time.
     static let firstReceived = PostgresStatement(

@@ -19,11 +19,16 @@ extension PostgresEventStore {
 
     package func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies {
         let begin = try await tallyBegin(after: id, since: start)
+        let end = try await settledEnd()
         let found = try await read([
-            PostgresQuery(OperatorStatements.tallyBounds, [.int8(begin), .int8(Self.talliedEventsMax)])
+            PostgresQuery(OperatorStatements.newest, [.int8(end)]),
+            PostgresQuery(OperatorStatements.tallyCut, [.int8(begin), .int8(Self.talliedEventsMax), .int8(end)]),
         ])
         let (last, cut) = try decoded { () throws(PostgresError) in
-            (try found[0][0].int8(0), try found[0][0].optionalInt8(1))
+            (
+                try found[0][0].optionalInt8(0) ?? begin,
+                try found[1].rows.first.map { (row) throws(PostgresError) in try row.int8(0) }
+            )
         }
         let rows = try await read([
             PostgresQuery(OperatorStatements.tallies, [.int8(max(begin, cut ?? begin)), .int8(last)])
@@ -51,10 +56,27 @@ extension PostgresEventStore {
 
     /// Returns the position of the first event that was received at `moment` or later.
     func firstEvent(receivedFrom moment: Moment) async throws(StoreFailure) -> Int64 {
+        if try await shards().areDistributed { return try await searchFirstEvent(receivedFrom: moment) }
         let found = try await read([
             PostgresQuery(EventSearch.firstReceived, [.int8(moment.millisecondsSinceEpoch)])
         ])
         return try decoded { () throws(PostgresError) in try found[0][0].int8(0) }
+    }
+
+    private func searchFirstEvent(receivedFrom moment: Moment) async throws(StoreFailure) -> Int64 {
+        let bounds = try await read([PostgresQuery(EventSearch.bounds)])
+        var (low, high) = try decoded { () throws(PostgresError) in
+            (try bounds[0][0].optionalInt8(0) ?? 0, (try bounds[0][0].optionalInt8(1) ?? 0) + 1)
+        }
+        while low < high {
+            let middle = low + (high - low) / 2
+            let found = try await read([PostgresQuery(EventSearch.probe, [.int8(middle)])])
+            let probe = try decoded { () throws(PostgresError) in
+                try found[0].rows.first.map { (row) throws(PostgresError) in (try row.int8(0), try row.moment(1)) }
+            }
+            if let probe, probe.1 < moment { low = probe.0 + 1 } else { high = middle }
+        }
+        return low
     }
 
     /// The size of this database with its indexes, without the server's WAL.
@@ -79,7 +101,9 @@ extension PostgresEventStore {
     package func operatorTimeline(
         of sessionID: String, limit: Int
     ) async throws(StoreFailure) -> OperatorTimeline? {
-        let found = try await read([PostgresQuery(OperatorStatements.sessionDriver, [.text(sessionID)])])
+        let found = try await read([
+            PostgresQuery(OperatorStatements.sessionDriver, [.text(sessionID), .int2(Lane.of(sessionID))])
+        ])
         let driver = try decoded { () throws(PostgresError) in
             try found[0].rows.first.map { (row) throws(PostgresError) in DriverID(try row.text(0)) }
         }
@@ -109,16 +133,17 @@ private enum OperatorStatements {
         "driver_counts",
         "SELECT state, count(*) FROM driver WHERE NOT \(SimulatedDrivers.condition) GROUP BY state")
 
-    /// The position of the newest event, and, if there are more events than may be counted, the position after which
-    /// that many follow. Parameters: the position after which to begin, the maximum.
-    static let tallyBounds = PostgresStatement(
-        "tally_bounds",
+    /// The position of the newest event; NULL if there is none. Parameters: `settledEnd`.
+    static let newest = PostgresStatement(
+        "newest_event", "SELECT max(position) FROM event WHERE position < \(EventPosition.end(settled: "$1"))")
+
+    /// If there are more events than may be counted, the position after which that many follow. Parameters: the position
+    /// after which to begin, the maximum, `settledEnd`.
+    static let tallyCut = PostgresStatement(
+        "tally_cut",
         """
-        WITH bounds AS (SELECT \(EventPosition.end) AS end_position)
-        SELECT coalesce((SELECT max(position) FROM event WHERE position < end_position), $1::int8, 0),
-            (SELECT position FROM event WHERE position > $1::int8 AND position < end_position
-                ORDER BY position DESC OFFSET $2::int8 LIMIT 1)
-        FROM bounds
+        SELECT position FROM event WHERE position > $1::int8 AND position < \(EventPosition.end(settled: "$3"))
+        ORDER BY position DESC OFFSET $2::int8 LIMIT 1
         """)
 
     /// Parameters: the position after which to begin, the last position.
@@ -128,7 +153,7 @@ private enum OperatorStatements {
         SELECT received_at_ms / 60000 AS minute, name, event.session_id IS NOT NULL AS has_session, transition, reason,
             implied, after_state, count(*)
         FROM event WHERE position > $1::int8 AND position <= $2::int8
-            AND event.driver NOT IN (SELECT driver.id FROM driver WHERE \(SimulatedDrivers.condition))
+            AND event.driver NOT IN (SELECT driver.id FROM driver WHERE \(SimulatedDrivers.condition) OFFSET 0)
         GROUP BY minute, name, has_session, transition, reason, implied, after_state
         """)
 
@@ -142,12 +167,12 @@ private enum OperatorStatements {
         ORDER BY first_used_at_ms DESC, version DESC LIMIT $1::int8
         """)
 
-    /// Parameters: a session's id.
+    /// Parameters: a session's id, its lane.
     static let sessionDriver = PostgresStatement(
         "session_driver",
         """
-        SELECT driver.driver_id FROM session_owner JOIN driver ON driver.id = session_owner.owner
-        WHERE session_owner.session_id = $1::text
+        WITH owned AS MATERIALIZED (SELECT owner FROM session_owner WHERE session_id = $1::text AND lane = $2::int2)
+        SELECT driver.driver_id FROM owned JOIN driver ON driver.id = owned.owner
         """)
 
     /// Parameters: the time.

@@ -11,10 +11,19 @@ extension PostgresEventStore: RecordedEventReader {
     package func recordedEvents(
         ofSession sessionID: String, limit: Int
     ) async throws(StoreFailure) -> RecordedEvents? {
-        let found = try await read([PostgresQuery(RecordedEventStatements.session, [.text(sessionID)])])
+        let found = try await read([
+            PostgresQuery(RecordedEventStatements.owner, [.text(sessionID), .int2(Lane.of(sessionID))])
+        ])
         guard let row = found[0].rows.first else { return nil }
-        let (id, driver, lastAt, closing) = try decoded { () throws(PostgresError) in
-            (try row.int8(0), DriverID(try row.text(1)), try row.optionalInt8(2), try row.optionalInt8(3))
+        let id = try decoded { () throws(PostgresError) in try row.int8(0) }
+        let session = try await read([
+            PostgresQuery(
+                RecordedEventStatements.session,
+                try await shards().parameters(ofDriver: id) + [.int8(id), .text(sessionID)])
+        ])
+        guard let row = session[0].rows.first else { return nil }
+        let (driver, lastAt, closing) = try decoded { () throws(PostgresError) in
+            (DriverID(try row.text(1)), try row.optionalInt8(2), try row.optionalInt8(3))
         }
         guard let lastAt else { return nil }
         // The number of the session's events that the walk back through the driver's events has not reached yet. When it
@@ -51,7 +60,10 @@ extension PostgresEventStore: RecordedEventReader {
 
     /// The beginning of the driver's fold: the first event, or the floor left by retention.
     private func foldBegin(of driver: Int64) async throws(StoreFailure) -> (floor: Moment, journey: Journey) {
-        let found = try await read([PostgresQuery(RecordedEventStatements.begin, [.int8(driver)])])
+        let found = try await read([
+            PostgresQuery(
+                RecordedEventStatements.begin, try await shards().parameters(ofDriver: driver) + [.int8(driver)])
+        ])
         return try decoded { () throws(PostgresError) in
             guard let row = found[0].rows.first else { return (Moment(millisecondsSinceEpoch: .min), Journey()) }
             return (try row.moment(0), try Journey(row, at: 1))
@@ -64,13 +76,14 @@ extension PostgresEventStore: RecordedEventReader {
         of id: Int64, _ driver: DriverID, from lastAt: Int64, limit: Int, _ step: (RecordedEvent) -> Step
     ) async throws(StoreFailure) -> RecordedEvents {
         let begin = try await foldBegin(of: id)
+        let lanes = try await shards().parameters(ofDriver: id)
         var events: [RecordedEvent] = []
         var (offset, isLast): (Int64, Bool) = (0, false)
         while !isLast {
             let found = try await read([
                 PostgresQuery(
                     RecordedEventStatements.events,
-                    [.int8(id), .int8(lastAt), .int8(Int64(Self.recordedPageMax)), .int8(offset)])
+                    lanes + [.int8(id), .int8(lastAt), .int8(Int64(Self.recordedPageMax)), .int8(offset)])
             ])
             let page = try decoded { () throws(PostgresError) in
                 var page: [RecordedEvent] = []
@@ -130,17 +143,23 @@ private enum RecordedEventStatements {
     static let driver = PostgresStatement(
         "recorded_driver", "SELECT id FROM driver WHERE driver_id = $1::text")
 
+    /// Parameters: a session's id, its lane.
+    static let owner = PostgresStatement(
+        "recorded_owner", "SELECT owner FROM session_owner WHERE session_id = $1::text AND lane = $2::int2")
+
     /// The session's driver, the time of its last event, the number of the event that closed it, and how many events it
-    /// has.
+    /// has. Parameters: lanes, any lane, the driver's row, the session's id.
     static let session = PostgresStatement(
         "recorded_session",
         """
         SELECT driver.id, driver.driver_id,
-            (SELECT max(corrected_at_ms) FROM event WHERE event.driver = driver.id
-                AND (event.session_id = $1::text OR event.closed_session_id = $1::text)),
-            (SELECT max(seq) FROM event WHERE event.driver = driver.id AND event.closed_session_id = $1::text),
-            (SELECT count(*) FROM event WHERE event.driver = driver.id AND event.session_id = $1::text)
-        FROM session_owner JOIN driver ON driver.id = session_owner.owner WHERE session_owner.session_id = $1::text
+            (SELECT max(corrected_at_ms) FROM event WHERE event.driver = $3::int8 AND \(LaneParameters.condition("event"))
+                AND (event.session_id = $4::text OR event.closed_session_id = $4::text)),
+            (SELECT max(seq) FROM event WHERE event.driver = $3::int8 AND \(LaneParameters.condition("event"))
+                AND event.closed_session_id = $4::text),
+            (SELECT count(*) FROM event WHERE event.driver = $3::int8 AND \(LaneParameters.condition("event"))
+                AND event.session_id = $4::text)
+        FROM driver WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))
         """)
 
     static let begin = PostgresStatement(
@@ -149,11 +168,12 @@ private enum RecordedEventStatements {
         SELECT driver.floor_at_ms, \(JourneyColumns.head.split(separator: ",").map {
             "journey_base." + $0.drop { $0.isWhitespace } }.joined(separator: ", "))
         FROM driver JOIN journey_base ON journey_base.driver = driver.id
-        WHERE driver.id = $1::int8 AND driver.floor_at_ms IS NOT NULL
+        WHERE driver.id = $3::int8 AND driver.floor_at_ms IS NOT NULL
+            AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("journey_base"))
         """)
 
-    /// A driver's events, the last in the order first. Parameters: the driver's row, the highest time, the number of
-    /// rows, the number of rows to leave out.
+    /// A driver's events, the last in the order first. Parameters: lanes, any lane, the driver's row, the highest time,
+    /// the number of rows, the number of rows to leave out.
     static let events = PostgresStatement(
         "recorded_events",
         """
@@ -166,7 +186,7 @@ private enum RecordedEventStatements {
             event.transition, event.reason, event.implied, \(JourneyColumns.after)
         FROM event
         JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
-        WHERE event.driver = $1::int8 AND event.corrected_at_ms <= $2::int8
-        ORDER BY \(EventReads.descending) LIMIT $3::int8 OFFSET $4::int8
+        WHERE event.driver = $3::int8 AND event.corrected_at_ms <= $4::int8 AND \(LaneParameters.condition("event"))
+        ORDER BY \(EventReads.descending) LIMIT $5::int8 OFFSET $6::int8
         """)
 }

@@ -22,13 +22,15 @@ extension PostgresEventStore: OperatorListReader {
         let parameters: [PostgresValue] = [
             .int8(filter.since?.millisecondsSinceEpoch ?? .min), .int8(filter.until?.millisecondsSinceEpoch ?? .max),
             .int8(before.openedAt), .int8(before.number), .int8(Int64(Self.sessionRowsMax)),
-            filter.chargerID.map(PostgresValue.text) ?? .null,
         ]
         let found = try await read([PostgresQuery(SessionLists.page, parameters)])
-        let sessions = try await operatorSessions(found[0])
+        let rows = try await rows(ofSessions: found[0], charger: filter.chargerID) { one, other in
+            (one.openedAt, one.number) > (other.openedAt, other.number)
+        }
+        let sessions = try await operatorSessions(rows)
         return try decoded { () throws(PostgresError) in
             var page: [OperatorSession] = []
-            for (index, (row, session)) in zip(found[0].rows, sessions).enumerated() {
+            for (index, (row, session)) in zip(rows, sessions).enumerated() {
                 if try row.bool(7), filter.takes(session.session.journey?.advanced(to: now).state) {
                     page.append(session)
                 }
@@ -40,11 +42,51 @@ extension PostgresEventStore: OperatorListReader {
         }
     }
 
+    /// What the rows of sessions are sorted by.
+    private struct Place {
+        var openedAt: Int64
+        var number: Int64
+        var sessionID: TextKey
+    }
+
+    /// Reads `SessionLists.columns` of the sessions that a result names by driver and id.
+    private func rows(
+        ofSessions named: PostgresResult, charger: String?, sortedBy isBefore: (Place, Place) -> Bool
+    ) async throws(StoreFailure) -> [PostgresRow] {
+        let sessions = try decoded { () throws(PostgresError) in
+            var sessions: [(driver: Int64, sessionID: String)] = []
+            for row in named.rows { sessions.append((try row.int8(0), try row.text(1))) }
+            return sessions
+        }
+        let found = try await read(
+            shards().queries(SessionLists.rows, sessions, lane: { Lane.of(driver: $0.driver) }) {
+                [
+                    .int8s($0.map { $0.driver }), .texts($0.map { $0.sessionID }),
+                    charger.map(PostgresValue.text) ?? .null,
+                ]
+            })
+        return try decoded { () throws(PostgresError) in
+            var rows: [(row: PostgresRow, place: Place)] = []
+            for row in found.allRows {
+                let place = Place(
+                    openedAt: try row.int8(1), number: try row.int8(6), sessionID: TextKey(try row.text(0)))
+                rows.append((row, place))
+            }
+            return rows.sorted { isBefore($0.place, $1.place) }.map(\.row)
+        }
+    }
+
+    /// Returns the sessions that a result names by driver and id, in the order of the ids.
+    func operatorSessions(named: PostgresResult) async throws(StoreFailure) -> [OperatorSession] {
+        try await operatorSessions(
+            rows(ofSessions: named, charger: nil) { one, other in one.sessionID < other.sessionID })
+    }
+
     /// Reads rows of `SessionLists.columns`, and the journeys in these sessions.
-    func operatorSessions(_ result: PostgresResult) async throws(StoreFailure) -> [OperatorSession] {
+    func operatorSessions(_ rows: [PostgresRow]) async throws(StoreFailure) -> [OperatorSession] {
         var sessions = try decoded { () throws(PostgresError) in
             var sessions: [OperatorSession] = []
-            for row in result.rows {
+            for row in rows {
                 sessions.append(OperatorSession(driver: DriverID(try row.text(5)), session: try Self.summary(row)))
             }
             return sessions
@@ -60,12 +102,12 @@ extension PostgresEventStore: OperatorListReader {
 
 enum SessionLists {
     /// The columns of `SessionSummary`, then the driver and the number. If the registration names no charger, the column
-    /// contains the charger of one of the session's events.
+    /// contains the charger of one of the session's events. $1 and $2 are the lanes.
     private static let columns = """
         session.session_id, session.opened_at_ms, session.registered_at_ms,
         coalesce(session.registered_charger, (SELECT event.charger FROM event
             WHERE event.driver = session.driver AND event.session_id = session.session_id
-                AND event.charger IS NOT NULL LIMIT 1)),
+                AND event.charger IS NOT NULL AND \(LaneParameters.condition("event")) LIMIT 1)),
         session.registered_merchant, driver.driver_id, session.number
         """
 
@@ -73,39 +115,47 @@ enum SessionLists {
     static let place = PostgresStatement(
         "operator_session_place", "SELECT opened_at_ms FROM session WHERE number = $1::int8")
 
-    /// The last column tells whether the registration or one of the session's events names the wanted charger.
-    /// Parameters: the first opening time, the time after the last, the cursor's time and number, the number of rows,
-    /// a charger or NULL.
+    /// The drivers and ids of sessions, the last opened first. Parameters: the first opening time, the time after the
+    /// last, the cursor's time and number, the number of rows.
     static let page = PostgresStatement(
         "operator_session_page",
         """
-        SELECT \(columns), $6::text IS NULL OR coalesce(session.registered_charger = $6::text, false)
-            OR EXISTS (SELECT 1 FROM event WHERE event.driver = session.driver
-                AND event.session_id = session.session_id AND event.charger = $6::text)
-        FROM (SELECT * FROM session
-            WHERE opened_at_ms >= $1::int8 AND opened_at_ms < $2::int8
-                AND (opened_at_ms, number) < ($3::int8, $4::int8)
-            ORDER BY opened_at_ms DESC, number DESC LIMIT $5::int8) session
-        JOIN driver ON driver.id = session.driver ORDER BY session.opened_at_ms DESC, session.number DESC
+        SELECT driver, session_id FROM session
+        WHERE opened_at_ms >= $1::int8 AND opened_at_ms < $2::int8 AND (opened_at_ms, number) < ($3::int8, $4::int8)
+        ORDER BY opened_at_ms DESC, number DESC LIMIT $5::int8
         """)
 
-    /// A driver's sessions, the last opened first. Parameters: the driver's id, the number of rows.
+    /// The last column tells whether the registration or one of the session's events names the wanted charger.
+    /// Parameters: lanes, any lane, rows of drivers, ids of their sessions, a charger or NULL.
+    static let rows = PostgresStatement(
+        "operator_session_rows",
+        """
+        SELECT \(columns), $5::text IS NULL OR coalesce(session.registered_charger = $5::text, false)
+            OR EXISTS (SELECT 1 FROM event WHERE event.driver = session.driver
+                AND event.session_id = session.session_id AND event.charger = $5::text
+                AND \(LaneParameters.condition("event")))
+        FROM unnest($3::int8[], $4::text[]) asked(driver, session_id)
+        JOIN session ON session.driver = asked.driver AND session.session_id = asked.session_id
+        JOIN driver ON driver.id = session.driver
+        WHERE \(LaneParameters.condition("session")) AND \(LaneParameters.condition("driver"))
+        """)
+
+    /// A driver's sessions, the last opened first. Parameters: lanes, any lane, the driver's id, the number of rows.
     static let ofDriver = PostgresStatement(
         "operator_driver_sessions",
         """
         SELECT \(columns) FROM driver JOIN session ON session.driver = driver.id
-        WHERE driver.driver_id = $1::text AND \(SessionQueries.isThere)
-        ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $2::int8
+        WHERE driver.driver_id = $3::text AND \(SessionQueries.isThere)
+            AND \(LaneParameters.condition("session")) AND \(LaneParameters.condition("driver"))
+        ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $4::int8
         """)
 
-    /// Parameters: the first text, the text after the last, the number of rows.
+    /// The drivers and ids of sessions. Parameters: the first text, the text after the last, the number of rows.
     static let byName = PostgresStatement(
         "operator_sessions_by_name",
         """
-        SELECT \(columns) FROM (SELECT * FROM session_owner
-            WHERE session_id >= $1::text AND session_id < $2::text ORDER BY session_id LIMIT $3::int8) owned
-        JOIN session ON session.driver = owned.owner AND session.session_id = owned.session_id
-        JOIN driver ON driver.id = session.driver ORDER BY session.session_id
+        SELECT owner, session_id FROM session_owner WHERE session_id >= $1::text AND session_id < $2::text
+        ORDER BY session_id LIMIT $3::int8
         """)
 }
 

@@ -11,6 +11,10 @@ extension PostgresEventStore: PushTables {
     }
 
     package func pushChanges(after id: Int64, since: Moment) async throws(StoreFailure) -> PushChanges {
-        try await read { db in try PushChangeRows.changes(after: id, since: since, db) }
+        let end = try await settledEnd()
+        let areDistributed = try await shards().areDistributed
+        return try await read { db in
+            try PushChangeRows.changes(after: id, before: end, since: since, areDistributed: areDistributed, db)
+        }
     }
 }

@@ -11,21 +11,28 @@ enum PushChangeRows {
     /// Maximum number of events per read.
     static let eventsMax = 5_000
 
-    static func changes(after id: Int64, since: Moment, _ db: any SQLTransaction) throws -> PushChanges {
+    static func changes(
+        after id: Int64, before end: Int64, since: Moment, areDistributed: Bool, _ db: any SQLTransaction
+    ) throws -> PushChanges {
         let page = try SQLRow.fetchOne(
             db,
             sql: """
                 SELECT max(position), count(*) FROM (
-                    SELECT position FROM event WHERE position > ? AND position < \(EventPosition.end)
+                    SELECT position FROM event
+                    WHERE position > ?1 AND position < \(EventPosition.end(settled: "CAST(?2 AS int8)"))
                     ORDER BY position LIMIT \(eventsMax)) page
                 """,
-            arguments: [id])
+            arguments: [id, end])
         guard let page, let last: Int64 = try page[0] else { return PushChanges(last: id, hasMore: false, changes: []) }
         let count: Int = try page[1]
         var changes: [PushChange] = []
         var driver: Driver?
-        for row in try SQLRow.fetchAll(db, sql: causesSQL, arguments: [id, last, since]) {
+        let sql = areDistributed ? causesSQL("") : causesSQL(hasDeviceSQL)
+        let causes = try SQLRow.fetchAll(db, sql: sql, arguments: [id, last, since])
+        let owners = areDistributed ? try deviceOwners(among: causes, db) : nil
+        for row in causes {
             let number: Int64 = try row[0]
+            if let owners, !owners.contains(number) { continue }
             if driver?.number != number {
                 driver = try Driver(
                     number: number, isSimulated: DriverID(row[1]).isSimulated,
@@ -38,13 +45,27 @@ enum PushChangeRows {
         return PushChanges(last: last, hasMore: count == eventsMax, changes: changes)
     }
 
-    private static let causesSQL = """
+    private static func causesSQL(_ condition: String) -> String {
+        """
         SELECT driver.id, driver.driver_id, driver.recent_changes, event.seq, event.corrected_at_ms, event.origin
-        FROM event JOIN driver ON driver.id = event.driver
-        WHERE event.position > ? AND event.position <= ? AND event.received_at_ms >= ?
-            AND EXISTS (SELECT 1 FROM device WHERE device.driver = driver.id)
+        FROM event JOIN driver ON driver.lane = event.lane AND driver.id = event.driver
+        WHERE event.position > ? AND event.position <= ? AND event.received_at_ms >= ? \(condition)
         ORDER BY driver.id, event.seq
         """
+    }
+
+    private static let hasDeviceSQL = "AND EXISTS (SELECT 1 FROM device WHERE device.driver = driver.id)"
+
+    /// The drivers of the rows who have a device. On Citus the devices lie on another server than the drivers.
+    private static func deviceOwners(among rows: [SQLRow], _ db: any SQLTransaction) throws -> Set<Int64> {
+        let drivers = Set(try rows.map { try $0[0] as Int64 })
+        let list = drivers.map { String($0) }.joined(separator: ",")
+        return Set(
+            try Int64.fetchAll(
+                db,
+                sql: "SELECT DISTINCT driver FROM device WHERE driver = ANY (CAST(string_to_array(?, ',') AS int8[]))",
+                arguments: [list]))
+    }
 
     private struct Driver {
         let number: Int64

@@ -9,6 +9,8 @@ import SharedTables
 extension PostgresEventStore: SettingsCorrecting {
     /// The number of drivers that one call examines.
     private static let examinedMax: Int64 = 1000
+    /// The same on Citus, where all events of these drivers are read.
+    private static let examinedMaxOfShards: Int64 = 50
     private static let searchSeconds = 60
 
     package func begin(
@@ -43,12 +45,12 @@ extension PostgresEventStore: SettingsCorrecting {
         guard let recorded else { throw .unavailable("there is no correction \(id)") }
         let settings = try await correction(
             since: recorded.since, until: recorded.until, version: recorded.version, insteadOf: recorded.insteadOf)
+        let isDistributed = try await shards().areDistributed
+        let next = isDistributed ? CorrectionStatements.nextOfShards : CorrectionStatements.next
+        let examinedMax = isDistributed ? Self.examinedMaxOfShards : Self.examinedMax
         let found = try await read(
-            [
-                PostgresQuery(
-                    CorrectionStatements.next,
-                    [.int8(request.after), .int8(Self.examinedMax)] + settings.parameters)
-            ], seconds: Self.searchSeconds)
+            [PostgresQuery(next, [.int8(request.after), .int8(examinedMax)] + settings.parameters)],
+            seconds: Self.searchSeconds)
         let (last, number, driver, from) = try decoded { () throws(PostgresError) in
             let row = found[0][0]
             return (
@@ -97,6 +99,23 @@ enum CorrectionStatements {
         FROM (SELECT 1) one LEFT JOIN LATERAL (
             SELECT number, driver_id FROM examined WHERE EXISTS (SELECT 1 FROM event WHERE \(FoldCorrection.changes))
             ORDER BY number LIMIT 1) found ON true
+        """)
+}
+
+extension CorrectionStatements {
+    /// The same on Citus. `changed` has the drivers with events that the correction changes.
+    static let nextOfShards = PostgresStatement(
+        "correction_next_of_shards",
+        """
+        WITH examined AS MATERIALIZED (
+            SELECT lane, id, number, driver_id, floor_at_ms FROM driver
+            WHERE number > $1::int8 ORDER BY number LIMIT $2::int8),
+        changed AS MATERIALIZED (
+            SELECT examined.number, examined.driver_id, min(event.corrected_at_ms) AS from_ms
+            FROM event JOIN examined ON \(FoldCorrection.changes)
+            GROUP BY examined.number, examined.driver_id ORDER BY examined.number LIMIT 1)
+        SELECT last.number, changed.number, changed.driver_id, changed.from_ms
+        FROM (SELECT max(number) AS number FROM examined) last LEFT JOIN changed ON true
         """)
 }
 

@@ -8,9 +8,10 @@ import Postgres
 extension PostgresEventStore: JourneyRefolder {
     package func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
         if let correction = request.correction { return try await correct(correction, request) }
+        let next = try await shards().areDistributed ? RefoldStatements.nextOfShards : RefoldStatements.next
         let found = try await read([
             PostgresQuery(
-                RefoldStatements.next,
+                next,
                 [
                     .int8(Fold.rulesVersion), .int8(request.after),
                     request.since.map { .int8($0.millisecondsSinceEpoch) } ?? .null,
@@ -47,6 +48,17 @@ private enum RefoldStatements {
                     WHERE event.driver = driver.id AND event.received_at_ms >= $3::int8))
             ORDER BY driver.rules, driver.number LIMIT 1) found
         ORDER BY found.number LIMIT 1
+        """)
+
+    /// The same on Citus, which does not look up each version by itself.
+    static let nextOfShards = PostgresStatement(
+        "refold_next_of_shards",
+        """
+        SELECT driver.number, driver.driver_id FROM driver
+        WHERE driver.rules < $1::int8 AND driver.number > $2::int8
+            AND ($3::int8 IS NULL OR EXISTS (SELECT 1 FROM event
+                WHERE event.lane = driver.lane AND event.driver = driver.id AND event.received_at_ms >= $3::int8))
+        ORDER BY driver.number LIMIT 1
         """)
 
     static let areLeft = PostgresStatement(

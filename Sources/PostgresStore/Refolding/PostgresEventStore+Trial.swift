@@ -19,6 +19,7 @@ extension PostgresEventStore: RefoldTrying {
         if case .correction(let order) = change { correction = try await self.correction(order, now: now) }
         let counted = try await read([PostgresQuery(TrialStatements.driverCount)], seconds: Self.trialSeconds)
         let total = try decoded { () throws(PostgresError) in Int(try counted[0][0].int8(0)) }
+        let isDistributed = try await shards().areDistributed
         var (last, done): (Int64?, Int) = (0, 0)
         while let after = last {
             let page = [PostgresValue.int8(after), .int8(Self.triedPageMax)]
@@ -26,9 +27,12 @@ extension PostgresEventStore: RefoldTrying {
                 switch change {
                 case .rules(let since):
                     PostgresQuery(
-                        TrialStatements.byRules,
+                        isDistributed ? TrialStatements.byRulesOfShards : TrialStatements.byRules,
                         page + [.int8(Fold.rulesVersion), since.map { .int8($0.millisecondsSinceEpoch) } ?? .null])
-                case .correction: PostgresQuery(TrialStatements.byCorrection, page + (correction?.parameters ?? []))
+                case .correction:
+                    PostgresQuery(
+                        isDistributed ? TrialStatements.byCorrectionOfShards : TrialStatements.byCorrection,
+                        page + (correction?.parameters ?? []))
                 case .settings(let since, _):
                     PostgresQuery(TrialStatements.bySettings, page + [.int8(since.millisecondsSinceEpoch)])
                 }
@@ -80,16 +84,17 @@ extension PostgresEventStore: RefoldTrying {
     private func tryRefold(
         _ driver: Int64, from: Moment, _ change: TriedChange, _ correction: FoldCorrection?, now: Moment
     ) async throws(StoreFailure) -> RefoldCounts {
+        let lanes = try await shards().parameters(ofDriver: driver)
         let time = PostgresValue.int8s([from.millisecondsSinceEpoch])
         let id = PostgresValue.int8s([driver])
         let found = try await read(
             [
-                .init(.beginSnapshot), PostgresQuery(TrialStatements.driver, [.int8(driver)]),
-                PostgresQuery(TrialStatements.events, [.int8(driver), .int8(from.millisecondsSinceEpoch)]),
+                .init(.beginSnapshot), PostgresQuery(TrialStatements.driver, lanes + [.int8(driver)]),
+                PostgresQuery(TrialStatements.events, lanes + [.int8(driver), .int8(from.millisecondsSinceEpoch)]),
                 PostgresQuery(
-                    EventReads.starts, LaneParameters.any + [id, time, .int8s([Int64.min])]),
-                PostgresQuery(EventReads.bases, LaneParameters.any + [id]),
-                PostgresQuery(TrialStatements.chargers, [.int8(driver)]),
+                    EventReads.starts, lanes + [id, time, .int8s([Int64.min])]),
+                PostgresQuery(EventReads.bases, lanes + [id]),
+                PostgresQuery(TrialStatements.chargers, lanes + [.int8(driver)]),
                 PostgresQuery(TrialStatements.appVersion, [.int8(driver)]), .init(.commit),
             ], seconds: Self.trialSeconds)
         return try decoded { () throws(PostgresError) in
@@ -168,6 +173,32 @@ private enum TrialStatements {
         FROM \(examined) ORDER BY examined.number
         """)
 
+    /// `byRules` on Citus, where a subquery cannot look up the events of rows that lie on other servers.
+    static let byRulesOfShards = PostgresStatement(
+        "trial_by_rules_of_shards",
+        """
+        WITH examined AS MATERIALIZED (SELECT id, number, rules, floor_at_ms FROM \(examined)),
+        received AS MATERIALIZED (
+            SELECT DISTINCT examined.id FROM event JOIN examined ON event.driver = examined.id
+            WHERE event.received_at_ms >= $4::int8)
+        SELECT examined.id, examined.number, CASE WHEN examined.rules < $3::int8
+            AND ($4::int8 IS NULL OR received.id IS NOT NULL)
+            THEN coalesce(examined.floor_at_ms, -9223372036854775808) END
+        FROM examined LEFT JOIN received ON received.id = examined.id ORDER BY examined.number
+        """)
+
+    /// `byCorrection` on Citus.
+    static let byCorrectionOfShards = PostgresStatement(
+        "trial_by_correction_of_shards",
+        """
+        WITH examined AS MATERIALIZED (SELECT id, number, floor_at_ms FROM \(examined)),
+        changed AS MATERIALIZED (
+            SELECT examined.id, min(event.corrected_at_ms) AS from_ms FROM event JOIN examined
+            ON \(FoldCorrection.changes) GROUP BY examined.id)
+        SELECT examined.id, examined.number, changed.from_ms
+        FROM examined LEFT JOIN changed ON changed.id = examined.id ORDER BY examined.number
+        """)
+
     /// Parameters: as of `byRules`, the first two, then a time.
     static let bySettings = PostgresStatement(
         "trial_by_settings",
@@ -178,21 +209,26 @@ private enum TrialStatements {
         """)
 
     static let driver = PostgresStatement(
-        "trial_driver", "SELECT \(StoredDriver.columns) FROM driver WHERE driver.id = $1::int8")
+        "trial_driver",
+        """
+        SELECT \(StoredDriver.columns) FROM driver
+        WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))
+        """)
 
-    /// Parameters: the driver's row, the first time.
+    /// Parameters: lanes, any lane, the driver's row, the first time.
     static let events = PostgresStatement(
         "trial_events",
         """
         SELECT \(EventReads.foldedColumns) FROM event
         JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
-        WHERE event.driver = $1::int8 AND event.corrected_at_ms >= $2::int8
+        WHERE event.driver = $3::int8 AND event.corrected_at_ms >= $4::int8 AND \(LaneParameters.condition("event"))
         """)
 
     static let chargers = PostgresStatement(
         "trial_chargers",
         """
-        SELECT session_id, registered_charger FROM session WHERE driver = $1::int8 AND registered_charger IS NOT NULL
+        SELECT session_id, registered_charger FROM session
+        WHERE driver = $3::int8 AND registered_charger IS NOT NULL AND \(LaneParameters.condition("session"))
         """)
 
     /// The app version of the driver's device that was registered last.

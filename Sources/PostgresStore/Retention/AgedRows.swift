@@ -1,28 +1,39 @@
 // The statements that find and delete the sessions and audit entries of retention.
 
+import JourneyModel
 import Postgres
+import Sockets
 
 enum AgedRows {
-    /// SQL condition on a session to delete. The session was opened before $2. If it was registered, it was registered
-    /// before $2. It has no events. It is named neither by its driver's journey nor by the journey with which the
+    /// SQL condition on a session to delete. The session was opened before a time. If it was registered, it was registered
+    /// before this time. It has no events. It is named neither by its driver's journey nor by the journey with which the
     /// driver's fold begins. The journeys after the remaining events need no check, because they follow from these
-    /// events and that first journey, and so name no other sessions. Begins with parameter $1, which is the statement's
-    /// own.
-    private static let unused = """
-        session.opened_at_ms < $2::int8 AND coalesce(session.registered_at_ms < $2::int8, true)
-        AND NOT EXISTS (SELECT 1 FROM event
-            WHERE event.driver = session.driver AND event.session_id = session.session_id)
-        AND NOT EXISTS (SELECT 1 FROM driver
-            WHERE driver.id = session.driver AND session.session_id IN (driver.session_id, driver.previous_session_id))
-        AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = session.driver
-            AND session.session_id IN (journey_base.session_id, journey_base.previous_session_id))
+    /// events and that first journey, and so name no other sessions.
+    ///
+    /// - Parameters:
+    ///   - time: the parameter with the time.
+    ///   - lanes: a condition on a table by which Citus finds that its rows lie in the session's shard.
+    private static func unused(_ time: String, _ lanes: (String) -> String) -> String {
         """
+        session.opened_at_ms < \(time)::int8 AND coalesce(session.registered_at_ms < \(time)::int8, true)
+        AND NOT EXISTS (SELECT 1 FROM event
+            WHERE event.driver = session.driver AND event.session_id = session.session_id AND \(lanes("event")))
+        AND NOT EXISTS (SELECT 1 FROM driver
+            WHERE driver.id = session.driver AND session.session_id IN (driver.session_id, driver.previous_session_id)
+                AND \(lanes("driver")))
+        AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = session.driver
+            AND session.session_id IN (journey_base.session_id, journey_base.previous_session_id)
+            AND \(lanes("journey_base")))
+        """
+    }
+
+    private static let unusedAnywhere = unused("$2") { "\($0).lane = session.lane" }
 
     /// Parameters: the number after which to begin, the time, the number of rows.
     static let sessions = PostgresStatement(
         "aged_sessions",
         """
-        SELECT session.number FROM session WHERE session.number > $1::int8 AND \(unused)
+        SELECT session.number FROM session WHERE session.number > $1::int8 AND \(unusedAnywhere)
         ORDER BY session.number LIMIT $3::int8
         """)
 
@@ -30,40 +41,89 @@ enum AgedRows {
     static let registrations = PostgresStatement(
         "aged_registrations",
         """
-        SELECT session.number, session.opened_at_ms, session.registered_at_ms IS NOT NULL AND \(unused)
+        SELECT session.number, session.opened_at_ms, session.registered_at_ms IS NOT NULL AND \(unusedAnywhere)
         FROM session WHERE session.number > $1::int8 ORDER BY session.number LIMIT $3::int8
         """)
 
-    /// Locks the drivers of sessions. A batch that opens or uses one of the sessions meanwhile has read the driver's
-    /// old version, and must read it again. Parameters: numbers of sessions.
-    static let lockDrivers = PostgresStatement(
+    /// Deletes those of the sessions that still meet the condition. It is checked again, because an event of a session
+    /// may have arrived since the session was found. Returns their number.
+    static func delete(
+        sessions numbers: [Int64], openedBefore: Moment, _ shards: Shards, on connection: PostgresConnection,
+        until deadline: Deadline
+    ) async throws(PostgresError) -> Int {
+        let found = try await connection.run([PostgresQuery(drivers, [.int8s(numbers)])], until: deadline)
+        var sessions: [(number: Int64, driver: Int64)] = []
+        for row in found[0].rows { sessions.append((try row.int8(0), try row.int8(1))) }
+        var trip = RoundTrip()
+        var deleted: [Range<Int>] = []
+        for (lanes, rows) in shards.groups(sessions, lane: { Lane.of(driver: $0.driver) }) {
+            let numbers = PostgresValue.int8s(rows.map { $0.number })
+            trip.add([PostgresQuery(lockDrivers, lanes + [.int8s(Set(rows.map { $0.driver }).sorted())])])
+            let before = PostgresValue.int8(openedBefore.millisecondsSinceEpoch)
+            deleted.append(trip.add([PostgresQuery(deleteSessions, lanes + [numbers, before])]))
+        }
+        let results = try await connection.run(trip.queries, until: deadline)
+        var gone: [(driver: Int64, session: String)] = []
+        for row in deleted.flatMap({ results.rows($0) }) { gone.append((try row.int8(0), try row.text(1))) }
+        if gone.isEmpty { return 0 }
+        let values = { (gone: [(driver: Int64, session: String)]) -> [PostgresValue] in
+            [.int8s(gone.map { $0.driver }), .texts(gone.map { $0.session })]
+        }
+        var rest = RoundTrip()
+        rest.add(shards.queries(deleteOwners, gone, lane: { Lane.of($0.session) }, values))
+        rest.add([PostgresQuery(deleteCodes, values(gone)), PostgresQuery(deletePushes, values(gone))])
+        _ = try await connection.run(rest.queries, until: deadline)
+        return gone.count
+    }
+
+    /// Parameters: numbers of sessions.
+    private static let drivers = PostgresStatement(
+        "aged_sessions_drivers", "SELECT number, driver FROM session WHERE number = ANY ($1::int8[])")
+
+    /// Locks drivers. A batch that opens or uses one of their sessions meanwhile has read the driver's old version, and
+    /// must read it again. Parameters: lanes, any lane, rows of drivers.
+    private static let lockDrivers = PostgresStatement(
         "aged_sessions_locked",
         """
         WITH locked AS MATERIALIZED (
-            SELECT driver.id FROM driver
-            WHERE driver.id IN (SELECT session.driver FROM session WHERE session.number = ANY ($1::int8[]))
+            SELECT driver.id FROM driver WHERE driver.id = ANY ($3::int8[]) AND \(LaneParameters.condition("driver"))
             ORDER BY driver.id FOR NO KEY UPDATE)
-        UPDATE driver SET version = driver.version + 1 FROM locked WHERE driver.id = locked.id
+        UPDATE driver SET version = driver.version + 1 FROM locked
+        WHERE driver.id = locked.id AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Deletes those sessions that still meet the condition. It is checked again, because an event of a session may have
-    /// arrived since the session was found. Parameters: numbers of sessions, the time. Returns the number of sessions.
-    static let deleteSessions = PostgresStatement(
+    /// Parameters: lanes, any lane, numbers of sessions, the time. Returns the driver and the id of each session.
+    private static let deleteSessions = PostgresStatement(
         "aged_sessions_deleted",
         """
         WITH gone AS (
-            DELETE FROM session WHERE session.number = ANY ($1::int8[]) AND \(unused)
-            RETURNING session.driver, session.session_id),
-        owners AS (
-            DELETE FROM session_owner USING gone
-            WHERE session_owner.session_id = gone.session_id AND session_owner.owner = gone.driver),
-        codes AS (
-            DELETE FROM session_code USING gone
-            WHERE session_code.driver = gone.driver AND session_code.session = gone.session_id),
-        pushes AS (
-            DELETE FROM push_outbox USING gone
-            WHERE push_outbox.driver = gone.driver AND push_outbox.session = gone.session_id)
-        SELECT count(*) FROM gone
+            DELETE FROM session WHERE session.number = ANY ($3::int8[]) AND \(LaneParameters.condition("session"))
+                AND \(unused("$4") { LaneParameters.condition($0) })
+            RETURNING session.driver, session.session_id)
+        SELECT driver, session_id FROM gone
+        """)
+
+    /// Parameters: lanes, any lane, rows of drivers, ids of sessions.
+    private static let deleteOwners = PostgresStatement(
+        "aged_sessions_owners",
+        """
+        DELETE FROM session_owner USING unnest($3::int8[], $4::text[]) gone(driver, session_id)
+        WHERE session_owner.session_id = gone.session_id AND session_owner.owner = gone.driver
+            AND \(LaneParameters.condition("session_owner"))
+        """)
+
+    /// Parameters: rows of drivers, ids of sessions.
+    private static let deleteCodes = PostgresStatement(
+        "aged_sessions_codes",
+        """
+        DELETE FROM session_code USING unnest($1::int8[], $2::text[]) gone(driver, session_id)
+        WHERE session_code.driver = gone.driver AND session_code.session = gone.session_id
+        """)
+    private static let deletePushes = PostgresStatement(
+        "aged_sessions_pushes",
+        """
+        DELETE FROM push_outbox USING unnest($1::int8[], $2::text[]) gone(driver, session_id)
+        WHERE push_outbox.driver = gone.driver AND push_outbox.session = gone.session_id
         """)
 
     /// The next audit entries, each with whether it is to be deleted. Parameters as of `sessions`.

@@ -11,7 +11,8 @@ extension PostgresEventStore: RetentionStore {
     /// instance's clock was wrong.
     package func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents {
         let found = try await read([
-            PostgresQuery(Self.agedEvents, [.int8(request.after), .int8(Int64(request.limit))])
+            PostgresQuery(
+                Self.agedEvents, [.int8(request.after), .int8(Int64(request.limit)), .int8(try await settledEnd())])
         ])
         return try decoded { () throws(PostgresError) in
             var events: [AgedEvent] = []
@@ -29,8 +30,9 @@ extension PostgresEventStore: RetentionStore {
 
     package func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int {
         let events = Array(events)
+        let shards = try await shards()
         return try await inTransaction { (connection, deadline) async throws(PostgresError) in
-            try await RetentionHorizon.delete(events, on: connection, until: deadline)
+            try await RetentionHorizon.delete(events, shards, on: connection, until: deadline)
         }
     }
 
@@ -48,15 +50,11 @@ extension PostgresEventStore: RetentionStore {
     package func delete(
         sessions: ArraySlice<Int64>, openedBefore: Moment
     ) async throws(StoreFailure) -> Int {
-        let numbers = PostgresValue.int8s(sessions.map { $0 })
+        let numbers = Array(sessions)
+        let shards = try await shards()
         return try await inTransaction { (connection, deadline) async throws(PostgresError) in
-            let results = try await connection.run(
-                [
-                    PostgresQuery(AgedRows.lockDrivers, [numbers]),
-                    PostgresQuery(
-                        AgedRows.deleteSessions, [numbers, .int8(openedBefore.millisecondsSinceEpoch)]),
-                ], until: deadline)
-            return Int(try results[1][0].int8(0))
+            try await AgedRows.delete(
+                sessions: numbers, openedBefore: openedBefore, shards, on: connection, until: deadline)
         }
     }
 
@@ -113,11 +111,12 @@ extension PostgresEventStore: RetentionStore {
         }
     }
 
-    /// Parameters: the position after which to begin, the number of rows.
+    /// Parameters: the position after which to begin, the number of rows, `settledEnd`.
     private static let agedEvents = PostgresStatement(
         "aged_events",
         """
         SELECT position, driver, corrected_at_ms, received_at_ms FROM event
-        WHERE position > $1::int8 AND position < \(EventPosition.end) ORDER BY position LIMIT $2::int8
+        WHERE position > $1::int8 AND position < \(EventPosition.end(settled: "$3"))
+        ORDER BY position LIMIT $2::int8
         """)
 }

@@ -23,14 +23,28 @@ enum RetentionHorizon {
     /// Raises the floor of each driver in `events`, then deletes those `events` that are below the new floors. Returns
     /// the number of deleted events.
     static func delete(
-        _ events: [AgedEvent], on connection: PostgresConnection, until deadline: Deadline
+        _ events: [AgedEvent], _ shards: Shards, on connection: PostgresConnection, until deadline: Deadline
     ) async throws(PostgresError) -> Int {
+        var positions: [Int64?] = []
+        for group in shards.groups(events, lane: { Lane.of(driver: $0.driver) }) {
+            positions += try await delete(group.rows, group.parameters, on: connection, until: deadline)
+        }
+        if positions.isEmpty { return 0 }
+        _ = try await connection.run([PostgresQuery(countLost, [.int8s(positions)])], until: deadline)
+        return positions.count
+    }
+
+    /// Does this for the events of drivers that a statement may have together. Returns the positions of the deleted
+    /// events.
+    private static func delete(
+        _ events: [AgedEvent], _ lanes: [PostgresValue], on connection: PostgresConnection, until deadline: Deadline
+    ) async throws(PostgresError) -> [Int64?] {
         var highest: [Int64: Moment] = [:]
         for event in events {
             highest[event.driver] = max(highest[event.driver] ?? event.correctedAt, event.correctedAt)
         }
         let locked = try await connection.run(
-            [PostgresQuery(lock, [.int8s(highest.keys.map { Optional($0) }), .int8(Fold.rulesVersion)])],
+            [PostgresQuery(lock, lanes + [.int8s(highest.keys.map { Optional($0) }), .int8(Fold.rulesVersion)])],
             until: deadline)
         var floors: [Int64: Moment] = [:]
         var raises: [Raise] = []
@@ -52,101 +66,109 @@ enum RetentionHorizon {
             raises.append(Raise(driver: driver, old: old, floor: floor, losesHead: losesHead))
         }
         let gone = events.filter { event in floors[event.driver].map { event.correctedAt < $0 } ?? false }
-        if gone.isEmpty { return 0 }
+        if gone.isEmpty { return [] }
         let drivers = PostgresValue.int8s(raises.map { $0.driver })
         let to = PostgresValue.int8s(raises.map { $0.floor.millisecondsSinceEpoch })
-        let goneRows: [PostgresValue] = [.int8s(gone.map { $0.driver }), .int8s(gone.map { $0.id })]
+        let bases = lanes + [drivers, .int8s(raises.map { $0.old?.millisecondsSinceEpoch ?? .min }), to]
         let results = try await connection.run(
             [
-                PostgresQuery(
-                    keepBases, [drivers, .int8s(raises.map { $0.old?.millisecondsSinceEpoch ?? .min }), to]),
-                PostgresQuery(raise, [drivers, to, .bools(raises.map { $0.losesHead })]),
-                PostgresQuery(countLost, goneRows),
-                PostgresQuery(deleteEvents, goneRows),
+                PostgresQuery(keepIdleBases, bases), PostgresQuery(keepBases, bases),
+                PostgresQuery(raise, lanes + [drivers, to, .bools(raises.map { $0.losesHead })]),
+                PostgresQuery(deleteEvents, lanes + [.int8s(gone.map { $0.driver }), .int8s(gone.map { $0.id })]),
             ], until: deadline)
-        return Int(try results[3][0].int8(0))
+        var positions: [Int64?] = []
+        for row in results[3].rows { positions.append(try row.int8(0)) }
+        return positions
     }
 
     // MARK: Statements
 
     /// Locks drivers, in the order in which batches lock them. Leaves out the drivers whose journeys must be folded
-    /// again first. Parameters: rows of drivers, the version of the fold's rules.
+    /// again first. Parameters: lanes, any lane, rows of drivers, the version of the fold's rules.
     private static let lock = PostgresStatement(
         "retention_locked",
         """
         SELECT id, floor_at_ms, next_deadline_ms, head_corrected_at_ms FROM driver
-        WHERE id = ANY ($1::int8[]) AND rules = $2::int8 ORDER BY id FOR NO KEY UPDATE
+        WHERE id = ANY ($3::int8[]) AND rules = $4::int8 AND \(LaneParameters.condition("driver"))
+        ORDER BY id FOR NO KEY UPDATE
         """)
 
-    /// Stores the journeys at the new floors. This is the journey after the last event between the old floor and the
-    /// new one. If there is no such event, the stored journey remains. If no journey is stored either, stores IDLE.
-    /// Parameters: rows of drivers, old floors, new floors.
+    /// The drivers of the two following statements. Parameters: lanes, any lane, rows of drivers, old floors, new floors.
+    private static let given = """
+        unnest($3::int8[], $4::int8[], $5::int8[]) given(driver, old_ms, new_ms)
+        JOIN driver ON driver.id = given.driver AND \(LaneParameters.condition("driver"))
+        """
+
+    /// Stores IDLE as the journey at the new floor, if no event is between the old floor and the new one and no journey
+    /// is stored. Parameters: those of `given`.
+    private static let keepIdleBases = PostgresStatement(
+        "retention_idle_bases",
+        """
+        INSERT INTO journey_base (lane, driver, state) SELECT driver.lane, driver.id, \(JourneyState.idle.code)::int2
+        FROM \(given)
+        WHERE NOT EXISTS (SELECT 1 FROM event
+            WHERE event.driver = given.driver AND \(LaneParameters.condition("event"))
+                AND event.corrected_at_ms >= given.old_ms AND event.corrected_at_ms < given.new_ms)
+        ON CONFLICT DO NOTHING
+        """)
+
+    /// Stores the journeys at the new floors: after the last event between the old floor and the new one. If there is no
+    /// such event, the stored journey remains. Parameters: those of `given`.
     private static let keepBases: PostgresStatement = {
         let columns = JourneyColumns.head.split(separator: ",").map { $0.trimmingWhitespace }
         let update = columns.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
         return PostgresStatement(
             "retention_bases",
             """
-            WITH given AS (
-                SELECT driver.lane, given.* FROM unnest($1::int8[], $2::int8[], $3::int8[]) given(driver, old_ms, new_ms)
-                JOIN driver ON driver.id = given.driver),
-            idle AS (
-                INSERT INTO journey_base (lane, driver, state)
-                SELECT given.lane, given.driver, \(JourneyState.idle.code) FROM given
-                WHERE NOT EXISTS (SELECT 1 FROM event WHERE event.driver = given.driver
-                    AND event.corrected_at_ms >= given.old_ms AND event.corrected_at_ms < given.new_ms)
-                ON CONFLICT DO NOTHING)
             INSERT INTO journey_base (lane, driver, \(JourneyColumns.head))
-            SELECT given.lane, given.driver, \(JourneyColumns.after) FROM given, LATERAL (
+            SELECT driver.lane, driver.id, \(JourneyColumns.after) FROM \(given), LATERAL (
                 SELECT event.corrected_at_ms FROM event
-                WHERE event.driver = given.driver
+                WHERE event.driver = given.driver AND \(LaneParameters.condition("event"))
                     AND event.corrected_at_ms >= given.old_ms AND event.corrected_at_ms < given.new_ms
                 ORDER BY event.corrected_at_ms DESC LIMIT 1) latest, LATERAL (
                 SELECT * FROM event
-                WHERE event.driver = given.driver AND event.corrected_at_ms = latest.corrected_at_ms
+                WHERE event.driver = given.driver AND \(LaneParameters.condition("event"))
+                    AND event.corrected_at_ms = latest.corrected_at_ms
                 ORDER BY \(EventReads.descending) LIMIT 1) last
             ON CONFLICT (driver, lane) DO UPDATE SET \(update)
             """)
     }()
 
-    /// Parameters: rows of drivers, new floors, whether the driver's last event goes.
+    /// Parameters: lanes, any lane, rows of drivers, new floors, whether the driver's last event goes.
     private static let raise = PostgresStatement(
         "retention_floors",
         """
         UPDATE driver SET version = driver.version + 1, floor_at_ms = given.floor_ms,
             head_seq = CASE WHEN given.loses_head THEN NULL ELSE driver.head_seq END,
             head_corrected_at_ms = CASE WHEN given.loses_head THEN NULL ELSE driver.head_corrected_at_ms END
-        FROM unnest($1::int8[], $2::int8[], $3::bool[]) given(driver, floor_ms, loses_head)
-        WHERE driver.id = given.driver
+        FROM unnest($3::int8[], $4::int8[], $5::bool[]) given(driver, floor_ms, loses_head)
+        WHERE driver.id = given.driver AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Counts the events as lost for the consumers of the feed that have not read them. Parameters: rows of drivers and
-    /// positions of the events to delete.
+    /// Parameters: lanes, any lane, rows of drivers, positions. Returns the positions of the deleted events.
+    private static let deleteEvents = PostgresStatement(
+        "retention_events_deleted",
+        """
+        WITH gone AS (
+            DELETE FROM event USING unnest($3::int8[], $4::int8[]) given(driver, position)
+            WHERE event.position = given.position AND event.driver = given.driver
+                AND \(LaneParameters.condition("event")) RETURNING event.position)
+        SELECT position FROM gone
+        """)
+
+    /// Counts the events as lost for the consumers of the feed that have not read them. Parameters: the positions of the
+    /// deleted events.
     private static let countLost = PostgresStatement(
         "retention_lost",
         """
         UPDATE feed_consumer SET lost_count = lost_count + unread.count
         FROM (SELECT name, count(*) AS count FROM feed_consumer
-            JOIN (SELECT DISTINCT event.driver, event.seq, event.position
-                FROM unnest($1::int8[], $2::int8[]) given(driver, position)
-                JOIN event ON event.position = given.position AND event.driver = given.driver) gone
-                ON gone.position > last_event
-            GROUP BY name) unread
+            JOIN unnest($1::int8[]) gone(position) ON gone.position > last_event GROUP BY name) unread
         WHERE feed_consumer.name = unread.name AND feed_consumer.name <> '\(pushConsumer)'
         """)
 
     /// The consumer whose position only says which changes of journeys were considered.
     private static let pushConsumer = PushConsumer.consumer
-
-    /// Parameters: rows of drivers, positions. Returns the number of deleted events.
-    private static let deleteEvents = PostgresStatement(
-        "retention_events_deleted",
-        """
-        WITH gone AS (
-            DELETE FROM event USING unnest($1::int8[], $2::int8[]) given(driver, position)
-            WHERE event.position = given.position AND event.driver = given.driver RETURNING 1)
-        SELECT count(*) FROM gone
-        """)
 }
 
 extension Substring {

@@ -29,7 +29,9 @@ extension PostgresEventStore {
         defer { connection.close() }
         let applied = try await migrations.run(on: connection, atMilliseconds: now, until: deadline)
         do throws(PostgresError) {
-            _ = try await connection.run([.init(EventPosition.raise)], until: deadline)
+            let highest = try await connection.run([.init(EventPosition.highest)], until: deadline)
+            let position = try highest[0][0].optionalInt8(0).map(PostgresValue.int8) ?? .null
+            _ = try await connection.run([.init(EventPosition.raise, [position])], until: deadline)
         } catch {
             throw .failed(error)
         }

@@ -36,5 +36,7 @@ package struct PostgresMigration: Sendable {
         PostgresMigration(
             number: 5, name: "half_digests",
             sql: String(decoding: PackageResources._005_half_digests_sql, as: UTF8.self)),
+        PostgresMigration(
+            number: 6, name: "citus", sql: String(decoding: PackageResources._006_citus_sql, as: UTF8.self)),
     ]
 }

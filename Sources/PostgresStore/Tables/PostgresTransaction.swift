@@ -61,7 +61,7 @@ final class PostgresTransaction: SQLTransaction {
         for _ in 0..<3 {
             let new = StoredDriver(new: driver)
             if try run(DriverStatements.addQuery(new, at: now)).affectedCount == 1 { return new.id }
-            if let stored = try run(PostgresQuery(Self.driver, [.text(driver.rawValue)])).rows.first {
+            if let stored = try run(PostgresQuery(Self.driver, [.text(driver.rawValue), .int2(new.lane)])).rows.first {
                 return try stored.int8(0)
             }
         }
@@ -69,7 +69,7 @@ final class PostgresTransaction: SQLTransaction {
     }
 
     private static let driver = PostgresStatement(
-        "driver_number", "SELECT id FROM driver WHERE driver_id = $1")
+        "driver_number", "SELECT id FROM driver WHERE driver_id = $1 AND lane = $2")
 
     func session(_ sessionID: String) throws -> ReferencedSession? {
         let found = try run(PostgresQuery(Self.session, [.int2(Lane.of(sessionID)), .text(sessionID)]))
@@ -82,23 +82,32 @@ final class PostgresTransaction: SQLTransaction {
     private static let session = PostgresStatement(
         "session_of_text",
         """
+        WITH owned AS MATERIALIZED (SELECT owner FROM session_owner WHERE lane = $1 AND session_id = $2)
         SELECT driver.id, driver.driver_id, driver.state, driver.session_id, driver.target_charger,
             driver.next_target_charger, driver.grace_deadline_ms, driver.hard_deadline_ms, driver.ended_by,
             driver.previous_session_id
-        FROM session_owner JOIN driver ON driver.id = session_owner.owner
-        WHERE session_owner.lane = $1 AND session_owner.session_id = $2
+        FROM owned JOIN driver ON driver.id = owned.owner
         """)
 
     /// Commits. Does nothing if no statement was run. The caller of a change that has changed nothing may be told what it
     /// has found, so the synchronous standby must have that.
     func commit() throws(PostgresError) {
         if let failure { throw failure }
-        if !hasBegun { return }
+        guard hasBegun else { return }
         let confirms = kind == .change && number == nil && !connection.isConfirmed
         let confirm = confirms ? [PostgresQuery(.confirm)] : []
-        _ = try connection.runBlocking(confirm + [PostgresQuery(.commit)], until: statementDeadline)
+        do throws(PostgresError) {
+            _ = try connection.runBlocking(confirm + [PostgresQuery(.commit)], until: statementDeadline)
+        } catch {
+            // On Citus another server may refuse its part for a serialization failure; the coordinator then rolls back and
+            // reports an internal error.
+            guard error.sqlState == "XX000" else { throw error }
+            throw PostgresError(.server(sqlState: Self.serializationFailure), error.message)
+        }
         if confirms || number != nil { connection.noteCommit() }
     }
+
+    private static let serializationFailure = "40001"
 
     // MARK: Statements
 

@@ -10,7 +10,7 @@ struct TransactionNumber: Hashable, Sendable {
     /// After a crash or a failover the number of a transaction that was not yet on the disk is given to another one.
     private let server: String
 
-    private static let serverSQL = """
+    static let serverSQL = """
         extract(epoch FROM pg_postmaster_start_time())::text || ' '
             || coalesce((SELECT extract(epoch FROM stats_reset)::text FROM pg_stat_bgwriter), '')
         """

@@ -32,49 +32,62 @@ struct BatchReads: Sendable {
     var tails: [TextKey: Tail] = [:]
     /// When drivers without a row were deleted; nil for a driver who never was.
     var erasedAt: [TextKey: Moment?] = [:]
+    /// On Citus, the position before the first event of the transaction; nil on one PostgreSQL, where the statement that
+    /// inserts the events finds it.
+    var position: Int64?
+    /// Whether the coordinator was started since its positions got their offset.
+    var isOfOtherServer = false
 
-    /// Reads what the groups name. With `isLocked`, begins a transaction and locks the drivers first.
+    /// Reads what the groups name. With `isLocked`, begins a transaction and locks the drivers first. On Citus a
+    /// transaction is always begun, and its number is read.
     static func read(
-        _ groups: [DriverGroup], isLocked: Bool, on connection: PostgresConnection, until deadline: Deadline
+        _ groups: [DriverGroup], isLocked: Bool, _ shards: Shards, on connection: PostgresConnection,
+        until deadline: Deadline
     ) async throws(PostgresError) -> BatchReads {
-        var names = Names()
-        for group in groups { names.add(group) }
-        var queries: [PostgresQuery] = []
-        if isLocked { queries = [.init(.begin), query(DriverStatements.lock, .texts(names.drivers))] }
-        let first = queries.count
-        queries.append(query(DriverStatements.read, .texts(names.drivers)))
-        if !names.keys.isEmpty {
-            queries.append(query(EventReads.keys, .texts(names.keyDrivers), .texts(names.keys)))
-        }
-        if !names.sessions.isEmpty {
-            queries.append(query(SessionReads.owners, .texts(names.sessions)))
-            queries.append(query(SessionReads.sessions, .texts(names.sessionDrivers), .texts(names.sessions)))
-        }
-        var results = try await connection.run(queries, until: deadline)[first...]
+        var asked = Asked()
+        for group in groups { asked.add(group) }
+        var trip = RoundTrip()
+        if isLocked || shards.areDistributed { trip.add([.init(.begin)]) }
+        let number = trip.add(shards.areDistributed ? EventPosition.beginOfTransaction.map { PostgresQuery($0) } : [])
+        if isLocked { trip.add(shards.queries(DriverStatements.lock, drivers: asked.drivers) { [.texts($0)] }) }
+        let drivers = trip.add(shards.queries(DriverStatements.read, drivers: asked.drivers) { [.texts($0)] })
+        let keys = trip.add(
+            shards.queries(EventReads.keys, asked.keys, lane: \.lane) {
+                [.texts($0.map(\.driver)), .texts($0.map(\.text))]
+            })
+        let owners = trip.add(
+            shards.queries(SessionReads.owners, asked.sessions.map(\.text), lane: Lane.of) { [.texts($0)] })
+        let sessions = trip.add(Self.sessionQueries(asked.sessions, shards))
+        let results = try await connection.run(trip.queries, until: deadline)
         var reads = BatchReads()
-        for row in results.removeFirst().rows {
+        if let row = results.rows(number).last {
+            reads.position = try row.int8(0)
+            reads.isOfOtherServer = try !row.bool(1)
+        }
+        for row in results.rows(drivers) {
             let driver = try StoredDriver(row)
             reads.drivers[TextKey(driver.driver.rawValue)] = driver
         }
-        if !names.keys.isEmpty {
-            for row in results.removeFirst().rows {
-                reads.keys[DriverText(try row.text(0), try row.text(1))] = try StoredKey(row, at: 2)
-            }
+        for row in results.rows(keys) {
+            reads.keys[DriverText(try row.text(0), try row.text(1))] = try StoredKey(row, at: 2)
         }
-        if !names.sessions.isEmpty {
-            for row in results.removeFirst().rows { reads.owners[TextKey(try row.text(0))] = try row.int8(1) }
-            try reads.take(results.removeFirst(), asked: zip(names.sessionDrivers, names.sessions))
-        }
+        for row in results.rows(owners) { reads.owners[TextKey(try row.text(0))] = try row.int8(1) }
+        try reads.take(results.rows(sessions), asked: asked.sessions)
         return reads
+    }
+
+    private static func sessionQueries(_ asked: [AskedText], _ shards: Shards) -> [PostgresQuery] {
+        shards.queries(SessionReads.sessions, asked, lane: \.lane) {
+            [.texts($0.map(\.driver)), .texts($0.map(\.text))]
+        }
     }
 
     /// Reads what the fold found missing: the ends of journeys with late events, and the sessions in progress.
     mutating func readMore(
-        _ needs: [(driver: DriverID, need: BatchNeed)], on connection: PostgresConnection, until deadline: Deadline
+        _ needs: [(driver: DriverID, need: BatchNeed)], _ shards: Shards, on connection: PostgresConnection,
+        until deadline: Deadline
     ) async throws(PostgresError) {
-        var ids: [Int64?] = []
-        var (times, floors): ([Int64?], [Int64?]) = ([], [])
-        var (sessionDrivers, sessions): ([String?], [String?]) = ([], [])
+        var asked: [AskedText] = []
         var rows: [(key: TextKey, row: StoredDriver, from: Moment)] = []
         var digests: [[UInt8]?] = []
         for (driver, need) in needs {
@@ -84,16 +97,8 @@ struct BatchReads: Sendable {
                 erasedAt.updateValue(nil, forKey: key)
             }
             guard let row = drivers[key] else { continue }
-            if let from = need.tailFrom {
-                rows.append((key, row, from))
-                ids.append(row.id)
-                times.append(from.millisecondsSinceEpoch)
-                floors.append(row.floor?.millisecondsSinceEpoch ?? .min)
-            }
-            if let sessionID = need.sessionID {
-                sessionDrivers.append(driver.rawValue)
-                sessions.append(sessionID)
-            }
+            if let from = need.tailFrom { rows.append((key, row, from)) }
+            if let sessionID = need.sessionID { asked.append(AskedText(driver.rawValue, sessionID)) }
         }
         if !digests.isEmpty {
             let found = try await connection.run(
@@ -105,33 +110,37 @@ struct BatchReads: Sendable {
                 erasedAt.updateValue(times[digest], forKey: TextKey(driver.rawValue))
             }
         }
-        if rows.isEmpty && sessions.isEmpty { return }
-        let results = try await connection.run(
-            [
-                Self.query(EventReads.tails, .int8s(ids), .int8s(times)),
-                Self.query(EventReads.starts, .int8s(ids), .int8s(times), .int8s(floors)),
-                Self.query(EventReads.bases, .int8s(ids)),
-                Self.query(SessionReads.sessions, .texts(sessionDrivers), .texts(sessions)),
-            ], until: deadline)
+        if rows.isEmpty && asked.isEmpty { return }
+        let query = { (statement: PostgresStatement, values: (StoredDriver, Moment) -> [Int64]) in
+            shards.queries(statement, rows, lane: \.row.lane) { part in
+                let columns = part.map { values($0.row, $0.from) }
+                return (columns.first ?? []).indices.map { index in .int8s(columns.map { $0[index] }) }
+            }
+        }
+        var trip = RoundTrip()
+        let tails = trip.add(query(EventReads.tails) { row, from in [row.id, from.millisecondsSinceEpoch] })
+        let starts = trip.add(
+            query(EventReads.starts) { row, from in
+                [row.id, from.millisecondsSinceEpoch, row.floor?.millisecondsSinceEpoch ?? .min]
+            })
+        let bases = trip.add(query(EventReads.bases) { row, _ in [row.id] })
+        let sessions = trip.add(Self.sessionQueries(asked, shards))
+        let results = try await connection.run(trip.queries, until: deadline)
         var events: [Int64: [FoldedEvent]] = [:]
-        for row in results[0].rows { events[try row.int8(0), default: []].append(try FoldedEvent(row)) }
-        var starts: [Int64: Journey] = [:]
-        for row in results[2].rows { starts[try row.int8(0)] = try Journey(row, at: 1) }
-        for row in results[1].rows { starts[try row.int8(0)] = try Journey(row, at: 1) }
+        for row in results.rows(tails) { events[try row.int8(0), default: []].append(try FoldedEvent(row)) }
+        var journeys: [Int64: Journey] = [:]
+        for row in results.rows(bases) { journeys[try row.int8(0)] = try Journey(row, at: 1) }
+        for row in results.rows(starts) { journeys[try row.int8(0)] = try Journey(row, at: 1) }
         for (key, row, from) in rows {
             let sorted = (events[row.id] ?? []).sorted(by: FoldedEvent.isStored(_:before:))
-            tails[key] = Tail(from: from, tail: JourneyTail(start: starts[row.id] ?? Journey(), events: sorted))
+            self.tails[key] = Tail(from: from, tail: JourneyTail(start: journeys[row.id] ?? Journey(), events: sorted))
         }
-        try take(results[3], asked: zip(sessionDrivers, sessions))
+        try take(results.rows(sessions), asked: asked)
     }
 
-    private mutating func take(
-        _ result: PostgresResult, asked: some Sequence<(String?, String?)>
-    ) throws(PostgresError) {
-        for case (let driver?, let sessionID?) in asked {
-            sessions.updateValue(nil, forKey: DriverText(driver, sessionID))
-        }
-        for row in result.rows {
+    private mutating func take(_ rows: [PostgresRow], asked: [AskedText]) throws(PostgresError) {
+        for text in asked { sessions.updateValue(nil, forKey: DriverText(text.driver, text.text)) }
+        for row in rows {
             let session = SessionRow(
                 driver: 0, sessionID: try row.text(1), openedAt: try row.moment(2),
                 registeredAt: try row.optionalMoment(3), registeredCharger: try row.optionalText(4),
@@ -140,15 +149,24 @@ struct BatchReads: Sendable {
         }
     }
 
-    private static func query(_ statement: PostgresStatement, _ arrays: PostgresValue...) -> PostgresQuery {
-        PostgresQuery(statement, LaneParameters.any + arrays)
+    /// A text of a driver, as a statement asks for it.
+    private struct AskedText {
+        var driver: String
+        var text: String
+
+        init(_ driver: String, _ text: String) {
+            (self.driver, self.text) = (driver, text)
+        }
+
+        /// The driver's.
+        var lane: Int16 { Lane.of(driver) }
     }
 
     /// The texts that the groups of a batch name, each once.
-    private struct Names {
-        var drivers: [String?] = []
-        var (keyDrivers, keys): ([String?], [String?]) = ([], [])
-        var (sessionDrivers, sessions): ([String?], [String?]) = ([], [])
+    private struct Asked {
+        var drivers: [String] = []
+        var keys: [AskedText] = []
+        var sessions: [AskedText] = []
 
         mutating func add(_ group: DriverGroup) {
             let driver = group.driver.rawValue
@@ -165,14 +183,8 @@ struct BatchReads: Sendable {
                 }
                 if let sessionID { ownSessions.insert(TextKey(sessionID)) }
             }
-            for key in ownKeys {
-                keyDrivers.append(driver)
-                keys.append(key.text)
-            }
-            for session in ownSessions {
-                sessionDrivers.append(driver)
-                sessions.append(session.text)
-            }
+            keys += ownKeys.map { AskedText(driver, $0.text) }
+            sessions += ownSessions.map { AskedText(driver, $0.text) }
         }
     }
 }

@@ -23,6 +23,7 @@ struct BatchRun: Sendable {
     }
 
     let pool: PostgresPool
+    let directory: ShardDirectory
     let charging: (any RefoldCharging)?
     /// Nil if no driver is ever deleted.
     let digests: KeyedHashes?
@@ -74,29 +75,43 @@ struct BatchRun: Sendable {
     ) async throws(PostgresError) -> [Result] {
         let isLocked = groups.contains(where: \.needsLock)
         let deadline = Deadline.inSeconds(isLocked ? Self.lockedSeconds : Self.roundTripSeconds)
-        var reads = try await BatchReads.read(groups, isLocked: isLocked, on: connection, until: deadline)
+        let shards = try await directory.shards(on: connection, until: deadline)
+        var reads = try await BatchReads.read(groups, isLocked: isLocked, shards, on: connection, until: deadline)
+        if reads.isOfOtherServer {
+            try await raisePositions(on: connection, until: deadline)
+            return groups.map { _ in .conflict }
+        }
         var folded: [FoldedGroup]
         while true {
             var fold = BatchFold(reads, charging: charging, digests: digests)
             folded = groups.map { fold.fold($0) }
             let needs = zip(groups, folded).filter { !$1.need.isNothing }.map { ($0.driver, $1.need) }
             if needs.isEmpty { break }
-            try await reads.readMore(needs, on: connection, until: deadline)
+            try await reads.readMore(needs, shards, on: connection, until: deadline)
         }
         let batch = Int64.random(in: 1...Int64.max)
-        let writes = BatchWrites(folded, batch: batch, begins: !isLocked, known: knownSettings)
+        let begins = !isLocked && !shards.areDistributed
+        let writes = BatchWrites(folded, batch: batch, begins: begins, known: knownSettings, shards)
         var moved: Set<Int64> = []
         if let writes {
             progress.noteWriting()
-            let results = try await connection.run(
-                writes.queries, until: .inSeconds(isLocked ? Self.lockedSeconds : Self.roundTripSeconds))
-            connection.noteCommit()
-            knownSettings.note(writes.settings)
-            for row in results[writes.moveIndex].rows { moved.insert(try row.int8(0)) }
+            let deadline = Deadline.inSeconds(isLocked ? Self.lockedSeconds : Self.roundTripSeconds)
+            if let position = reads.position {
+                moved = try await write(writes, after: position, on: connection, until: deadline)
+            } else {
+                let results = try await connection.run(
+                    writes.moving + writes.storing + [.init(.commit)], until: deadline)
+                moved = try Self.moved(results, writes)
+            }
+            // On Citus a batch that moves no driver is rolled back.
+            if !shards.areDistributed || !moved.isEmpty {
+                connection.noteCommit()
+                knownSettings.note(writes.settings)
+            }
         } else if isLocked || !connection.isConfirmed {
             // What was found is acknowledged, so the standby must have it. A locked driver's event may be that of a
             // transaction whose backend was ended while it waited for the standby.
-            let begin = isLocked ? [] : [PostgresQuery(.begin)]
+            let begin = begins ? [PostgresQuery(.begin)] : []
             _ = try await connection.run(
                 begin + [.init(.confirm), .init(.commit)], until: .inSeconds(Self.roundTripSeconds))
             connection.noteCommit()
@@ -110,12 +125,18 @@ struct BatchRun: Sendable {
         }
     }
 
+    static func moved(_ results: [PostgresResult], _ writes: BatchWrites) throws(PostgresError) -> Set<Int64> {
+        var moved: Set<Int64> = []
+        for row in results.rows(writes.moves) { moved.insert(try row.int8(0)) }
+        return moved
+    }
+
     // MARK: Failures
 
     private func results(
         of groups: [DriverGroup], after error: PostgresError, isWriting: Bool
     ) async -> [Result] {
-        switch Failure(error, isWriting: isWriting) {
+        switch failure(error, isWriting: isWriting) {
         case .race: return groups.map { _ in .conflict }
         case .lost: return groups.map { _ in .lost(error, isInDoubt: isWriting) }
         case .values where groups.count > 1:
@@ -129,6 +150,19 @@ struct BatchRun: Sendable {
                 .done(group.works.map { .failure($0.failure("PostgreSQL: \(error)")) })
             }
         }
+    }
+
+    private func failure(_ error: PostgresError, isWriting: Bool) -> Failure {
+        if directory.shardsIfKnown?.areDistributed == true {
+            // Citus: the rows of a statement are no longer in one shard, because a shard was split.
+            if error.sqlState == "0A000" {
+                directory.forget()
+                return .race
+            }
+            // Another server has not answered its part of COMMIT, and may have committed it.
+            if error.sqlState == "XX000", isWriting { return .lost }
+        }
+        return Failure(error, isWriting: isWriting)
     }
 
     /// Whether the connection is gone, so that another one may do better.

@@ -6,55 +6,82 @@ import Postgres
 import Synchronization
 
 struct BatchWrites {
-    /// The batch's queries, in the order of the locks that they take. All batches take locks in this order, so that two
-    /// batches do not wait for each other: settings, new drivers, drivers by id, sessions' owners.
-    let queries: [PostgresQuery]
-    /// The index in `queries` of M, whose result has the ids of the moved drivers.
-    let moveIndex: Int
+    /// BEGIN, what other transactions may have added already, and M. The queries of a batch are in the order of the locks
+    /// that they take. All batches take locks in this order, so that two batches do not wait for each other: settings,
+    /// new drivers, drivers by id, sessions' owners.
+    let moving: [PostgresQuery]
+    /// The indexes of M in `moving`. Its results have the ids of the moved drivers.
+    let moves: Range<Int>
+    /// On Citus, the indexes in `moving` of the query that finds new drivers who were deleted meanwhile.
+    let erased: Range<Int>
     let settings: [String]
+    /// The groups with something to write.
+    let changed: [FoldedGroup]
+    let batch: Int64
+    let shards: Shards
 
     /// Nil if there is nothing to write.
-    init?(_ groups: [FoldedGroup], batch: Int64, begins: Bool, known: KnownSettings) {
-        let changed = groups.filter { $0.moved != nil }
+    init?(_ groups: [FoldedGroup], batch: Int64, begins: Bool, known: KnownSettings, _ shards: Shards) {
+        changed = groups.filter { $0.moved != nil }
         if changed.isEmpty { return nil }
-        var queries: [PostgresQuery] = begins ? [.init(.begin)] : []
+        (self.batch, self.shards) = (batch, shards)
+        var trip = RoundTrip()
+        if begins { trip.add([.init(.begin)]) }
 
         var settings: [String: (settings: VersionedSettings, at: Moment)] = [:]
         for group in changed { settings.merge(group.settings) { first, _ in first } }
         let new = settings.filter { !known.contains($0.key) }.sorted { TextKey($0.key) < TextKey($1.key) }
-        queries += new.map { SettingsStatements.addQuery($0.value.settings, at: $0.value.at) }
+        trip.add(new.map { SettingsStatements.addQuery($0.value.settings, at: $0.value.at) })
         self.settings = new.map(\.key)
 
         let created = changed.compactMap { group in
             group.createdAt.flatMap { at in group.moved.map { (row: $0.row, at: at, digest: group.creatingDigest) } }
         }
-        queries += created.sorted { TextKey($0.row.driver.rawValue) < TextKey($1.row.driver.rawValue) }
-            .map { DriverStatements.addQuery($0.row, at: $0.at) }
+        trip.add(
+            created.sorted { TextKey($0.row.driver.rawValue) < TextKey($1.row.driver.rawValue) }
+                .map { DriverStatements.addQuery($0.row, at: $0.at) })
 
-        let digested = created.compactMap { new in new.digest.map { (new: new, digest: $0) } }
-        if !digested.isEmpty {
-            queries.append(ErasedDrivers.takeBackQuery(digested.map { ($0.new.row.id, $0.digest, $0.new.at) }))
+        let digested = created.compactMap { new in new.digest.map { (new.row.id, $0, new.at) } }
+        if digested.isEmpty {
+            erased = trip.add([])
+        } else if shards.areDistributed {
+            erased = trip.add([ErasedDrivers.findRecentQuery(digested)])
+        } else {
+            erased = trip.add([])
+            trip.add([ErasedDrivers.takeBackQuery(digested)])
         }
-        moveIndex = queries.count
-        queries.append(DriverStatements.moveQuery(changed.compactMap(\.moved), batch: batch))
+        moves = trip.add(DriverStatements.moveQueries(changed.compactMap(\.moved), batch: batch, shards))
+        moving = trip.queries
+    }
+
+    /// What follows M on one PostgreSQL. It joins with the drivers that M has moved.
+    var storing: [PostgresQuery] {
+        var queries: [PostgresQuery] = []
         let claims = changed.flatMap(\.claims)
         if !claims.isEmpty { queries.append(SessionClaim.addQuery(claims, batch: batch)) }
-        let events = { (list: (FoldedGroup) -> [FoldedEvent]) in
-            changed.flatMap { group in
-                list(group).map { EventOfDriver(driver: group.moved?.row.id ?? 0, folded: $0) }
-            }
-        }
-        let (added, refolded, corrected) = (events(\.added), events(\.refolded), events(\.corrected))
+        let added = Self.events(of: changed, \.added)
         if !added.isEmpty { queries.append(EventOfDriver.addQuery(added, batch: batch)) }
-        if !refolded.isEmpty { queries.append(EventOfDriver.updateQuery(refolded, batch: batch)) }
-        if !corrected.isEmpty { queries.append(EventOfDriver.correctQuery(corrected, batch: batch)) }
+        queries += Self.updates(of: changed, batch: batch, shards)
         let sessions = changed.flatMap(\.sessions)
         if !sessions.isEmpty { queries.append(SessionRow.writeQuery(sessions, batch: batch)) }
         for case let moved? in changed.filter(\.hasRegistered).map(\.moved) {
             queries.append(PostgresQuery(SessionReads.forgetUnused, [.int8(moved.row.id), .int8(batch)]))
         }
-        queries.append(.init(.commit))
-        self.queries = queries
+        return queries
+    }
+
+    static func events(
+        of groups: [FoldedGroup], _ list: (FoldedGroup) -> [FoldedEvent]
+    ) -> [EventOfDriver] {
+        groups.flatMap { group in
+            list(group).map { EventOfDriver(driver: group.moved?.row.id ?? 0, folded: $0) }
+        }
+    }
+
+    /// The stored events that get new verdicts or other settings.
+    static func updates(of groups: [FoldedGroup], batch: Int64, _ shards: Shards) -> [PostgresQuery] {
+        EventOfDriver.updateQueries(events(of: groups, \.refolded), batch: batch, shards)
+            + EventOfDriver.correctQueries(events(of: groups, \.corrected), batch: batch, shards)
     }
 }
 

@@ -23,8 +23,8 @@ final class TestDatabase: Sendable {
     let kind: DatabaseKind
     /// The folder of SQLite's file.
     private let folder: String
-    /// PostgreSQL's server, and the name of the database.
-    private let server: (server: PostgresServer, name: String)?
+    /// The URL of PostgreSQL's database, which is a schema of a Citus cluster if DWELL_TEST_CITUS_URL names one.
+    private let url: String?
 
     /// A store, and the function that closes it.
     typealias Opened = (store: any AccountDatabase & EventStore, close: @Sendable () async -> Void)
@@ -38,15 +38,19 @@ final class TestDatabase: Sendable {
         folder = NSTemporaryDirectory() + "dwell-\(UUID().uuidString)"
         switch kind {
         case .sqlite:
-            server = nil
+            url = nil
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         case .postgresql:
-            let server = try await PostgresServer.shared()
-            let name = try await server.createDatabase()
+            let url: String
+            if let cluster = CitusCluster.named {
+                url = try await cluster.url(schema: cluster.createSchema())
+            } else {
+                let server = try await PostgresServer.shared()
+                url = try await server.url(server.createDatabase())
+            }
             _ = try await PostgresEventStore.migrate(
-                try PostgresConfiguration(url: server.url(name)), on: Self.loops.next(), atMilliseconds: 1,
-                until: .inSeconds(30))
-            self.server = (server, name)
+                try PostgresConfiguration(url: url), on: Self.loops.next(), atMilliseconds: 1, until: .inSeconds(30))
+            self.url = url
         }
     }
 
@@ -59,11 +63,11 @@ final class TestDatabase: Sendable {
 
     /// PostgreSQL's database.
     var configuration: PostgresConfiguration {
-        get throws { try PostgresConfiguration(url: try #require(server).server.url(server?.name ?? "")) }
+        get throws { try PostgresConfiguration(url: try #require(url)) }
     }
 
     func open(_ digests: KeyedHashes) throws -> Opened {
-        if server != nil {
+        if url != nil {
             let store = PostgresEventStore(
                 try configuration, writersMax: 2, readersMax: 2, loops: Self.loops, digests: digests,
                 logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))

@@ -1,0 +1,58 @@
+// How a batch is written on Citus. The session of a new claim lies in another shard than its driver, so no statement can
+// join the two. The batch therefore waits for M, and then sends what belongs to the drivers that M has moved.
+
+import Engine
+import JourneyModel
+import Postgres
+import Sockets
+
+extension BatchRun {
+    /// Ends the transaction of the reads, and raises the offset of positions after a start of the coordinator. Of several
+    /// instances one does it, and the others wait.
+    func raisePositions(on connection: PostgresConnection, until deadline: Deadline) async throws(PostgresError) {
+        _ = try await connection.run([.init(.rollback)], until: deadline)
+        let raise = EventPosition.raiseForServer.map { PostgresQuery($0) }
+        _ = try await connection.run([.init(.begin)] + raise + [.init(.commit)], until: deadline)
+    }
+
+    /// Writes in the transaction that the reads have begun, and commits. Returns the drivers that were moved. If there are
+    /// none, nothing is committed, and the pool rolls the transaction back.
+    ///
+    /// - Parameter position: the position before the first event of the transaction.
+    func write(
+        _ writes: BatchWrites, after position: Int64, on connection: PostgresConnection, until deadline: Deadline
+    ) async throws(PostgresError) -> Set<Int64> {
+        let results = try await connection.run(writes.moving, until: deadline)
+        if !results.rows(writes.erased).isEmpty { return [] }
+        let moved = try Self.moved(results, writes)
+        let groups = writes.changed.filter { group in group.moved.map { moved.contains($0.row.id) } ?? false }
+        if groups.isEmpty { return [] }
+        let (batch, shards) = (writes.batch, writes.shards)
+        var trip = RoundTrip()
+        trip.add(SessionClaim.addOneQueries(groups.flatMap(\.claims)))
+        trip.add(
+            EventOfDriver.addPlacedQueries(
+                BatchWrites.events(of: groups, \.added), batch: batch, after: position, shards))
+        trip.add(BatchWrites.updates(of: groups, batch: batch, shards))
+        trip.add(groups.flatMap(\.sessions).map { $0.writeOneQuery })
+        let forgotten = trip.add(
+            groups.filter(\.hasRegistered).compactMap(\.moved).map { moved in
+                PostgresQuery(
+                    SessionReads.forgetUnusedOfShard,
+                    shards.parameters(ofLane: moved.row.lane) + [.int8(moved.row.id), .int8(batch)])
+            })
+        if forgotten.isEmpty {
+            trip.add([.init(.commit)])
+            _ = try await connection.run(trip.queries, until: deadline)
+            return moved
+        }
+        let stored = try await connection.run(trip.queries, until: deadline)
+        var last = RoundTrip()
+        for row in stored.rows(forgotten) {
+            last.add([SessionReads.disownQuery(session: try row.text(0), owner: try row.int8(1))])
+        }
+        last.add([.init(.commit)])
+        _ = try await connection.run(last.queries, until: deadline)
+        return moved
+    }
+}

@@ -1,0 +1,82 @@
+// The position below which nothing can appear any more, on Citus. A transaction over several servers ends on the
+// coordinator before its rows are visible on the others: Citus prepares it there (PREPARE TRANSACTION), commits on the
+// coordinator, and only then sends COMMIT PREPARED. So the lowest number of an unfinished transaction is not enough. The
+// reader takes it, then asks every server for the prepared transactions, and waits until these have ended: each
+// transaction below the number was prepared before the number was read, so it is now visible, or was rolled back.
+//
+// After a crash a prepared transaction remains until Citus's maintenance has ended it (citus.recover_2pc_interval, 60 s).
+// Meanwhile readers go no further than before.
+
+import Engine
+import Postgres
+import Synchronization
+
+/// The highest position that was found to be settled. It remains settled.
+final class SettledPosition: Sendable {
+    private let highest = Mutex<Int64?>(nil)
+
+    var last: Int64? { highest.withLock { $0 } }
+
+    func note(_ position: Int64) { highest.withLock { $0 = max($0 ?? position, position) } }
+}
+
+extension PostgresEventStore {
+    /// How often the prepared transactions are asked for before readers are left where they were, and the pauses. A
+    /// transaction is prepared for milliseconds.
+    private static let settleRoundsMax = 20
+    private static let settlePauseMilliseconds = 5
+
+    /// The position before which readers of the feed must stop, beside the one that their own statements find. Without
+    /// effect on one PostgreSQL.
+    func settledEnd() async throws(StoreFailure) -> Int64 {
+        guard try await shards().areDistributed else { return .max }
+        let found = try await read([
+            PostgresQuery(SettledStatements.end), PostgresQuery(SettledStatements.prepared),
+        ])
+        let end = try decoded { () throws(PostgresError) in try found[0][0].int8(0) }
+        var waiting = try prepared(found[1])
+        for _ in 0..<Self.settleRoundsMax where !waiting.isEmpty {
+            do {
+                try await Task.sleep(for: .milliseconds(Self.settlePauseMilliseconds))
+            } catch {
+                throw .cancelled
+            }
+            waiting.formIntersection(try prepared(await read([PostgresQuery(SettledStatements.prepared)])[0]))
+        }
+        guard waiting.isEmpty else {
+            guard let last = settled.last else {
+                throw .unavailable("Citus has not ended a transaction that it has prepared")
+            }
+            return last
+        }
+        settled.note(end)
+        return end
+    }
+
+    /// Reads the names of the prepared transactions. If a server cannot be asked, it may have some.
+    private func prepared(_ result: PostgresResult) throws(StoreFailure) -> Set<String> {
+        try decoded { () throws(PostgresError) in
+            var names: Set<String> = []
+            for row in result.rows {
+                let text = try row.text(1)
+                guard try row.bool(0) else { throw PostgresError(.unreadable, "a server of Citus did not answer") }
+                names.formUnion(text.split(separator: " ").map(String.init))
+            }
+            return names
+        }
+    }
+}
+
+private enum SettledStatements {
+    static let end = PostgresStatement("settled_end", "SELECT \(EventPosition.end)")
+
+    /// One row for each server of the cluster: whether it has answered, and the names.
+    static let prepared = PostgresStatement(
+        "prepared_transactions",
+        """
+        SELECT success, coalesce(result, '') FROM run_command_on_all_nodes($command$
+            SELECT coalesce(string_agg(gid, ' '), '') FROM pg_prepared_xacts
+            WHERE database = current_database() AND gid LIKE 'citus\\_%'
+        $command$)
+        """)
+}

@@ -1,0 +1,47 @@
+// Finds out once whether the tables are distributed by Citus, and which shard has which lane.
+
+import Postgres
+import Sockets
+import Synchronization
+
+final class ShardDirectory: Sendable {
+    private let known = Mutex<Shards?>(nil)
+
+    /// Returns the shards. Asks the server if they are not known yet.
+    func shards(on connection: PostgresConnection, until deadline: Deadline) async throws(PostgresError) -> Shards {
+        if let shards = known.withLock({ $0 }) { return shards }
+        let shards = try await Self.read(on: connection, until: deadline)
+        known.withLock { $0 = shards }
+        return shards
+    }
+
+    /// Nil before the server was asked.
+    var shardsIfKnown: Shards? { known.withLock { $0 } }
+
+    /// Has the server asked again: a shard may have been split.
+    func forget() { known.withLock { $0 = nil } }
+
+    private static func read(
+        on connection: PostgresConnection, until deadline: Deadline
+    ) async throws(PostgresError) -> Shards {
+        let found = try await connection.run([PostgresQuery(isCitus)], until: deadline)
+        guard try found[0][0].bool(0) else { return .none }
+        let lanes = try await connection.run([PostgresQuery(shardOfLane)], until: deadline)
+        if lanes[0].rowCount == 0 { return .none }
+        var shards: [Int64] = []
+        for row in lanes[0].rows { shards.append(try row.int8(0)) }
+        return Shards(ofLane: shards)
+    }
+
+    private static let isCitus = PostgresStatement(
+        "is_citus", "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL")
+
+    /// Has no row if the extension was created after the tables, and they are not distributed.
+    private static let shardOfLane = PostgresStatement(
+        "shard_of_lane",
+        """
+        SELECT get_shard_id_for_distribution_column('driver', lanes.lane::int2)
+        FROM generate_series(0, \(Lane.count - 1)) lanes(lane)
+        WHERE EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = 'driver'::regclass) ORDER BY lanes.lane
+        """)
+}

@@ -1,0 +1,83 @@
+// Where the rows of the tables of events lie. On one PostgreSQL a statement may have rows of any lanes. On Citus the rows
+// of a lane lie in one shard, in all of these tables in the same one, and a statement runs on one server only if all its
+// rows lie in one shard. So a batch's statement is sent once for each shard.
+
+import JourneyModel
+import Postgres
+
+struct Shards: Hashable, Sendable {
+    /// The shard of each lane; nil on one PostgreSQL.
+    private let ofLane: [Int64]?
+
+    /// One PostgreSQL.
+    static let none = Shards(ofLane: nil)
+
+    /// - Parameter ofLane: the shard of each lane, `Lane.count` numbers.
+    init(ofLane: [Int64]?) {
+        self.ofLane = ofLane
+    }
+
+    /// Whether the rows are distributed over several shards.
+    var areDistributed: Bool { ofLane != nil }
+
+    /// Returns the first two parameters (`LaneParameters`) of a statement over rows of one lane.
+    func parameters(ofLane lane: Int16) -> [PostgresValue] {
+        areDistributed ? [.int2s([lane]), .bool(false)] : LaneParameters.any
+    }
+
+    /// Likewise for the rows of a driver.
+    func parameters(of driver: DriverID) -> [PostgresValue] { parameters(ofLane: Lane.of(driver.rawValue)) }
+    func parameters(ofDriver id: Int64) -> [PostgresValue] { parameters(ofLane: Lane.of(driver: id)) }
+
+    /// Returns the rows that may be in one statement, with the first two parameters of this statement: all rows, or those
+    /// of each shard, in the order of the shards. All instances have the same order, so that they lock rows in the same
+    /// order.
+    func groups<Row>(
+        _ rows: [Row], lane: (Row) -> Int16
+    ) -> [(parameters: [PostgresValue], rows: [Row])] {
+        if rows.isEmpty { return [] }
+        guard let ofLane else { return [(LaneParameters.any, rows)] }
+        let byShard = Dictionary(grouping: rows) { ofLane[Int(lane($0)) % ofLane.count] }
+        return byShard.sorted { $0.key < $1.key }.map { _, rows in
+            ([.int2s(Set(rows.map(lane)).sorted()), .bool(false)], rows)
+        }
+    }
+
+    /// Returns a statement over the rows: one query for each of `groups`.
+    ///
+    /// - Parameter values: the parameters after the first two, for the rows of one query.
+    func queries<Row>(
+        _ statement: PostgresStatement, _ rows: [Row], lane: (Row) -> Int16, _ values: ([Row]) -> [PostgresValue]
+    ) -> [PostgresQuery] {
+        groups(rows, lane: lane).map { PostgresQuery(statement, $0.parameters + values($0.rows)) }
+    }
+
+    /// Likewise for drivers, each given by the text of its id.
+    func queries(
+        _ statement: PostgresStatement, drivers: [String], _ values: ([String]) -> [PostgresValue]
+    ) -> [PostgresQuery] {
+        queries(statement, drivers, lane: Lane.of, values)
+    }
+}
+
+/// The queries of one round trip that are made of several parts.
+struct RoundTrip {
+    private(set) var queries: [PostgresQuery] = []
+
+    /// Returns the indexes of the results.
+    @discardableResult
+    mutating func add(_ more: [PostgresQuery]) -> Range<Int> {
+        let first = queries.count
+        queries += more
+        return first..<queries.count
+    }
+}
+
+extension [PostgresResult] {
+    /// The rows of several results.
+    func rows(_ indexes: Range<Int>) -> [PostgresRow] {
+        self[indexes].flatMap { result in (0..<result.rowCount).map { result[$0] } }
+    }
+
+    var allRows: [PostgresRow] { rows(indices) }
+}

@@ -1,0 +1,26 @@
+// The Citus cluster that DWELL_TEST_CITUS_URL names. If it is set, the suites of PostgresStore run on the cluster in place
+// of a server of their own. Each test has a schema of its own in the database of the URL.
+
+import Foundation
+
+package struct CitusCluster: Sendable {
+    /// The URL of a database on the coordinator, with the extension `citus` on all servers, and a user who may create
+    /// schemas and end connections.
+    private let url: String
+
+    /// Nil if the environment names no cluster.
+    package static let named: CitusCluster? = ProcessInfo.processInfo.environment["DWELL_TEST_CITUS_URL"]
+        .map { CitusCluster(url: $0) }
+
+    /// Returns the URL of a schema: its tables are found by their names.
+    package func url(schema: String) -> String {
+        url + (url.contains("?") ? "&" : "?") + "options=-csearch_path%3D" + schema
+    }
+
+    /// Creates an empty schema and returns its name.
+    package func createSchema() async throws -> String {
+        let name = "test_\(UInt64.random(in: .min ... .max))"
+        try await PostgresServer.run("CREATE SCHEMA \(name)", at: url)
+        return name
+    }
+}
