@@ -40,7 +40,4 @@ enum Lane {
     static func driverID(in lane: Int16, row: Int64) -> Int64 {
         Int64(lane) << randomBits | row
     }
-
-    /// Returns the lane in a driver's id.
-    static func of(driver id: Int64) -> Int16 { Int16(id >> randomBits) }
 }
