@@ -70,7 +70,10 @@ struct MaintenanceTests {
         ("UPDATE event_row SET driver = 77 WHERE key = 'a1'", "event references a missing row of driver"),
         ("UPDATE event_row SET kind = 77 WHERE key = 'a1'", "event references a missing row of event_kind"),
         ("DELETE FROM session WHERE session_id = 'session-a'", "event references a missing row of session"),
-        ("UPDATE event_row SET settings_version = 77 WHERE id = 1", "event references a missing row of settings_version"),
+        (
+            "UPDATE event_row SET settings_version = 77 WHERE id = 1",
+            "event references a missing row of settings_version"
+        ),
         ("UPDATE event_row SET fold_settings = 77 WHERE id = 1", "event references a missing row of settings_version"),
         ("DELETE FROM event_key WHERE event = 3", "event_key has 15 rows for 16 events"),
         ("DELETE FROM event_key WHERE event = 3", "event 3: is not found by its idempotency key"),

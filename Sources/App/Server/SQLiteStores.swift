@@ -16,7 +16,8 @@ extension Stores {
     static func sqlite(_ path: String, _ opening: Opening) throws -> Stores {
         let store = try SQLiteFile.open(
             path, atMilliseconds: opening.milliseconds, digests: opening.digests, charging: opening.charging,
-            metrics: opening.metrics, report: { opening.logger.notice("migrating the database", metadata: ["step": "\($0)"]) })
+            metrics: opening.metrics,
+            report: { opening.logger.notice("migrating the database", metadata: ["step": "\($0)"]) })
         return Stores(store, path: path, digests: opening.digests, logger: opening.logger)
     }
 

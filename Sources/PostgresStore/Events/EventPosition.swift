@@ -64,10 +64,16 @@ enum EventPosition {
     /// The highest position that is stored; NULL if there is no event.
     static let highest = PostgresStatement("event_position_highest", "SELECT max(position) FROM event")
 
-    /// Raises the offset of transaction numbers if a stored position lies above all that this server gives: the database
-    /// was copied with pg_dump into a server with lower numbers, or transferred from SQLite. Every instance runs it at its
-    /// start. Parameters: the result of `highest`.
-    static let raise = PostgresStatement(
+    /// Returns the query that raises the offset of transaction numbers if a stored position lies above all that this
+    /// server gives: the database was copied with pg_dump into a server with lower numbers, or transferred from SQLite.
+    /// Every instance runs it at its start.
+    ///
+    /// - Parameter highest: the result of the statement `highest`.
+    static func raise(above highest: PostgresResult) throws(PostgresError) -> PostgresQuery {
+        PostgresQuery(raise, [try highest[0].optionalInt8(0).map(PostgresValue.int8) ?? .null])
+    }
+
+    private static let raise = PostgresStatement(
         "event_position_raised",
         """
         WITH highest AS (

@@ -30,8 +30,7 @@ extension PostgresEventStore {
         let applied = try await migrations.run(on: connection, atMilliseconds: now, until: deadline)
         do throws(PostgresError) {
             let highest = try await connection.run([.init(EventPosition.highest)], until: deadline)
-            let position = try highest[0][0].optionalInt8(0).map(PostgresValue.int8) ?? .null
-            _ = try await connection.run([.init(EventPosition.raise, [position])], until: deadline)
+            _ = try await connection.run([try EventPosition.raise(above: highest[0])], until: deadline)
         } catch {
             throw .failed(error)
         }

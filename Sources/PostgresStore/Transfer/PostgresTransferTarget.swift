@@ -268,7 +268,8 @@ package actor PostgresTransferTarget: TransferTarget {
                 queries.append(PostgresQuery(PostgresStatement("transfer_next_\(name)", sql)))
             }
         }
-        queries.append(PostgresQuery(EventPosition.raise))
+        let highest = try await connection.run([PostgresQuery(EventPosition.highest)])
+        queries.append(try EventPosition.raise(above: highest[0]))
         for (name, sql) in [
             ("drop_drivers", "DROP TABLE transferred_driver"), ("drop", "DROP TABLE transfer"),
             ("durable", "SET LOCAL synchronous_commit TO DEFAULT"),
