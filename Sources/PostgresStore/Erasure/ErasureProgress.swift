@@ -120,14 +120,12 @@ struct ErasureProgress {
         return (count, end == nil)
     }
 
-    /// Citus allows `to_char` only in the subquery.
-    ///
     /// Replaces the ids, idempotency keys, sequences, times and texts that the client sent, and preserves the order of
     /// the events. Events of the same millisecond are ordered by their sequence, then by members that are kept, and
     /// finally by the bytes of event_id and the idempotency key. A new key therefore contains the event's rank in that
     /// order, as a number of fixed length. event_id becomes NULL, which means that it equals the key. A client can write
     /// any information into a sequence, so only its rank is kept, and into the digits and the offset of a time, so only
-    /// the moment is kept and whether the time had a fraction of a second.
+    /// the moment is kept and whether the time had a fraction of a second. Citus allows `to_char` only in the subquery.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", where: Self.isInLane, rowsMax, db)
         let count = try db.execute(
