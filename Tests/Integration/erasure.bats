@@ -51,7 +51,12 @@ verify() {
     verify "${own[@]}"
     [[ $verified == 1 ]]
     local place
-    for place in place.place_id event_kind.source event_kind.name event_kind.schema_version event.occurred_at; do
+    local places=(place.place_id event_kind.source event_kind.name event_kind.schema_version event.occurred_at)
+    if [[ -n ${INTEGRATION_POSTGRES_URL:-} ]]; then
+        places=(event.charger event.merchant session.registered_charger driver.target_charger event.source event.name
+            event.schema_version event.occurred_at)
+    fi
+    for place in "${places[@]}"; do
         [[ $found == *"$place"* ]] || fail "verify-erased does not find $place: $found"
     done
     # Another driver goes to the same place.

@@ -152,18 +152,21 @@ def change_together(report, options, folder):
     two.mkdir()
     with Server(options, one, {**common, "INSTANCE_NAME": "one"}, database_folder=folder) as first, \
             Server(options, two, {**common, "INSTANCE_NAME": "two"}, database_folder=folder) as second:
-        for number in range(1, 6):
+        for number in range(1, 4):
             path.write_text(f"NATIVE_CHARGER_DWELL_SECONDS={100 + number}\n")
             for server in (first, second):
                 server.process.send_signal(signal.SIGHUP)
             for server in (first, second):
                 wait_until(lambda: len(lines_of(server, "settings reloaded")) == number, 20, "the reload")
-        # A server that has ended has recorded what it read.
-        for server in (first, second):
-            server.stop()
-        history = json.loads(command(first, "history", "--json").stdout)
-        found = [change["settings"]["chargerDwellSeconds"] for change in history["changes"]]
-        report.check(found == [105, 104, 103, 102, 101, 100], "a change that two servers read is in the history once", found)
+            # A server that has ended has recorded what it read.
+            for server in (first, second):
+                server.stop()
+            history = json.loads(command(first, "history", "--json").stdout)
+            found = [change["settings"]["chargerDwellSeconds"] for change in history["changes"]]
+            report.check(
+                found == list(range(100 + number, 99, -1)), f"change {number} that two servers read is recorded once", found)
+            for server in (first, second):
+                server.start()
 
 
 def main():

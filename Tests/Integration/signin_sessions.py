@@ -3,7 +3,9 @@
 repeated, signing out, the list of sessions, single tokens of shipped clients, and published keys. The tests include
 kill -9, races, and a second server on the same database."""
 
+import collections
 import datetime
+import functools
 import hashlib
 import secrets
 import socket
@@ -21,6 +23,8 @@ suite = Suite(__doc__)
 DAY = 86_400
 # The time for which a client may present a used refresh token again.
 REPEAT_SECONDS = 10
+# The end of a chunked body (RFC 9112, section 7.1).
+LAST_CHUNK = b"0\r\n\r\n"
 
 
 # --- refresh ------------------------------------------------------------------------------------------------------
@@ -353,9 +357,16 @@ def _(lab):
         head = stream.recv(65536)
         assert head.startswith(b"HTTP/1.1 200"), head
         lab.call("POST", "/auth/logout", token=pair["access_token"]).expect(204)
-        started = time.monotonic()
-        while stream.recv(65536):
-            assert time.monotonic() - started < 60, "the stream goes on"
+        wait_for_end(stream)
+
+
+def wait_for_end(stream):
+    """Returns when the stream has ended. The connection stays open."""
+    started, received = time.monotonic(), b""
+    while not received.endswith(LAST_CHUNK):
+        more = stream.recv(65536)
+        assert more and time.monotonic() - started < 60, "the stream goes on"
+        received = received[-len(LAST_CHUNK):] + more
 
 
 # --- two servers on one database ----------------------------------------------------------------------------------
@@ -416,6 +427,39 @@ def _(lab):
         lab.verify_code(phone, other_code(code), server=server).expect_problem(401, "unauthorized")
     for server in (lab.server, second):
         assert lab.verify_code(phone, code, server=server).status in (401, 429)
+
+
+@suite.alone("two servers on one database at the same moment: a code signs in once, a nonce and a refresh token once each")
+def _(lab):
+    servers = (lab.server, lab.second_server()) * 3
+    for _ in range(5):
+        phone = new_phone()
+        code = lab.code_for(phone)
+        answers = at_once(*[functools.partial(lab.verify_code, phone, code, server=server) for server in servers])
+        statuses = collections.Counter(answer.status for answer in answers)
+        assert statuses[200] == 1 and set(statuses) <= {200, 401, 429}, statuses
+
+        nonce = secrets.token_urlsafe(16)
+        token = lab.apple.identity_token(f"apple.{secrets.token_hex(8)}", nonce)
+        answers = at_once(*[functools.partial(lab.present, token, nonce, server=server) for server in servers])
+        pairs = [answer.expect_pair() for answer in answers]
+        assert len({pair["user"]["id"] for pair in pairs}) == 1, "two people"
+        assert len({claims_of(pair["access_token"])["sid"] for pair in pairs}) == 1, "two sign-in sessions"
+
+        answers = at_once(*[functools.partial(lab.refresh, pairs[0]["refresh_token"], server=server) for server in servers])
+        assert len({answer.expect_pair()["refresh_token"] for answer in answers}) == 1, "siblings"
+
+
+@suite.alone("two servers on one database: a stream ends when its sign-in session is ended through the other server")
+def _(lab):
+    second = lab.second_server()
+    pair = lab.apple_driver()
+    with socket.create_connection(("127.0.0.1", second.port), timeout=90) as stream:
+        stream.sendall(rendered("GET", "/native/session/stream", pair["access_token"]))
+        head = stream.recv(65536)
+        assert head.startswith(b"HTTP/1.1 200"), head
+        lab.call("POST", "/auth/logout", token=pair["access_token"]).expect(204)
+        wait_for_end(stream)
 
 
 # --- shipped clients with a single token --------------------------------------------------------------------------
