@@ -110,10 +110,16 @@ class Servers:
 
     def wait_for(self, nodes, seconds=NOTICE_SECONDS):
         """Waits until both servers are connected to all of that many nodes."""
-        wait_until(lambda: all(
-            self.connected(server) == (nodes, 0)
-            and self.figure(server, "dwell_redis_breaker_state", '{state="closed"}') == 1
-            for server in self.all), seconds, f"the connections to {nodes} nodes")
+        wait_until(lambda: all(self.is_connected(server, nodes) for server in self.all), seconds,
+                   f"the connections to {nodes} nodes")
+
+    def is_connected(self, server, nodes):
+        try:
+            return (self.connected(server) == (nodes, 0)
+                    and self.figure(server, "dwell_redis_breaker_state", '{state="closed"}') == 1)
+        except ConnectionRefusedError:
+            # A server that was just started answers requests before it listens on its port for metrics.
+            return False
 
 
 def check_shared(report, servers, drivers, what, is_complete=True):
