@@ -39,6 +39,26 @@ struct OperationRowsTests {
         }
     }
 
+    /// Both servers read two changes, and the second server records the first change when the first has recorded both.
+    @Test(arguments: TestedDatabase.allCases)
+    func `a change that a server records late is there once, and one that returns is there twice`(
+        _ database: TestedDatabase
+    ) async throws {
+        try await database.with { store in
+            var settings = Settings()
+            let first = VersionedSettings(settings: settings, version: settings.version)
+            settings.gracePeriodSeconds += 1
+            let second = VersionedSettings(settings: settings, version: settings.version)
+            let records: [(VersionedSettings, Int64)] = [(first, 0), (second, 100), (first, 5), (second, 105)]
+            for (change, milliseconds) in records {
+                _ = try await store.record(change, at: start.advanced(byMilliseconds: milliseconds))
+            }
+            #expect(try await store.settingsHistory(limit: 9).changes.map(\.version) == [second, first].map(\.version))
+            _ = try await store.record(first, at: start.advanced(byMilliseconds: 200))
+            #expect(try await store.count("settings_change") == 3)
+        }
+    }
+
     @Test(arguments: TestedDatabase.allCases)
     func `instances are listed by name, and forgotten after a day`(_ database: TestedDatabase) async throws {
         try await database.with { store in

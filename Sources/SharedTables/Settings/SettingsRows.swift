@@ -26,7 +26,8 @@ extension SQLDatabase {
         }
     }
 
-    /// Records that these settings and rules are in force from `now` on. Writes nothing if they were already in force.
+    /// Records that these settings and rules are in force from `now` on. Writes nothing if they were already in force, or
+    /// if this record comes after a later change, and another server has recorded the same change in time.
     ///
     /// Returns false if the note was left out.
     package func record(
@@ -35,10 +36,12 @@ extension SQLDatabase {
     ) async throws(StoreFailure) -> Bool {
         try await change { db in
             let newest = try SQLRow.fetchOne(
-                db, sql: "SELECT version, rules_version FROM settings_change ORDER BY id DESC LIMIT 1")
+                db, sql: "SELECT version, rules_version, at_ms FROM settings_change ORDER BY id DESC LIMIT 1")
             if let newest {
                 let (version, rulesVersion): (String, String?) = (try newest[0], try newest[1])
                 if version == settings.version, rulesVersion == rules?.version { return true }
+                let at: Moment = try newest[2]
+                if at > now, try SettingsRows.has(settings, rules, near: now, db) { return true }
             }
             let last = try SQLRow.fetchOne(
                 db,
@@ -73,6 +76,24 @@ extension SQLDatabase {
 
 package enum SettingsRows {
     package static let changesMax = 10_000
+    /// How far apart two servers may record the same change.
+    private static let sameChangeMilliseconds: Int64 = 10_000
+
+    fileprivate static func has(
+        _ settings: VersionedSettings, _ rules: RecordedRules?, near now: Moment, _ db: any SQLTransaction
+    ) throws -> Bool {
+        let found = try SQLRow.fetchOne(
+            db,
+            sql: """
+                SELECT 1 FROM settings_change
+                WHERE version = ? AND coalesce(rules_version, '') = ? AND at_ms BETWEEN ? AND ? LIMIT 1
+                """,
+            arguments: [
+                settings.version, rules?.version ?? "", now.advanced(byMilliseconds: -sameChangeMilliseconds),
+                now.advanced(byMilliseconds: sameChangeMilliseconds),
+            ])
+        return found != nil
+    }
 
     /// Returns the changes, newest first.
     ///
