@@ -104,6 +104,30 @@ struct ErasureTests {
         }
     }
 
+    /// The table has no statistics yet, so PostgreSQL's planner does not know that the driver has many events.
+    @Test func `a piece reads few rows beside those that it rewrites`() async throws {
+        let database = try await StoreFixture.database()
+        let driver = DriverID("drv_marta")
+        let count = 2000
+        try await StoreFixture.withStores(on: database, digests: Self.digests) { (stores) async throws in
+            for request in Self.requests(count, of: driver, word: "marta") { _ = await stores[0].append([request]) }
+            let row = try #require(
+                try await Self.begin(
+                    driver, pseudonym: "erased-1", at: .sample.advanced(bySeconds: 9000), in: stores[0]))
+            let read = try await stores[0].change { (db: any SQLTransaction) -> Int64? in
+                var progress = try ErasureProgress(of: row, db)
+                _ = try progress?.advance(db)
+                return try Int64.fetchOne(
+                    db,
+                    sql: """
+                        SELECT CAST(idx_tup_fetch + seq_tup_read AS int8) FROM pg_stat_xact_user_tables
+                        WHERE relname = 'event'
+                        """)
+            }
+            #expect(try #require(read) < 10 * count)
+        }
+    }
+
     @Test func `a deletion that was interrupted is completed by another instance`() async throws {
         let database = try await StoreFixture.database()
         let driver = DriverID("drv_marta")

@@ -126,15 +126,13 @@ struct ErasureProgress {
     /// order, as a number of fixed length. event_id becomes NULL, which means that it equals the key. A client can write
     /// any information into a sequence, so only its rank is kept, and into the digits and the offset of a time, so only
     /// the moment is kept and whether the time had a fraction of a second. Citus allows `to_char` only in the subquery.
+    /// The subquery is MATERIALIZED, because PostgreSQL otherwise runs it once per event if the statistics of the table
+    /// are not up to date.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", where: Self.isInLane, rowsMax, db)
         let count = try db.execute(
             sql: """
-                UPDATE event SET idempotency_key = ?2 || '-' || lpad(CAST(ranked.place AS text), 12, '0'),
-                    event_id = NULL, digest = decode(repeat('00', 32), 'hex'), metadata = NULL, details = NULL,
-                    sequence = CASE WHEN sequence IS NOT NULL THEN ranked.sequence_place END,
-                    occurred_at = ranked.occurred_at, \(ErasedTexts.rewrittenEvent)
-                FROM (
+                WITH ranked AS MATERIALIZED (
                     SELECT event.seq AS ranked_seq, ?5 + row_number() OVER (
                             ORDER BY corrected_at_ms, coalesce(event_id, idempotency_key), idempotency_key) AS place,
                         dense_rank() OVER (PARTITION BY corrected_at_ms ORDER BY sequence NULLS FIRST)
@@ -143,8 +141,14 @@ struct ErasureProgress {
                             CASE WHEN strpos(occurred_at, '.') > 0 THEN 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
                             ELSE 'YYYY-MM-DD"T"HH24:MI:SS"Z"' END) AS occurred_at
                     FROM event WHERE event.driver = ?1 AND event.\(Self.isInLane)
-                        AND corrected_at_ms > ?3 AND corrected_at_ms <= ?4) ranked
+                        AND corrected_at_ms > ?3 AND corrected_at_ms <= ?4)
+                UPDATE event SET idempotency_key = ?2 || '-' || lpad(CAST(ranked.place AS text), 12, '0'),
+                    event_id = NULL, digest = decode(repeat('00', 32), 'hex'), metadata = NULL, details = NULL,
+                    sequence = CASE WHEN sequence IS NOT NULL THEN ranked.sequence_place END,
+                    occurred_at = ranked.occurred_at, \(ErasedTexts.rewrittenEvent)
+                FROM ranked
                 WHERE event.driver = ?1 AND event.\(Self.isInLane) AND event.seq = ranked.ranked_seq
+                    AND event.corrected_at_ms > ?3 AND event.corrected_at_ms <= ?4
                 """,
             arguments: [driver, pseudonym, last ?? .min, end ?? .max, eventCount])
         eventCount += Int64(count)
