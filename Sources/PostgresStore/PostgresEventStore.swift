@@ -163,9 +163,9 @@ package final class PostgresEventStore: EventStore {
                     metrics.noteConflict()
                     for index in works.indices { works[index].conflictCount += 1 }
                     putBack(works, of: group.driver, "other writes of the driver were faster")
-                case .lost(let error, let isInDoubt):
+                case .lost(let error, let batch):
                     isLost = true
-                    if isInDoubt { for index in works.indices { works[index].isInDoubt = true } }
+                    if let batch { for index in works.indices { works[index].batchesInDoubt.append(batch) } }
                     putBack(works, of: group.driver, "PostgreSQL: \(error)")
                 }
             }
@@ -262,7 +262,7 @@ package final class PostgresEventStore: EventStore {
         """
         SELECT event.idempotency_key, coalesce(event.event_id, event.idempotency_key), event.digest,
             \(Verdict.columnNames), event.app_state, event.schema_version, event.details IS NOT NULL,
-            event.received_at_ms, driver.version, driver.state, driver.session_id, driver.target_charger,
+            event.batch, driver.version, driver.state, driver.session_id, driver.target_charger,
             driver.next_target_charger, driver.grace_deadline_ms, driver.hard_deadline_ms, driver.ended_by,
             driver.previous_session_id
         FROM driver JOIN event ON event.driver = driver.id AND event.idempotency_key = ANY ($4::text[])

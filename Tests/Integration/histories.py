@@ -23,11 +23,6 @@ NAMES = sorted({name for _, name in TRANSITIONS})
 Attempt = collections.namedtuple("Attempt", "begin end event state transition is_repeat", defaults=(False,))
 
 
-# Whether an attempt may say that it has stored an event which another attempt has stored. A server on PostgreSQL whose
-# COMMIT has no answer finds the event, and cannot tell whose it is (docs/decisions/postgresql.md).
-MAY_CLAIM_STORED = False
-
-
 def fold(names, stored):
     """Returns the state, and the transition of each event as a dictionary, after the events of the bit set `stored`.
     Bit 0 is the event that is first in time."""
@@ -110,8 +105,7 @@ def effect(attempt, stored, model):
     after = stored if attempt.event is None else stored | 1 << attempt.event
     if attempt.end == math.inf:
         return after
-    if attempt.event is not None and attempt.is_repeat != (after == stored) and not (
-            MAY_CLAIM_STORED and after == stored):
+    if attempt.event is not None and attempt.is_repeat != (after == stored):
         return None
     state, verdicts = model(after)
     if attempt.state != state or attempt.event is not None and attempt.transition != verdicts[attempt.event]:

@@ -41,6 +41,47 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event WHERE idempotency_key = 'k'") == ["1"])
     }
 
+    /// Both servers find the event, with the same receive time. Only one of them has stored it.
+    @Test func `of two servers in doubt about one event, one has stored it`() async throws {
+        let database = try await StoreFixture.databaseOnOwnServer()
+        defer { database.server?.stop() }
+        try await StoreFixture.withStores(2, on: database) { (stores) async throws in
+            _ = await stores[0].append(.sample(.sample(.chargerTargeted, key: "first"), of: driver))
+            try await database.setStandby("nobody")
+            async let first = stores[0].append(request)
+            let committed = try await database.backend(waitingFor: "SyncRep")
+            // The other server's batch waits for the row of the driver.
+            async let second = stores[1].append(request)
+            let waiting = try await database.backend(waitingFor: "transactionid")
+            try await database.rows("SELECT pg_terminate_backend(\(waiting))")
+            try await database.rows("SELECT pg_terminate_backend(\(committed))")
+            try await database.setStandby("")
+            guard case (.stored, .replayed) = await (first, second) else {
+                Issue.record("\(await (first, second))")
+                return
+            }
+        }
+        #expect(try await database.rows("SELECT count(*) FROM event WHERE idempotency_key = 'k'") == ["1"])
+    }
+
+    /// As in a batch request that a client has assembled twice.
+    @Test func `of two copies in a batch in doubt, one is a repeat`() async throws {
+        let database = try await StoreFixture.databaseOnOwnServer()
+        defer { database.server?.stop() }
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            try await database.setStandby("nobody")
+            async let outcomes = stores[0].append([request, request])
+            let pid = try await database.backend(waitingFor: "SyncRep")
+            try await database.rows("SELECT pg_terminate_backend(\(pid))")
+            try await database.setStandby("")
+            let found = await outcomes
+            guard found.count == 2, case (.stored, .replayed) = (found[0], found[1]) else {
+                Issue.record("\(found)")
+                return
+            }
+        }
+    }
+
     @Test(.enabled(if: CitusCluster.named == nil, "Citus has no triggers on distributed tables"))
     func `an event whose commit was cut is stored by the next attempt`() async throws {
         let database = try await StoreFixture.database()

@@ -74,6 +74,9 @@ CREATE TABLE event (
     -- the transaction. Readers take only positions below those of the oldest unfinished transaction, so no event
     -- appears later below a position that they have read.
     position                   int8   NOT NULL,
+    -- The random number of the batch that stored the event, as in `driver`. Of two servers that lost their connections
+    -- while they stored the same event, it tells which one has stored it. NULL: the event is from SQLite.
+    batch                      int8,
     idempotency_key            text   COLLATE "C" NOT NULL,
     -- NULL: the same as idempotency_key, as it is with most clients.
     event_id                   text   COLLATE "C",

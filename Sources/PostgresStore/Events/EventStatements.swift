@@ -67,8 +67,8 @@ struct EventOfDriver: Sendable {
     static let add = PostgresStatement(
         "events_added",
         """
-        INSERT INTO event (lane, position, \(ArrayColumn.names(keys + sent + folded)))
-        SELECT driver.lane, \(EventPosition.ofTransaction) + least(given.place, \(EventPosition.placeMax)),
+        INSERT INTO event (lane, position, batch, \(ArrayColumn.names(keys + sent + folded)))
+        SELECT driver.lane, \(EventPosition.ofTransaction) + least(given.place, \(EventPosition.placeMax)), $3::int8,
             \(ArrayColumn.names(keys + sent + folded, of: "given"))
         FROM \(ArrayColumn.unnest(keys + sent + folded, from: 4, as: "given", numbered: "place"))
         JOIN driver ON driver.id = given.driver
@@ -85,8 +85,8 @@ struct EventOfDriver: Sendable {
     static let addPlaced = PostgresStatement(
         "events_added_placed",
         """
-        INSERT INTO event (lane, position, \(ArrayColumn.names(keys + sent + folded)))
-        SELECT driver.lane, given.position, \(ArrayColumn.names(keys + sent + folded, of: "given"))
+        INSERT INTO event (lane, position, batch, \(ArrayColumn.names(keys + sent + folded)))
+        SELECT driver.lane, given.position, $3::int8, \(ArrayColumn.names(keys + sent + folded, of: "given"))
         FROM \(ArrayColumn.unnest(keys + sent + folded + [placed], from: 4, as: "given"))
         JOIN driver ON driver.id = given.driver
         WHERE \(LaneParameters.condition("driver")) AND driver.batch = $3::int8
@@ -154,7 +154,8 @@ struct StoredKey: Sendable {
     var appState: String?
     var schemaVersion: String
     var hasDetails: Bool
-    var receivedAt: Moment
+    /// The number of the batch that stored the event.
+    var batch: Int64?
     /// The version of the driver when the event was read.
     var driverVersion: Int64
 
@@ -166,7 +167,7 @@ struct StoredKey: Sendable {
         appState = try row.optionalText(first + 5)
         schemaVersion = try row.text(first + 6)
         hasDetails = try row.bool(first + 7)
-        receivedAt = try row.moment(first + 8)
+        batch = try row.optionalInt8(first + 8)
         driverVersion = try row.int8(first + 9)
     }
 
@@ -187,7 +188,7 @@ enum EventReads {
         """
         SELECT driver.driver_id, event.idempotency_key, coalesce(event.event_id, event.idempotency_key), event.digest,
             \(Verdict.columnNames), event.app_state, event.schema_version, event.details IS NOT NULL,
-            event.received_at_ms, driver.version
+            event.batch, driver.version
         FROM unnest($3::text[], $4::text[]) asked(driver_id, idempotency_key)
         JOIN driver ON driver.driver_id = asked.driver_id
         JOIN event ON event.driver = driver.id AND event.idempotency_key = asked.idempotency_key

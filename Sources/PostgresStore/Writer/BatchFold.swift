@@ -97,7 +97,7 @@ struct BatchFold {
         }
         for work in group.works where !state.result.isStale && !state.result.isCharged {
             switch work.kind {
-            case .append(let append, _, _): self.append(append, isInDoubt: work.isInDoubt, &state)
+            case .append(let append, _, _): self.append(append, inDoubt: work.batchesInDoubt, &state)
             case .register(let registration, _): register(registration, &state)
             case .expire(let request, _): expire(request, &state)
             case .refold: state.result.outcomes.append(.refold(refolded))
@@ -114,6 +114,8 @@ struct BatchFold {
         let driver: DriverID
         /// Nil while the driver does not exist.
         var fold: DriverFold?
+        /// The keys of stored events that were answered as stored by a batch in doubt.
+        var claimed: Set<TextKey> = []
         var result = FoldedGroup()
 
         init(driver: DriverID, row: StoredDriver?, tail: BatchReads.Tail?) {
@@ -149,8 +151,8 @@ struct BatchFold {
         reads.keys[DriverText(append.request.driver.rawValue, append.request.submission.idempotencyKey)]
     }
 
-    private mutating func append(_ append: PreparedAppend, isInDoubt: Bool, _ state: inout GroupState) {
-        if let outcome = repeated(append, isInDoubt: isInDoubt, state) {
+    private mutating func append(_ append: PreparedAppend, inDoubt batches: [Int64], _ state: inout GroupState) {
+        if let outcome = repeated(append, inDoubt: batches, &state) {
             state.result.outcomes.append(.event(outcome))
             return
         }
@@ -173,9 +175,11 @@ struct BatchFold {
         }
     }
 
-    /// Returns the outcome of a repeat. An event whose commit was in doubt and that is found with its own receive time
-    /// was stored by that commit.
-    private func repeated(_ append: PreparedAppend, isInDoubt: Bool, _ state: GroupState) -> EventOutcome? {
+    /// Returns the outcome of a repeat. An event that one of its own batches in doubt has stored is no repeat. If two
+    /// copies of it were in that batch, the first is the one that was stored.
+    private func repeated(
+        _ append: PreparedAppend, inDoubt batches: [Int64], _ state: inout GroupState
+    ) -> EventOutcome? {
         guard let fold = state.fold else { return nil }
         let submission = append.request.submission
         if let stored = storedKey(of: append) {
@@ -183,7 +187,9 @@ struct BatchFold {
             // A late event of this batch may have changed the verdict.
             let verdict = fold.tail.event(underKey: submission.idempotencyKey)?.verdict ?? stored.verdict
             let event = StoredEvent(eventID: stored.eventID, verdict: verdict, journey: fold.journey)
-            return isInDoubt && stored.receivedAt == append.request.receivedAt ? .stored(event) : .replayed(event)
+            let isOwn = stored.batch.map(batches.contains) ?? false
+            return isOwn && state.claimed.insert(TextKey(submission.idempotencyKey)).inserted
+                ? .stored(event) : .replayed(event)
         }
         guard let added = fold.added(underKey: submission.idempotencyKey), let unsaved = added.unsaved else {
             return nil

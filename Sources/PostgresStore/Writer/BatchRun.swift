@@ -18,8 +18,8 @@ struct BatchRun: Sendable {
         /// The work is to be tried again in a batch of its own, under a lock.
         case alone
         /// The server could not be reached or the connection was lost. The work is to be tried again while its time
-        /// lasts.
-        case lost(PostgresError, isInDoubt: Bool)
+        /// lasts. `batchInDoubt` is the number of the batch if it may have stored the work.
+        case lost(PostgresError, batchInDoubt: Int64?)
     }
 
     let pool: PostgresPool
@@ -36,8 +36,9 @@ struct BatchRun: Sendable {
     /// The same for a driver who is alone in a batch: all of the driver's events may be read and written then.
     static let lockedSeconds = 60
 
-    /// Whether a batch has begun to write.
+    /// A batch's number, and whether the batch has begun to write.
     private final class Progress: Sendable {
+        let batch = Int64.random(in: 1...Int64.max)
         private let hasSentWrites = Atomic(false)
 
         var isWriting: Bool { hasSentWrites.load(ordering: .relaxed) }
@@ -65,7 +66,7 @@ struct BatchRun: Sendable {
             isCommitted = true
             return results
         } catch {
-            return await results(of: groups, after: error, isWriting: progress.isWriting)
+            return await results(of: groups, after: error, batch: progress.isWriting ? progress.batch : nil)
         }
     }
 
@@ -89,9 +90,8 @@ struct BatchRun: Sendable {
             if needs.isEmpty { break }
             try await reads.readMore(needs, shards, on: connection, until: deadline)
         }
-        let batch = Int64.random(in: 1...Int64.max)
         let begins = !isLocked && !shards.areDistributed
-        let writes = BatchWrites(folded, batch: batch, begins: begins, known: knownSettings, shards)
+        let writes = BatchWrites(folded, batch: progress.batch, begins: begins, known: knownSettings, shards)
         var moved: Set<Int64> = []
         if let writes {
             progress.noteWriting()
@@ -133,12 +133,13 @@ struct BatchRun: Sendable {
 
     // MARK: Failures
 
+    /// - Parameter batch: the number of the batch if it has begun to write.
     private func results(
-        of groups: [DriverGroup], after error: PostgresError, isWriting: Bool
+        of groups: [DriverGroup], after error: PostgresError, batch: Int64?
     ) async -> [Result] {
-        switch failure(error, isWriting: isWriting) {
+        switch failure(error, isWriting: batch != nil) {
         case .race: return groups.map { _ in .conflict }
-        case .lost: return groups.map { _ in .lost(error, isInDoubt: isWriting) }
+        case .lost: return groups.map { _ in .lost(error, batchInDoubt: batch) }
         case .values where groups.count > 1:
             // One of the groups has a value that PostgreSQL refuses. Alone, the others are stored.
             var results: [Result] = []

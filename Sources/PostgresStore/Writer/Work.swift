@@ -19,8 +19,10 @@ struct Work: Sendable {
     let until: Deadline
     /// How many batches have left this work undone because another transaction moved the driver.
     var conflictCount = 0
-    /// Whether a batch with this work was sent to the server and not answered, so that it may be stored.
-    var isInDoubt = false
+    /// The batches with this work that were sent to the server and not answered. One of them may have stored it.
+    var batchesInDoubt: [Int64] = []
+
+    var isInDoubt: Bool { !batchesInDoubt.isEmpty }
 
     init(_ kind: Kind, until: Deadline) {
         (self.kind, self.until) = (kind, until)
