@@ -111,10 +111,10 @@ SELECT
         ELSE occurred_at_text END AS occurred_at
 FROM event_row;
 
--- The truth about what is stored already: a row per event, under a keyed hash of its driver and idempotency key, or
--- under one of the next numbers if another key has it. SQLiteStore/EventKeys.swift.
+-- The truth about what is stored already: a row per event, at a place of its driver that a keyed hash of its idempotency
+-- key gives, or at one of the next places if another key has it. SQLiteStore/EventKeys.swift.
 CREATE TABLE event_key (
-    hash   INTEGER PRIMARY KEY,
+    place  INTEGER PRIMARY KEY,
     event  INTEGER NOT NULL
 ) STRICT;
 
@@ -122,10 +122,10 @@ CREATE TABLE event_key (
 CREATE TABLE event_key_hash (
     id      INTEGER PRIMARY KEY CHECK (id = 1),
     secret  BLOB    NOT NULL CHECK (length(secret) = 16),
-    bits    INTEGER NOT NULL CHECK (bits BETWEEN 1 AND 55)
+    bits    INTEGER NOT NULL CHECK (bits BETWEEN 1 AND 32)
 ) STRICT;
 
-INSERT INTO event_key_hash (id, secret, bits) VALUES (1, randomblob(16), 55);
+INSERT INTO event_key_hash (id, secret, bits) VALUES (1, randomblob(16), 24);
 
 -- The driver's last event in the order, its time, and its jump, the jump of that, and so on: what an event after it
 -- needs. NULL: no event. SQLiteStore/EventChain.swift.

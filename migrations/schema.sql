@@ -641,14 +641,14 @@ SELECT
 FROM event_row;
 
 CREATE TABLE event_key (
-    hash   INTEGER PRIMARY KEY,
+    place  INTEGER PRIMARY KEY,
     event  INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE event_key_hash (
     id      INTEGER PRIMARY KEY CHECK (id = 1),
     secret  BLOB    NOT NULL CHECK (length(secret) = 16),
-    bits    INTEGER NOT NULL CHECK (bits BETWEEN 1 AND 55)
+    bits    INTEGER NOT NULL CHECK (bits BETWEEN 1 AND 32)
 ) STRICT;
 
 CREATE VIEW event_timeline AS

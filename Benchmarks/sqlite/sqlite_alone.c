@@ -105,7 +105,7 @@ static size_t leb128(unsigned char *bytes, int64_t number) {
 
 // How `event_key` lists an event: SQLiteStore/EventKeyHash.swift.
 static unsigned char secret[16];
-static int64_t key_hash(int64_t driver, const unsigned char key[16]) {
+static int64_t key_place(int64_t driver, const unsigned char key[16]) {
     unsigned char text[40], digest[SHA256_DIGEST_LENGTH];
     memcpy(text, secret, 16);
     for (int byte = 0; byte < 8; byte++) text[16 + byte] = (unsigned char)(driver >> (56 - 8 * byte));
@@ -113,7 +113,7 @@ static int64_t key_hash(int64_t driver, const unsigned char key[16]) {
     SHA256(text, sizeof text, digest);
     uint64_t first = 0;
     for (int byte = 0; byte < 8; byte++) first = first << 8 | digest[byte];
-    return (int64_t)(first >> (64 - 55));
+    return driver << 24 | (int64_t)(first >> (64 - 24));
 }
 
 static void prepare_statements(void) {
@@ -122,7 +122,7 @@ static void prepare_statements(void) {
         "received_offset_ms, transition, implied, after_state, after_session, after_target_charger, after_grace_offset_ms, "
         "after_hard_offset_ms, key, digest, occurred_offset_ms, skew_ms, sent_offset_ms, metadata) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 0, ?9, ?10, ?11, ?7, ?8, ?12, ?13, ?14, ?15, 0, 0, 0, ?16)");
-    add_key = prepare("INSERT INTO event_key (hash, event) VALUES (?1, ?2)");
+    add_key = prepare("INSERT INTO event_key (place, event) VALUES (?1, ?2)");
     sqlite3_stmt *find = prepare("SELECT secret FROM event_key_hash");
     check(sqlite3_step(find), SQLITE_ROW);
     memcpy(secret, sqlite3_column_blob(find, 0), sizeof secret);
@@ -187,7 +187,7 @@ static void insert(uint64_t number, int64_t time_ms) {
     sqlite3_bind_blob(add_event, 15, digest, sizeof digest, SQLITE_STATIC);
     sqlite3_bind_text(add_event, 16, metadata, -1, SQLITE_STATIC);
     step(add_event);
-    sqlite3_bind_int64(add_key, 1, key_hash(driver, key));
+    sqlite3_bind_int64(add_key, 1, key_place(driver, key));
     sqlite3_bind_int64(add_key, 2, id);
     step(add_key);
 }

@@ -167,7 +167,7 @@ struct ErasingTests {
         ),
         ("UPDATE event_row SET occurred_at_text = '2027-01-15T08:00:00.0007349151Z' WHERE id = 2", "event.occurred_at"),
         ("UPDATE event_row SET sequence = 4915112345678 WHERE id = 2", "event.sequence"),
-        ("INSERT INTO event_key SELECT max(hash) / 2 + 7, 2 FROM event_key", "event_key.hash"),
+        ("INSERT INTO event_key SELECT max(place) / 2 + 7, 2 FROM event_key", "event_key.place"),
         ("INSERT INTO place_use SELECT driver.id, place.id FROM driver, place LIMIT 1", "place_use"),
         (
             "INSERT INTO event_kind_use SELECT driver.id, event_kind.id FROM driver, event_kind LIMIT 1",

@@ -44,12 +44,12 @@ struct EventKeysTests {
                 \(EventKeys.listedSQL)
                 SELECT event.id FROM listed CROSS JOIN event ON event.id = listed.event WHERE driver = ?2 AND key = ?3
                 """,
-            arguments: [try EventKeyHash(db).of(stored, of: driver), driver, stored.databaseValue])
+            arguments: [try EventKeyHash(db).place(of: stored, of: driver), driver, stored.databaseValue])
         #expect(listed == found, "the writer and the readers find the same")
         return found
     }
 
-    @Test(arguments: [1, 3, 5, 8, 55], [1, 2, 3])
+    @Test(arguments: [1, 3, 5, 8, 24], [1, 2, 3])
     func `after additions and removals, exactly the events that are left are found`(bits: Int, seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         try queue.write { db in
@@ -83,7 +83,7 @@ struct EventKeysTests {
         }
     }
 
-    @Test(arguments: [2, 55])
+    @Test(arguments: [2, 24])
     func `a driver's second event with a key is refused`(bits: Int) throws {
         try queue.write { db in
             try db.execute(sql: "UPDATE event_key_hash SET bits = ?", arguments: [bits])
@@ -95,16 +95,33 @@ struct EventKeysTests {
         }
     }
 
-    @Test func `the hash depends on the secret, the driver and the key, and has its number of bits`() throws {
+    @Test func `the place depends on the secret, the driver and the key, and is near the driver's other places`() throws {
         try queue.write { db in
             let one = try EventKeyHash(db)
-            #expect(one.of(StoredKey("k"), of: 1) == one.of(StoredKey("k"), of: 1))
-            #expect(one.of(StoredKey("k"), of: 1) != one.of(StoredKey("k"), of: 2))
-            #expect(one.of(StoredKey("k"), of: 1) != one.of(StoredKey("l"), of: 1))
-            let hashes = (0..<1000).map { one.of(StoredKey("k\($0)"), of: 1) }
-            #expect(hashes.allSatisfy { $0 >= 0 && $0 < 1 << 55 } && hashes.contains { $0 >= 1 << 54 })
+            #expect(one.place(of: StoredKey("k"), of: 1) == one.place(of: StoredKey("k"), of: 1))
+            #expect(one.place(of: StoredKey("k"), of: 1) != one.place(of: StoredKey("l"), of: 1))
+            let (first, second) = (one.place(of: StoredKey("k"), of: 1), one.place(of: StoredKey("k"), of: 2))
+            #expect(first != second - 1 << 24, "another driver's keys have other hashes")
+            for driver in [0, 1, 70_000] as [Int64] {
+                let places = (0..<1000).map { one.place(of: StoredKey("k\($0)"), of: driver) }
+                #expect(places.allSatisfy { $0 >> 24 == driver })
+                #expect(Set(places).count > 990)
+            }
             try db.execute(sql: "UPDATE event_key_hash SET secret = randomblob(16)")
-            #expect(try EventKeyHash(db).of(StoredKey("k"), of: 1) != one.of(StoredKey("k"), of: 1))
+            #expect(try EventKeyHash(db).place(of: StoredKey("k"), of: 1) != first)
+        }
+    }
+
+    @Test(arguments: [1 << 38, 1 << 39, .max] as [Int64])
+    func `the largest row numbers of drivers have places`(driver: Int64) throws {
+        try queue.write { db in
+            let keys = try EventKeys(db)
+            let hash = try EventKeyHash(db)
+            #expect((0...Int64.max >> 1).contains(hash.place(of: StoredKey("k"), of: driver)))
+            try insert(1, "k", of: driver, keys, db)
+            try insert(2, "k", of: driver & (1 << 38 - 1), keys, db)
+            #expect(try find("k", of: driver, keys, db) == 1)
+            #expect(try find("k", of: driver & (1 << 38 - 1), keys, db) == 2)
         }
     }
 }

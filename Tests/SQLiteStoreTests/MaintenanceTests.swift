@@ -78,8 +78,8 @@ struct MaintenanceTests {
         ("DELETE FROM event_key WHERE event = 3", "event_key has 15 rows for 16 events"),
         ("DELETE FROM event_key WHERE event = 3", "event 3: is not found by its idempotency key"),
         ("UPDATE event_key SET event = 77 WHERE event = 3", "event_key references a missing row of event"),
-        ("UPDATE event_key SET hash = 1 WHERE event = 3", "event 3: is not found by its idempotency key"),
-        ("INSERT INTO event_key (hash, event) VALUES (1, 3)", "event_key has 17 rows for 16 events"),
+        ("UPDATE event_key SET place = 1 WHERE event = 3", "event 3: is not found by its idempotency key"),
+        ("INSERT INTO event_key (place, event) VALUES (1, 3)", "event_key has 17 rows for 16 events"),
         ("UPDATE event_row SET key = 'other' WHERE id = 3", "event 3: is not found by its idempotency key"),
         (
             "PRAGMA ignore_check_constraints = ON; UPDATE event_row SET digest = x'07' WHERE id = 3",

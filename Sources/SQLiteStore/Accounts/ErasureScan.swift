@@ -55,7 +55,7 @@ package struct ErasureScan: ErasureSearch {
             let pushes = try db.tableExists("push_outbox") ? Self.remainingPushQueries : []
             let events = try DriverEvents.all(of: row, db)
             let list = DriverEvents.list(events)
-            let keys = try Self.hasOldKey(Set(events), db) ? ["event_key.hash"] : []
+            let keys = try Self.hasOldKey(Set(events), db) ? ["event_key.place"] : []
             return try keys
                 + (erasure + Self.remainingRowQueries + texts + purchases + pushes).compactMap { name, sql in
                     let arguments: StatementArguments = sql.contains("?2") ? [row, list] : [row]
@@ -65,13 +65,13 @@ package struct ErasureScan: ErasureSearch {
         }
     }
 
-    /// Whether one of the driver's events is listed under another hash than that of its present key. Such a hash can
-    /// only be that of the key before the deletion.
+    /// Whether one of the driver's events is listed at another place than its present key has. That can only be the place
+    /// of the key before the deletion.
     private static func hasOldKey(_ events: Set<Int64>, _ db: Database) throws -> Bool {
         guard try db.tableExists("event_key") else { return false }
         let keys = try EventKeys(db)
         let places = Set(try events.compactMap { try keys.place(ofListed: $0) })
-        let listed = try Row.fetchCursor(db, sql: "SELECT event, hash FROM event_key")
+        let listed = try Row.fetchCursor(db, sql: "SELECT event, place FROM event_key")
         while let row = try listed.next() {
             if events.contains(row[0]), !places.contains(row[1]) { return true }
         }

@@ -1,5 +1,6 @@
-// The hash under which `event_key` lists an event: the first bits of SHA-256(secret ‖ driver ‖ key). The secret is the
-// database's own. Without it, a client cannot choose keys that have the same hash.
+// The place at which `event_key` lists an event: the driver's row number, followed by the first bits of
+// SHA-256(secret ‖ driver ‖ key). The keys of a driver are therefore close to each other, and the events of a batch change
+// few pages. The secret is the database's own. Without it, a client cannot choose keys that have the same place.
 
 import Crypto
 import GRDB
@@ -10,6 +11,7 @@ struct EventKeyHash: Sendable {
     private static let sql = "SELECT secret, bits FROM event_key_hash WHERE id = 1"
 
     private let secret: [UInt8]
+    /// How many bits of the hash a place has.
     private let bits: Int
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
@@ -31,12 +33,12 @@ struct EventKeyHash: Sendable {
         self.bits = bits
     }
 
-    func of(_ key: StoredKey, of driver: Int64) -> Int64 {
-        key.withBytes { of($0, of: driver) }
+    func place(of key: StoredKey, of driver: Int64) -> Int64 {
+        key.withBytes { place(of: $0, of: driver) }
     }
 
     /// - Parameter key: the bytes of the column `event.key`.
-    func of(_ key: UnsafeRawBufferPointer, of driver: Int64) -> Int64 {
+    func place(of key: UnsafeRawBufferPointer, of driver: Int64) -> Int64 {
         let count = secret.count + 8 + key.count
         return withUnsafeTemporaryAllocation(byteCount: count, alignment: 8) { buffer in
             buffer.copyBytes(from: secret)
@@ -46,7 +48,10 @@ struct EventKeyHash: Sendable {
             UnsafeMutableRawBufferPointer(rebasing: buffer[(secret.count + 8)...]).copyBytes(from: key)
             let digest = SHA256.hash(data: UnsafeRawBufferPointer(buffer))
             let first = digest.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) }
-            return Int64(first >> (64 - UInt64(bits)))
+            let hash = Int64(first >> (64 - UInt64(bits)))
+            // Row numbers above 2^(62 - bits) share places with others, which costs a comparison. The result is half of
+            // the largest integer at most, so that searches can count upwards from it.
+            return (driver << Int64(bits)) & (.max >> 1) | hash
         }
     }
 }

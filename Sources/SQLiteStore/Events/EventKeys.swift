@@ -1,7 +1,6 @@
 // The table `event_key`: which idempotency keys are stored already, and with which event. It is a hash table with open
-// addressing. An event is under the hash of its driver and key (EventKeyHash), or, if other events have that place, under
-// the first free number after it. Between an event's hash and its place there is never a gap, so a search ends at the
-// first free number. One table for all drivers is written in fewer places than an index on the driver and the key.
+// addressing. An event is at the place that its driver and key have (EventKeyHash), or, if other events are there, at the
+// first free place after it. Between the two there is never a gap, so a search ends at the first free place.
 //
 // Not Sendable: used only on the queue of its connection.
 
@@ -16,19 +15,19 @@ final class EventKeys {
     private let addAt: PreparedStatement
     private let move: PreparedStatement
     private let remove: PreparedStatement
-    /// The last computed hash. An event's key is looked up right before the event is added.
-    private var last: (driver: Int64, key: StoredKey, hash: Int64)?
+    /// The last computed place. An event's key is looked up right before the event is added.
+    private var last: (driver: Int64, key: StoredKey, place: Int64)?
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
         hash = try EventKeyHash(on: connection)
-        findEvent = try PreparedStatement("SELECT event FROM event_key WHERE hash = ?1", on: connection)
+        findEvent = try PreparedStatement("SELECT event FROM event_key WHERE place = ?1", on: connection)
         isKeyOfEvent = try PreparedStatement(
             "SELECT 1 FROM event_row WHERE id = ?1 AND driver = ?2 AND key = ?3", on: connection)
         findKeyOfEvent = try PreparedStatement("SELECT driver, key FROM event_row WHERE id = ?1", on: connection)
         addAt = try PreparedStatement(
-            "INSERT INTO event_key (hash, event) VALUES (?1, ?2) ON CONFLICT DO NOTHING", on: connection)
-        move = try PreparedStatement("UPDATE event_key SET hash = ?2 WHERE hash = ?1", on: connection)
-        remove = try PreparedStatement("DELETE FROM event_key WHERE hash = ?1", on: connection)
+            "INSERT INTO event_key (place, event) VALUES (?1, ?2) ON CONFLICT DO NOTHING", on: connection)
+        move = try PreparedStatement("UPDATE event_key SET place = ?2 WHERE place = ?1", on: connection)
+        remove = try PreparedStatement("DELETE FROM event_key WHERE place = ?1", on: connection)
     }
 
     /// Uses the connection of a running read or write of GRDB.
@@ -94,8 +93,8 @@ final class EventKeys {
     }
 
     private func place(of key: StoredKey, of driver: Int64) -> Int64 {
-        if let last, last.driver == driver, last.key == key { return last.hash }
-        let place = hash.of(key, of: driver)
+        if let last, last.driver == driver, last.key == key { return last.place }
+        let place = hash.place(of: key, of: driver)
         last = (driver, key, place)
         return place
     }
@@ -106,7 +105,7 @@ final class EventKeys {
             try bindings.set(1, event)
         } read: { row in
             let driver = row.integer(0)
-            return row.withBytes(1) { hash.of($0, of: driver) }
+            return row.withBytes(1) { hash.place(of: $0, of: driver) }
         }
     }
 
@@ -138,12 +137,12 @@ final class EventKeys {
 }
 
 extension EventKeys {
-    /// The events that are listed from the hash ?1 on without a gap, as the common table expression `listed (event)`,
+    /// The events that are listed from the place ?1 on without a gap, as the common table expression `listed (event)`,
     /// for queries on read connections.
     static let listedSQL = """
-        WITH RECURSIVE listed (hash, event) AS (
-            SELECT hash, event FROM event_key WHERE hash = ?1
+        WITH RECURSIVE listed (place, event) AS (
+            SELECT place, event FROM event_key WHERE place = ?1
             UNION ALL
-            SELECT next.hash, next.event FROM listed JOIN event_key AS next ON next.hash = listed.hash + 1)
+            SELECT next.place, next.event FROM listed JOIN event_key AS next ON next.place = listed.place + 1)
         """
 }

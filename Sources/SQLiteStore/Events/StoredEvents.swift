@@ -45,7 +45,7 @@ enum StoredEvents {
                 WHERE event.driver = ?2 AND key = ?3
                 """)
         let row = try Row.fetchOne(
-            find, arguments: [try EventKeyHash(db).of(key, of: number), number, key.databaseValue])
+            find, arguments: [try EventKeyHash(db).place(of: key, of: number), number, key.databaseValue])
         guard let row else { return nil }
         let stored = try row.decode(Data.self, atIndex: 1)
         let isRepeat =

@@ -5,7 +5,7 @@ import GRDB
 
 enum RebuiltKeys {
     private struct Entry {
-        var hash: Int64
+        var place: Int64
         var event: Int64
     }
 
@@ -16,14 +16,14 @@ enum RebuiltKeys {
         var written = try Int.fetchOne(db, sql: "SELECT count(*) FROM new.event_key") ?? 0
         guard written < rowCount else { return }
         let entries = try entries(on: connection, db, rowCount: rowCount)
-        let insert = try PreparedStatement("INSERT INTO new.event_key (hash, event) VALUES (?1, ?2)", on: connection)
+        let insert = try PreparedStatement("INSERT INTO new.event_key (place, event) VALUES (?1, ?2)", on: connection)
         var pace = RebuildPace()
         while written < entries.count {
             let slice = entries[written..<min(written + sliceRows, entries.count)]
             try RebuiltTables.inTransaction(db) {
                 for entry in slice {
                     try insert.run { (bindings) throws(SQLiteError) in
-                        try bindings.set(1, entry.hash)
+                        try bindings.set(1, entry.place)
                         try bindings.set(2, entry.event)
                     }
                 }
@@ -42,12 +42,12 @@ enum RebuiltKeys {
         try select.forEach { (_) throws(SQLiteError) in
         } visit: { (row) throws(SQLiteError) in
             let (event, driver) = (row.integer(0), row.integer(1))
-            entries.append(Entry(hash: row.withBytes(2) { hash.of($0, of: driver) }, event: event))
+            entries.append(Entry(place: row.withBytes(2) { hash.place(of: $0, of: driver) }, event: event))
             return true
         }
-        entries.sort { ($0.hash, $0.event) < ($1.hash, $1.event) }
-        for index in entries.indices.dropFirst() where entries[index].hash <= entries[index - 1].hash {
-            entries[index].hash = entries[index - 1].hash + 1
+        entries.sort { ($0.place, $0.event) < ($1.place, $1.event) }
+        for index in entries.indices.dropFirst() where entries[index].place <= entries[index - 1].place {
+            entries[index].place = entries[index - 1].place + 1
         }
         return entries
     }
