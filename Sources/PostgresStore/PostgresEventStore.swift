@@ -46,11 +46,12 @@ package final class PostgresEventStore: EventStore {
     ///   - tableConnections: the number of connections, each with a thread, for the tables of SharedTables.
     ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
     ///   - charging: charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
+    ///   - tailBegin: how many of a driver's events are read first to fold a late event.
     package init(
         _ configuration: PostgresConfiguration, writersMax: Int = 2, readersMax: Int = 2,
         tableConnections: Int = PostgresEventStore.tableConnections, loops: EventLoopGroup,
         requestSeconds: Int = PostgresEventStore.requestSeconds, digests: KeyedHashes? = nil,
-        charging: (any RefoldCharging)? = nil, metrics: any MetricsFactory = NOOPMetricsHandler.instance,
+        charging: (any RefoldCharging)? = nil, tailBegin: Int64 = 64, metrics: any MetricsFactory = NOOPMetricsHandler.instance,
         logger: Logger
     ) {
         self.metrics = BatchMetrics(metrics)
@@ -64,8 +65,7 @@ package final class PostgresEventStore: EventStore {
         tending = PostgresPool(configuration, size: 1, loops: loops, logger: logger)
         batches = BatchRun(
             pool: writing, directory: directory, charging: charging, digests: digests, knownSettings: KnownSettings(),
-            metrics: self.metrics,
-            logger: logger)
+            tailBegin: tailBegin, metrics: self.metrics, logger: logger)
     }
 
     /// Keeps the connections and writes batches, until `close` or until the task is cancelled. Before it is called,
@@ -265,9 +265,8 @@ package final class PostgresEventStore: EventStore {
             event.batch, driver.version, driver.state, driver.session_id, driver.target_charger,
             driver.next_target_charger, driver.grace_deadline_ms, driver.hard_deadline_ms, driver.ended_by,
             driver.previous_session_id
-        FROM driver JOIN event ON event.driver = driver.id AND event.idempotency_key = ANY ($4::text[])
+        FROM driver, unnest($4::text[]) asked(idempotency_key), \(EventReads.asked)
         WHERE driver.driver_id = $3::text AND \(LaneParameters.condition("driver"))
-            AND \(LaneParameters.condition("event"))
         """)
 }
 

@@ -14,6 +14,8 @@ from report import Report
 
 BATCH = 500
 LATE = 4
+# How often the waits are compared, until they are alike. Other work on the machine can only make them differ.
+ATTEMPTS = 3
 
 
 def event(key, second, **members):
@@ -72,21 +74,23 @@ def main():
     with Folder() as folder, Server(options, folder, UNLIMITED) as server:
         with Client(server.port, token("late"), timeout=120) as client:
             journey(client, rows)
-            others = Others(server.port, "alone")
-            time.sleep(3)
-            without = others.median()
-            others = Others(server.port, "beside")
-            start = time.monotonic()
-            results = post(client, [late(number) for number in range(LATE)])
-            took = time.monotonic() - start
-            beside = others.median()
-            report.note(
-                f"{LATE} late events before {rows} took {took:.1f} s; the others' median wait was {without * 1000:.2f} ms, "
-                f"and {beside * 1000:.2f} ms beside them: {beside / without:.2f} times")
+            ratios, results = [], []
+            while len(ratios) < ATTEMPTS and not any(ratio < 3 for ratio in ratios):
+                others = Others(server.port, f"alone-{len(ratios)}")
+                time.sleep(3)
+                without = others.median()
+                others = Others(server.port, f"beside-{len(ratios)}")
+                start = time.monotonic()
+                results += post(client, [late(number) for number in range(len(results), len(results) + LATE)])
+                took = time.monotonic() - start
+                beside = others.median()
+                ratios.append(beside / without)
+                report.note(
+                    f"{LATE} late events before {rows} took {took:.1f} s; the others' median wait was "
+                    f"{without * 1000:.2f} ms, and {beside * 1000:.2f} ms beside them: {ratios[-1]:.2f} times")
             report.check(all(result["status_code"] == 200 for result in results), "each is stored", *results)
-            # Before refolds were bounded, the ratio was in the hundreds. The bound is loose because the machine may be
-            # busy with other tests.
-            report.check(beside < 10 * without, "others wait about as long as without", f"{beside / without:.2f} times")
+            # Before refolds were bounded, the ratio was in the hundreds.
+            report.check(min(ratios) < 3, "others wait about as long as without", *ratios)
 
     with Folder() as folder, Server(options, folder, {"RATE_LIMIT_PRESESSION_EVENTS": str(rows)}) as server:
         with Client(server.port, token("charged"), timeout=120) as client:

@@ -63,6 +63,48 @@ struct LateEventTests {
         #expect(rows == ["123|122"], "all but the last are near the charger")
     }
 
+    @Test func `a late event reads the stored events after it until the journey is the stored one`() async throws {
+        let database = try await StoreFixture.database()
+        let count = 3_000
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let events = (1...count).map { number in
+                // From the 300th on, the journey does not depend on what was before.
+                let name: EventName = number == 300 ? .chargerTargeted : .diagnostic("ping")
+                return request(name, "\(number)", at: number)
+            }
+            _ = await stores[0].append(events)
+        }
+        let before = try await fetched(in: database)
+        let late = [
+            request(.diagnostic("pong"), "quiet", at: 2_000), request(.chargerTargeted, "changing", at: 100),
+            request(.anchorDwellComplete, "in order", at: count + 1),
+        ]
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            for outcome in await stores[0].append(late) {
+                guard case .stored = outcome else {
+                    Issue.record("\(outcome)")
+                    return
+                }
+            }
+        }
+        let read = try await fetched(in: database) - before
+        #expect(read < count / 2)
+        #expect(
+            try await database.rows("SELECT count(*), max(seq), count(*) FILTER (WHERE after_state = 0) FROM event")
+                == ["\(count + 3)|\(count + 3)|\(count + 3)"])
+    }
+
+    /// Returns the number of rows of `event` that the indexes have found. The statistics of a connection are complete when
+    /// it has ended.
+    private func fetched(in database: StoreFixture.Database) async throws -> Int {
+        let connections = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        while try await database.rows("\(connections) AND backend_type = 'client backend'") != ["0"] {
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        let count = try await database.rows("SELECT idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'event'")
+        return try #require(Int(count.first ?? ""))
+    }
+
     /// The limit is one charge.
     private final class OneCharge: RefoldCharging {
         private let isCharged = Mutex(false)

@@ -182,6 +182,16 @@ struct StoredKey: Sendable {
 }
 
 enum EventReads {
+    /// Item of FROM: the event of `driver` under `asked.idempotency_key`. Parameters: lanes, any lane. OFFSET 0 makes
+    /// PostgreSQL look up each key by the unique index. It otherwise may read all events of the drivers and compare their
+    /// keys, above all while the table has no statistics.
+    static let asked = """
+        LATERAL (
+            SELECT * FROM event WHERE event.driver = driver.id AND event.idempotency_key = asked.idempotency_key
+                AND \(LaneParameters.condition("event"))
+            OFFSET 0) event
+        """
+
     /// Parameters: lanes, any lane, ids of drivers, idempotency keys. One row for each pair that is stored.
     static let keys = PostgresStatement(
         "keys",
@@ -190,9 +200,8 @@ enum EventReads {
             \(Verdict.columnNames), event.app_state, event.schema_version, event.details IS NOT NULL,
             event.batch, driver.version
         FROM unnest($3::text[], $4::text[]) asked(driver_id, idempotency_key)
-        JOIN driver ON driver.driver_id = asked.driver_id
-        JOIN event ON event.driver = driver.id AND event.idempotency_key = asked.idempotency_key
-        WHERE \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event"))
+        JOIN driver ON driver.driver_id = asked.driver_id, \(asked)
+        WHERE \(LaneParameters.condition("driver"))
         """)
 
     /// The columns that `FoldedEvent` reads, after the driver.
@@ -204,15 +213,24 @@ enum EventReads {
         \(JourneyColumns.after), settings_version.version, event.settings_version, event.received_at_ms
         """
 
-    /// The events of drivers from a time on. Parameters: lanes, any lane, rows of drivers, times. They are sorted in
-    /// memory.
+    /// The events of drivers from a time on, and the last millisecond that is read: that of the event with the given number
+    /// after the first millisecond, or NULL if there are fewer events. Parameters: lanes, any lane, rows of drivers, times,
+    /// the number, from 0. They are sorted in memory. OFFSET 0 keeps PostgreSQL from computing that millisecond for each event,
+    /// and from reading all later events to compare their times afterwards.
     static let tails = PostgresStatement(
         "event_tails",
         """
-        SELECT \(foldedColumns) FROM unnest($3::int8[], $4::int8[]) asked(driver, from_ms)
-        JOIN event ON event.driver = asked.driver AND event.corrected_at_ms >= asked.from_ms
+        SELECT \(foldedColumns), nullif(last.at_ms, \(Int64.max))
+        FROM unnest($3::int8[], $4::int8[]) asked(driver, from_ms), LATERAL (
+            SELECT coalesce((
+                SELECT event.corrected_at_ms FROM event
+                WHERE event.driver = asked.driver AND \(LaneParameters.condition("event"))
+                    AND event.corrected_at_ms > asked.from_ms
+                ORDER BY event.corrected_at_ms LIMIT 1 OFFSET $5::int8), \(Int64.max)) AS at_ms OFFSET 0) last, LATERAL (
+            SELECT * FROM event WHERE event.driver = asked.driver AND \(LaneParameters.condition("event"))
+                AND event.corrected_at_ms >= asked.from_ms AND event.corrected_at_ms <= last.at_ms
+            OFFSET 0) event
         JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
-        WHERE \(LaneParameters.condition("event"))
         """)
 
     /// The journey before a time: after the last event before it that is not below the floor. The first LATERAL finds

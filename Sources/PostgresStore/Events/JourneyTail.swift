@@ -1,22 +1,26 @@
-// The last events of a driver in the fold's order, and the journey before them. A new event is put in its place; the
-// events after it are folded again until the journey equals the stored one. This is the algorithm of SQLite's store
-// (EventFolding, FoldWalk), on an array instead of a table. Reads no clock and no database.
+// Events of a driver that follow each other in the fold's order, and the journey before them: the driver's last events, or
+// some from the middle. A new event is put in its place; the events after it are folded again until the journey equals
+// the stored one. This is the algorithm of SQLite's store (EventFolding, FoldWalk), on an array instead of a table. Reads
+// no clock and no database.
 
 import Engine
 import JourneyModel
 
 struct JourneyTail: Sendable {
-    /// The journey before `events`. All events at or after the time from which events were read are in `events`.
+    /// The journey before `events`. All events between the times for which events were read are in `events`.
     private(set) var start: Journey
     /// In the fold's order.
     private(set) var events: [FoldedEvent]
+    /// The journey after the driver's last event if that is not in `events`. It remains the same, because an insertion
+    /// that might change it is refused.
+    let end: Journey?
 
-    init(start: Journey, events: [FoldedEvent] = []) {
-        (self.start, self.events) = (start, events)
+    init(start: Journey, events: [FoldedEvent] = [], end: Journey? = nil) {
+        (self.start, self.events, self.end) = (start, events, end)
     }
 
-    /// The journey after the last event.
-    var journey: Journey { events.last?.after ?? start }
+    /// The journey after the driver's last event.
+    var journey: Journey { end ?? events.last?.after ?? start }
 
     func event(underKey key: String) -> FoldedEvent? {
         events.last { haveSameBytes($0.event.idempotencyKey, key) }
@@ -35,7 +39,8 @@ struct JourneyTail: Sendable {
         var expiryCount: Int64 = 0
     }
 
-    /// Puts the event in its place.
+    /// Puts the event in its place. Returns nil, and changes nothing, if more events must be read because the journey
+    /// still differs from the stored one after the last of `events`.
     ///
     /// - Parameters:
     ///   - new: its `seq` is one above the highest so far.
@@ -43,8 +48,8 @@ struct JourneyTail: Sendable {
     mutating func insert(
         _ new: consuming FoldedEvent,
         expiry: (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ seq: Int64) -> FoldedEvent
-    ) -> Insertion {
-        if let secondPlace = placeAfterLast(new.event) {
+    ) -> Insertion? {
+        if end == nil, let secondPlace = placeAfterLast(new.event) {
             return append(new, secondPlace: secondPlace, expiry: expiry)
         }
         return insertLate(new, expiry: expiry)
@@ -122,7 +127,7 @@ struct JourneyTail: Sendable {
 
     private mutating func insertLate(
         _ new: FoldedEvent, expiry: ((name: EventName, at: Moment), Journey, Int64) -> FoldedEvent
-    ) -> Insertion {
+    ) -> Insertion? {
         var new = new
         // The last event before the new one and before all events that share its second.
         var predecessor = events.startIndex - 1
@@ -148,7 +153,10 @@ struct JourneyTail: Sendable {
             goesOn = walk.take(events[taken], expiry)
             taken += 1
         }
-        if goesOn { walk.finish(expiry) }
+        if goesOn {
+            if end != nil { return nil }
+            walk.finish(expiry)
+        }
         // When the walk stops, the event taken last may not be folded; then it stays as it is.
         let folded = walk.result.count { $0.seq < new.seq }
         events.replaceSubrange(first..<(first + folded), with: walk.result)

@@ -31,6 +31,9 @@ struct FoldedGroup: Sendable {
     /// Whether an event was folded whose refold costs a charge. What is charged decides about the next late event, and it
     /// is charged when this one is stored. So the works after it are left to another batch.
     var isCharged = false
+    /// Whether the next event is to be put among stored events that are not read, and the driver is changed already. The
+    /// works from it on are left to another batch.
+    var isLeft = false
     /// What must be read before the group can be folded. The rest of this value then means nothing.
     var need = BatchNeed()
     /// Whether the reads do not fit together, because another transaction was committed between them. Nothing is then
@@ -38,22 +41,29 @@ struct FoldedGroup: Sendable {
     var isStale = false
     /// Whether the group must be run as a batch of its own, under a lock. Nothing is then written or answered.
     var mustBeAlone = false
+
+    /// Whether the next work of the driver is folded in this batch.
+    var takesMore: Bool { !isStale && !isCharged && !isLeft && need.isNothing }
 }
 
 struct BatchFold {
-    /// The most events of a driver that are folded again in a batch with other drivers.
-    static let sharedTailMax = 1_000
+    private static let tailGrowth: Int64 = 8
+    /// The most events of a driver that are read in a batch with other drivers.
+    static let sharedTailMax: Int64 = 1_000
 
     private let reads: BatchReads
     /// Charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
     private let charging: (any RefoldCharging)?
     /// Nil if no driver is ever deleted.
     private let digests: KeyedHashes?
+    /// How many of a driver's events are read first to fold a late event. If the journey still differs after them, eight
+    /// times as many are read, and so on.
+    private let tailBegin: Int64
     /// The sessions that drivers of this batch have opened, with the rows of these drivers.
     private var claimed: [TextKey: Int64] = [:]
 
-    init(_ reads: BatchReads, charging: (any RefoldCharging)?, digests: KeyedHashes?) {
-        (self.reads, self.charging, self.digests) = (reads, charging, digests)
+    init(_ reads: BatchReads, charging: (any RefoldCharging)?, digests: KeyedHashes?, tailBegin: Int64) {
+        (self.reads, self.charging, self.digests, self.tailBegin) = (reads, charging, digests, tailBegin)
     }
 
     /// Folds one group. The groups are folded in order, because a session belongs to the first that opens it.
@@ -84,24 +94,24 @@ struct BatchFold {
             }
             let begin = fold.row.floor ?? Moment(millisecondsSinceEpoch: .min)
             let from = fold.row.needsRefold ? begin : max(begin, refold?.correction?.from ?? begin)
-            guard reads.tails[key]?.from == from else {
-                state.result.need.tailFrom = from
+            guard let tail = reads.tails[key], tail.from == from, tail.through == nil else {
+                state.result.need.tail = BatchNeed.Tail(from: from)
                 return state.result
             }
             refolded = fold.refold(at: refold?.now) { event, _ in refold?.correction?.settings.apply(to: &event) }
             state.fold = fold
         }
-        if let tail = reads.tails[key], tail.tail.events.count > Self.sharedTailMax, !group.needsLock {
-            state.result.mustBeAlone = true
-            return state.result
-        }
-        for work in group.works where !state.result.isStale && !state.result.isCharged {
+        for work in group.works where state.result.takesMore {
             switch work.kind {
             case .append(let append, _, _): self.append(append, inDoubt: work.batchesInDoubt, &state)
             case .register(let registration, _): register(registration, &state)
             case .expire(let request, _): expire(request, &state)
             case .refold: state.result.outcomes.append(.refold(refolded))
             }
+        }
+        if let eventsMax = state.result.need.tail?.eventsMax, eventsMax > Self.sharedTailMax, !group.needsLock {
+            state.result = FoldedGroup()
+            state.result.mustBeAlone = true
         }
         if state.result.need.isNothing, !state.result.isStale {
             for claim in state.result.claims { claimed[TextKey(claim.sessionID)] = claim.owner }
@@ -123,14 +133,19 @@ struct BatchFold {
             fold = row.map { DriverFold($0, tail: tail) }
         }
 
-        mutating func existing(at now: Moment) -> DriverFold {
+        /// Returns the driver, and creates it if it does not exist. The caller puts it back, so that there is only one
+        /// copy of the events in the meantime.
+        mutating func take(at now: Moment) -> DriverFold {
+            defer { fold = nil }
             if let fold { return fold }
             result.createdAt = now
             return DriverFold(StoredDriver(new: driver), tail: nil)
         }
 
         consuming func finished() -> FoldedGroup {
-            guard let fold, fold.isChanged, result.need.isNothing, !result.isStale else { return result }
+            guard let fold, fold.isChanged, result.need.isNothing, !result.isStale, !result.mustBeAlone else {
+                return result
+            }
             result.moved = fold.moved
             // In the order of arrival, so that the feed has this order too.
             result.added = (fold.belowFloor + fold.tail.events.filter { $0.unsaved != nil }).sorted { $0.seq < $1.seq }
@@ -171,7 +186,8 @@ struct BatchFold {
         case .ofAnother: state.result.outcomes.append(.event(.sessionNotFound))
         case .unknown where request.requiresRegisteredSession:
             state.result.outcomes.append(.event(.sessionNotFound))
-        case .none, .known, .unknown: state.result.outcomes.append(.event(store(append, use, &state)))
+        case .none, .known, .unknown:
+            if let outcome = store(append, use, &state) { state.result.outcomes.append(.event(outcome)) }
         }
     }
 
@@ -216,35 +232,57 @@ struct BatchFold {
         return erasedAt.map { AccountRules.isSettling(erasedAt: $0, at: now) } ?? false
     }
 
+    /// Makes the fold ready for an event at `time`. Returns false if more must be read, or if the event is left to another
+    /// batch.
+    private func isReady(_ fold: inout DriverFold, for time: Moment, _ result: inout FoldedGroup) -> Bool {
+        if fold.isReady(for: time) { return true }
+        if fold.isChanged {
+            result.isLeft = true
+            return false
+        }
+        fold.forgetTail()
+        if fold.isReady(for: time) { return true }
+        result.need.tail = BatchNeed.Tail(from: time, eventsMax: tailBegin)
+        return false
+    }
+
+    /// Notes that the events that were read are too few for the next event.
+    private func needMore(than tail: BatchReads.Tail?, isChanged: Bool, _ result: inout FoldedGroup) {
+        if isChanged { return result.isLeft = true }
+        guard let tail else { return }
+        let count = max(Int64(tail.tail.events.count), tailBegin)
+        result.need.tail = BatchNeed.Tail(from: tail.from, eventsMax: Self.tailGrowth * count)
+    }
+
+    /// Returns nil if nothing is decided, because more must be read or because the event is left to another batch.
     private mutating func store(
         _ append: PreparedAppend, _ use: SessionUse, _ state: inout GroupState
-    ) -> EventOutcome {
+    ) -> EventOutcome? {
+        guard state.result.need.isNothing else { return nil }
         let request = append.request
-        var fold = state.existing(at: request.receivedAt)
+        var fold = state.take(at: request.receivedAt)
+        defer { state.fold = fold }
         let clock = ClockCorrection(request, memory: fold.row.clockMemory)
-        if fold.lacksEvents(for: clock.corrected) {
-            state.result.need.tailFrom = min(state.result.need.tailFrom ?? clock.corrected, clock.corrected)
-        }
-        guard state.result.need.isNothing else {
-            // The group will be folded again. What the clock says of the following events is still worth knowing.
-            fold.remember(clock.memory)
-            state.fold = fold
-            return .failed(.unavailable("not folded"))
-        }
+        guard isReady(&fold, for: clock.corrected, &state.result) else { return nil }
         var sharingTime = 0
         if let charging, let headAt = fold.headAt, clock.corrected <= headAt {
             sharingTime = fold.count(at: clock.corrected, max: RefoldCharges.sharingTimeMax)
             guard charging.permitsRefold(request.claim, sharingTime: sharingTime) else { return .rateLimited }
         }
         let settings = settings(of: request, use, fold)
+        let isChanged = fold.isChanged
+        let added = fold.add(
+            OrderedEvent(request, correctedAt: clock.corrected, settings: settings.settings),
+            FoldedEvent.Unsaved(append: append, clock: clock, settingsVersion: settings.version))
+        guard let added else {
+            needMore(than: reads.tails[TextKey(state.driver.rawValue)], isChanged: isChanged, &state.result)
+            return nil
+        }
+        let verdict = added.verdict
         state.result.settings[settings.version] = (settings, request.receivedAt)
         if case .unknown(let sessionID) = use { open(sessionID, at: request.receivedAt, &fold, &state.result) }
         fold.remember(clock.memory)
-        let (verdict, refoldedCount) = fold.add(
-            OrderedEvent(request, correctedAt: clock.corrected, settings: settings.settings),
-            FoldedEvent.Unsaved(append: append, clock: clock, settingsVersion: settings.version))
-        state.fold = fold
-        let charged = refoldedCount + sharingTime
+        let charged = added.refoldedCount + sharingTime
         if charged > 0 { state.result.charges.append((request.claim, charged)) }
         if charged >= RefoldCharges.rowsPerCharge { state.result.isCharged = true }
         return .stored(
@@ -317,7 +355,7 @@ struct BatchFold {
         case .unknown where state.fold == nil && isErased(registration.driver, at: now, &state):
             state.result.outcomes.append(.failure(.driverErased))
         case .unknown(let sessionID):
-            var fold = state.existing(at: now)
+            var fold = state.take(at: now)
             open(sessionID, at: now, &fold, &state.result)
             if let opened = fold.sessions[TextKey(sessionID)] { fold.write(complete(opened)) }
             state.fold = fold
@@ -339,16 +377,19 @@ struct BatchFold {
             state.result.outcomes.append(.expiry(false))
             return
         }
-        if fold.lacksEvents(for: deadline.at) { state.result.need.tailFrom = deadline.at }
-        guard let settings = settings(ofExpiryOf: running, request, &state), state.result.need.isNothing else {
-            return
-        }
-        state.result.settings[settings.version] = (settings, request.now)
-        fold.add(
+        guard let settings = settings(ofExpiryOf: running, request, &state),
+            isReady(&fold, for: deadline.at, &state.result)
+        else { return }
+        let isChanged = fold.isChanged
+        let isAdded = fold.add(
             .expiry(
                 deadline, of: running, driver: state.driver, at: request.now, settings: settings,
                 settingsVersion: settings.version))
+        guard isAdded else {
+            return needMore(than: reads.tails[TextKey(state.driver.rawValue)], isChanged: isChanged, &state.result)
+        }
         state.fold = fold
+        state.result.settings[settings.version] = (settings, request.now)
         state.result.outcomes.append(.expiry(true))
     }
 

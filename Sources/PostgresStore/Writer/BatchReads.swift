@@ -17,9 +17,11 @@ struct DriverText: Hashable, Sendable {
 }
 
 struct BatchReads: Sendable {
-    /// The end of a driver's journey from a time on.
+    /// A driver's events from a time on.
     struct Tail: Sendable {
         var from: Moment
+        /// The last millisecond whose events are read; nil if no event comes after them.
+        var through: Moment?
         var tail: JourneyTail
     }
 
@@ -89,6 +91,7 @@ struct BatchReads: Sendable {
     ) async throws(PostgresError) {
         var asked: [AskedText] = []
         var rows: [(key: TextKey, row: StoredDriver, from: Moment)] = []
+        var eventsMax: Int64 = 0
         var digests: [[UInt8]?] = []
         for (driver, need) in needs {
             let key = TextKey(driver.rawValue)
@@ -97,7 +100,10 @@ struct BatchReads: Sendable {
                 erasedAt.updateValue(nil, forKey: key)
             }
             guard let row = drivers[key] else { continue }
-            if let from = need.tailFrom { rows.append((key, row, from)) }
+            if let tail = need.tail {
+                rows.append((key, row, tail.from))
+                eventsMax = max(eventsMax, tail.eventsMax ?? .max)
+            }
             if let sessionID = need.sessionID { asked.append(AskedText(driver.rawValue, sessionID)) }
         }
         if !digests.isEmpty {
@@ -111,29 +117,37 @@ struct BatchReads: Sendable {
             }
         }
         if rows.isEmpty && asked.isEmpty { return }
-        let query = { (statement: PostgresStatement, values: (StoredDriver, Moment) -> [Int64]) in
+        let query = {
+            (statement: PostgresStatement, more: [PostgresValue], values: (StoredDriver, Moment) -> [Int64]) in
             shards.queries(statement, rows, lane: \.row.lane) { part in
                 let columns = part.map { values($0.row, $0.from) }
-                return (columns.first ?? []).indices.map { index in .int8s(columns.map { $0[index] }) }
+                return (columns.first ?? []).indices.map { index in .int8s(columns.map { $0[index] }) } + more
             }
         }
         var trip = RoundTrip()
-        let tails = trip.add(query(EventReads.tails) { row, from in [row.id, from.millisecondsSinceEpoch] })
+        let tails = trip.add(query(EventReads.tails, [.int8(eventsMax)]) { row, from in [row.id, from.millisecondsSinceEpoch] })
         let starts = trip.add(
-            query(EventReads.starts) { row, from in
+            query(EventReads.starts, []) { row, from in
                 [row.id, from.millisecondsSinceEpoch, row.floor?.millisecondsSinceEpoch ?? .min]
             })
-        let bases = trip.add(query(EventReads.bases) { row, _ in [row.id] })
+        let bases = trip.add(query(EventReads.bases, []) { row, _ in [row.id] })
         let sessions = trip.add(Self.sessionQueries(asked, shards))
         let results = try await connection.run(trip.queries, until: deadline)
         var events: [Int64: [FoldedEvent]] = [:]
-        for row in results.rows(tails) { events[try row.int8(0), default: []].append(try FoldedEvent(row)) }
+        var lasts: [Int64: Moment] = [:]
+        for row in results.rows(tails) {
+            events[try row.int8(0), default: []].append(try FoldedEvent(row))
+            lasts[try row.int8(0)] = try row.optionalMoment(30)
+        }
         var journeys: [Int64: Journey] = [:]
         for row in results.rows(bases) { journeys[try row.int8(0)] = try Journey(row, at: 1) }
         for row in results.rows(starts) { journeys[try row.int8(0)] = try Journey(row, at: 1) }
         for (key, row, from) in rows {
             let sorted = (events[row.id] ?? []).sorted(by: FoldedEvent.isStored(_:before:))
-            self.tails[key] = Tail(from: from, tail: JourneyTail(start: journeys[row.id] ?? Journey(), events: sorted))
+            let through = lasts[row.id]
+            let tail = JourneyTail(
+                start: journeys[row.id] ?? Journey(), events: sorted, end: through == nil ? nil : row.journey)
+            self.tails[key] = Tail(from: from, through: through, tail: tail)
         }
         try take(results.rows(sessions), asked: asked)
     }
@@ -191,12 +205,18 @@ struct BatchReads: Sendable {
 
 /// What a group cannot be folded without.
 struct BatchNeed: Sendable {
-    /// All of the driver's events from this time on.
-    var tailFrom: Moment?
+    struct Tail: Sendable {
+        var from: Moment
+        /// All events if nil. More are read if events share a millisecond.
+        var eventsMax: Int64?
+    }
+
+    /// The driver's events from a time on.
+    var tail: Tail?
     /// The row of this session.
     var sessionID: String?
     /// Whether the driver, who has no row, was deleted. The value is the keyed hash of the driver's id.
     var tombstone: [UInt8]?
 
-    var isNothing: Bool { tailFrom == nil && sessionID == nil && tombstone == nil }
+    var isNothing: Bool { tail == nil && sessionID == nil && tombstone == nil }
 }

@@ -28,6 +28,8 @@ struct BatchRun: Sendable {
     /// Nil if no driver is ever deleted.
     let digests: KeyedHashes?
     let knownSettings: KnownSettings
+    /// See BatchFold.
+    let tailBegin: Int64
     let metrics: BatchMetrics
     let logger: Logger
 
@@ -84,7 +86,7 @@ struct BatchRun: Sendable {
         }
         var folded: [FoldedGroup]
         while true {
-            var fold = BatchFold(reads, charging: charging, digests: digests)
+            var fold = BatchFold(reads, charging: charging, digests: digests, tailBegin: tailBegin)
             folded = groups.map { fold.fold($0) }
             let needs = zip(groups, folded).filter { !$1.need.isNothing }.map { ($0.driver, $1.need) }
             if needs.isEmpty { break }

@@ -10,9 +10,11 @@ struct DriverFold {
     private(set) var tail: JourneyTail
     /// Events below the floor, which have no effect.
     private(set) var belowFloor: [FoldedEvent] = []
-    /// The time of the driver's last stored event, and the time from which all events are in `tail`.
+    /// The time of the driver's last stored event.
     private let storedHeadAt: Moment?
-    private let readFrom: Moment?
+    /// The first and the last millisecond whose stored events are all in `tail`; `through` is nil if no event comes later.
+    /// Nil: none is read.
+    private var read: (from: Moment, through: Moment?)?
     /// The sessions that the batch opened or registered.
     private(set) var sessions: [TextKey: SessionRow] = [:]
     private(set) var isChanged = false
@@ -21,7 +23,7 @@ struct DriverFold {
         self.row = row
         seen = row.version
         storedHeadAt = row.headCorrectedAt
-        readFrom = read?.from
+        self.read = read.map { ($0.from, $0.through) }
         tail = read?.tail ?? JourneyTail(start: row.journey)
     }
 
@@ -29,25 +31,35 @@ struct DriverFold {
     var journey: Journey { tail.journey }
 
     /// The time of the last event in the order.
-    var headAt: Moment? { tail.events.last?.event.occurredAt ?? storedHeadAt }
+    var headAt: Moment? { tail.end == nil ? tail.events.last?.event.occurredAt ?? storedHeadAt : storedHeadAt }
 
     func isBelowFloor(_ time: Moment) -> Bool { row.floor.map { time < $0 } ?? false }
 
-    /// Whether an event at `time` may have to be put before stored events that are not in `tail`.
-    func lacksEvents(for time: Moment) -> Bool {
-        guard let storedHeadAt, time <= storedHeadAt, !isBelowFloor(time) else { return false }
-        return readFrom.map { time < $0 } ?? true
+    /// Whether the place of an event at `time` is in `tail` or at its end. `add` may still refuse the event.
+    func isReady(for time: Moment) -> Bool {
+        if isBelowFloor(time) { return true }
+        if let through = read?.through, time > through { return false }
+        guard let storedHeadAt, time <= storedHeadAt else { return read?.through == nil }
+        return read.map { time >= $0.from } ?? false
+    }
+
+    /// Forgets stored events from the middle of the journey, so that events can be added at its end. Nothing may be
+    /// changed yet.
+    mutating func forgetTail() {
+        tail = JourneyTail(start: row.journey)
+        read = nil
     }
 
     mutating func remember(_ memory: ClockMemory) { row.clockMemory = memory }
 
-    /// Adds an event at its place. Returns its verdict, and how many stored events were folded again.
+    /// Adds an event at its place. Returns its verdict, and how many stored events were folded again. Returns nil, and
+    /// changes nothing, if more stored events must be read first.
     mutating func add(
         _ placed: OrderedEvent, _ unsaved: FoldedEvent.Unsaved
-    ) -> (verdict: Verdict, refoldedCount: Int) {
-        isChanged = true
+    ) -> (verdict: Verdict, refoldedCount: Int)? {
         let new = FoldedEvent(seq: row.lastSeq + 1, event: placed, unsaved: unsaved)
         if isBelowFloor(placed.occurredAt) {
+            isChanged = true
             row.lastSeq += 1
             belowFloor.append(new)
             return (.none, 0)
@@ -62,6 +74,8 @@ struct DriverFold {
             expiry.apply(to: running)
             return expiry
         }
+        guard let insertion else { return nil }
+        isChanged = true
         row.lastSeq += 1 + insertion.expiryCount
         for move in insertion.moves {
             row.recent.note(move.journey, after: before, seq: move.seq)
@@ -104,9 +118,9 @@ struct DriverFold {
         return tally.counts(stored: before.journey, folded: journey, now: now)
     }
 
-    /// Adds the expiry of a deadline that has passed.
-    mutating func add(_ expiry: FoldedEvent) {
-        if let unsaved = expiry.unsaved { _ = add(expiry.event, unsaved) }
+    /// Adds the expiry of a deadline that has passed. Returns false as `add` returns nil.
+    mutating func add(_ expiry: FoldedEvent) -> Bool {
+        expiry.unsaved.flatMap { add(expiry.event, $0) } != nil
     }
 
     mutating func write(_ session: SessionRow) {
@@ -134,7 +148,7 @@ struct DriverFold {
     var moved: MovedDriver {
         var moved = row
         moved.journey = tail.journey
-        if let last = tail.events.last {
+        if tail.end == nil, let last = tail.events.last {
             moved.headSeq = last.seq
             moved.headCorrectedAt = last.event.occurredAt
         }
