@@ -122,7 +122,7 @@ static void prepare_statements(void) {
         "received_offset_ms, transition, implied, after_state, after_session, after_target_charger, after_grace_offset_ms, "
         "after_hard_offset_ms, key, digest, occurred_offset_ms, skew_ms, sent_offset_ms, metadata) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 0, ?9, ?10, ?11, ?7, ?8, ?12, ?13, ?14, ?15, 0, 0, 0, ?16)");
-    add_key = prepare("INSERT INTO event_key (place, event) VALUES (?1, ?2)");
+    add_key = prepare("INSERT INTO event_key (place, event) VALUES (?1, ?2) ON CONFLICT DO NOTHING");
     sqlite3_stmt *find = prepare("SELECT secret FROM event_key_hash");
     check(sqlite3_step(find), SQLITE_ROW);
     memcpy(secret, sqlite3_column_blob(find, 0), sizeof secret);
@@ -187,9 +187,13 @@ static void insert(uint64_t number, int64_t time_ms) {
     sqlite3_bind_blob(add_event, 15, digest, sizeof digest, SQLITE_STATIC);
     sqlite3_bind_text(add_event, 16, metadata, -1, SQLITE_STATIC);
     step(add_event);
-    sqlite3_bind_int64(add_key, 1, key_place(driver, key));
+    // At the first free place.
+    int64_t free_place = key_place(driver, key);
     sqlite3_bind_int64(add_key, 2, id);
-    step(add_key);
+    do {
+        sqlite3_bind_int64(add_key, 1, free_place++);
+        step(add_key);
+    } while (sqlite3_changes(database) == 0);
 }
 
 static int compare(const void *a, const void *b) {
