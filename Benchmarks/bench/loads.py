@@ -171,7 +171,7 @@ class Bench:
                 recorded.write(folder / "recording")
                 postgres.value("ALTER SYSTEM SET log_statement = 'none'")
                 postgres.value("SELECT pg_reload_conf()")
-                postgres.value("TRUNCATE driver, event, session, session_owner, settings_version")
+                postgres.value("TRUNCATE driver, event, session, session_owner, settings_version CASCADE")
                 figures = json.loads(run([self.replay, postgres.url, folder / "recording"]))
                 expect_rows(running, rows)
             return {"rate": rows / figures["seconds"]}

@@ -265,7 +265,7 @@ package final class PostgresEventStore: EventStore {
             event.batch, driver.version, driver.state, driver.session_id, driver.target_charger,
             driver.next_target_charger, driver.grace_deadline_ms, driver.hard_deadline_ms, driver.ended_by,
             driver.previous_session_id
-        FROM driver, unnest($4::text[]) asked(idempotency_key), \(EventReads.asked)
+        FROM driver, unnest($4::text[]) asked(idempotency_key), \(RowByKey.askedEvent)
         WHERE driver.driver_id = $3::text AND \(LaneParameters.condition("driver"))
         """)
 }

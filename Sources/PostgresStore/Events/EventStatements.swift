@@ -70,9 +70,8 @@ struct EventOfDriver: Sendable {
         INSERT INTO event (lane, position, batch, \(ArrayColumn.names(keys + sent + folded)))
         SELECT driver.lane, \(EventPosition.ofTransaction) + least(given.place, \(EventPosition.placeMax)), $3::int8,
             \(ArrayColumn.names(keys + sent + folded, of: "given"))
-        FROM \(ArrayColumn.unnest(keys + sent + folded, from: 4, as: "given", numbered: "place"))
-        JOIN driver ON driver.id = given.driver
-        WHERE \(LaneParameters.condition("driver")) AND driver.batch = $3::int8
+        FROM \(ArrayColumn.unnest(keys + sent + folded, from: 4, as: "given", numbered: "place")),
+            \(RowByKey.movedDriver("given.driver"))
         """)
 
     static func addQuery(_ events: [EventOfDriver], batch: Int64) -> PostgresQuery {
@@ -87,9 +86,8 @@ struct EventOfDriver: Sendable {
         """
         INSERT INTO event (lane, position, batch, \(ArrayColumn.names(keys + sent + folded)))
         SELECT driver.lane, given.position, $3::int8, \(ArrayColumn.names(keys + sent + folded, of: "given"))
-        FROM \(ArrayColumn.unnest(keys + sent + folded + [placed], from: 4, as: "given"))
-        JOIN driver ON driver.id = given.driver
-        WHERE \(LaneParameters.condition("driver")) AND driver.batch = $3::int8
+        FROM \(ArrayColumn.unnest(keys + sent + folded + [placed], from: 4, as: "given")),
+            \(RowByKey.movedDriver("given.driver"))
         """)
 
     private static let placed: ArrayColumn<EventOfDriver> = .int8("position") { $0.position }
@@ -113,9 +111,9 @@ struct EventOfDriver: Sendable {
         "events_refolded",
         """
         UPDATE event SET \(folded.map { "\($0.name) = given.\($0.name)" }.joined(separator: ", "))
-        FROM \(ArrayColumn.unnest(keys + folded, from: 4, as: "given")) JOIN driver ON driver.id = given.driver
-        WHERE \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event"))
-            AND driver.batch = $3::int8 AND event.driver = given.driver AND event.seq = given.seq
+        FROM \(ArrayColumn.unnest(keys + folded, from: 4, as: "given")),
+            \(RowByKey.movedDriver("given.driver"))
+        WHERE \(LaneParameters.condition("event")) AND event.driver = given.driver AND event.seq = given.seq
         """)
 
     static func updateQueries(_ events: [EventOfDriver], batch: Int64, _ shards: Shards) -> [PostgresQuery] {
@@ -134,9 +132,9 @@ struct EventOfDriver: Sendable {
         "events_corrected",
         """
         UPDATE event SET fold_settings = given.fold_settings
-        FROM \(ArrayColumn.unnest(keys + [corrected], from: 4, as: "given")) JOIN driver ON driver.id = given.driver
-        WHERE \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event"))
-            AND driver.batch = $3::int8 AND event.driver = given.driver AND event.seq = given.seq
+        FROM \(ArrayColumn.unnest(keys + [corrected], from: 4, as: "given")),
+            \(RowByKey.movedDriver("given.driver"))
+        WHERE \(LaneParameters.condition("event")) AND event.driver = given.driver AND event.seq = given.seq
         """)
 
     static func correctQueries(_ events: [EventOfDriver], batch: Int64, _ shards: Shards) -> [PostgresQuery] {
@@ -182,16 +180,6 @@ struct StoredKey: Sendable {
 }
 
 enum EventReads {
-    /// Item of FROM: the event of `driver` under `asked.idempotency_key`. Parameters: lanes, any lane. OFFSET 0 makes
-    /// PostgreSQL look up each key by the unique index. It otherwise may read all events of the drivers and compare their
-    /// keys, above all while the table has no statistics.
-    static let asked = """
-        LATERAL (
-            SELECT * FROM event WHERE event.driver = driver.id AND event.idempotency_key = asked.idempotency_key
-                AND \(LaneParameters.condition("event"))
-            OFFSET 0) event
-        """
-
     /// Parameters: lanes, any lane, ids of drivers, idempotency keys. One row for each pair that is stored.
     static let keys = PostgresStatement(
         "keys",
@@ -199,9 +187,8 @@ enum EventReads {
         SELECT driver.driver_id, event.idempotency_key, coalesce(event.event_id, event.idempotency_key), event.digest,
             \(Verdict.columnNames), event.app_state, event.schema_version, event.details IS NOT NULL,
             event.batch, driver.version
-        FROM unnest($3::text[], $4::text[]) asked(driver_id, idempotency_key)
-        JOIN driver ON driver.driver_id = asked.driver_id, \(asked)
-        WHERE \(LaneParameters.condition("driver"))
+        FROM unnest($3::text[], $4::text[]) asked(driver_id, idempotency_key), \(RowByKey.askedDriver),
+            \(RowByKey.askedEvent)
         """)
 
     /// The columns that `FoldedEvent` reads, after the driver.

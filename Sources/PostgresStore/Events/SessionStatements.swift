@@ -28,8 +28,7 @@ struct SessionRow: Sendable {
         """
         INSERT INTO session (lane, \(ArrayColumn.names(columns)))
         SELECT driver.lane, \(ArrayColumn.names(columns, of: "given"))
-        FROM \(ArrayColumn.unnest(columns, from: 4, as: "given")) JOIN driver ON driver.id = given.driver
-        WHERE \(LaneParameters.condition("driver")) AND driver.batch = $3::int8
+        FROM \(ArrayColumn.unnest(columns, from: 4, as: "given")), \(RowByKey.movedDriver("given.driver"))
         ON CONFLICT (driver, session_id, lane) DO UPDATE SET registered_at_ms = excluded.registered_at_ms,
             registered_charger = excluded.registered_charger, registered_merchant = excluded.registered_merchant
         """)
@@ -84,8 +83,8 @@ struct SessionClaim: Sendable {
         """
         INSERT INTO session_owner (lane, session_id, owner_lane, owner, claimed_at_ms)
         SELECT given.lane, given.session_id, driver.lane, driver.id, given.claimed_at_ms
-        FROM \(ArrayColumn.unnest(columns, from: 4, as: "given")) JOIN driver ON driver.id = given.owner
-        WHERE \(LaneParameters.condition("driver")) AND driver.batch = $3::int8 ORDER BY given.session_id COLLATE "C"
+        FROM \(ArrayColumn.unnest(columns, from: 4, as: "given")), \(RowByKey.movedDriver("given.owner"))
+        ORDER BY given.session_id COLLATE "C"
         """)
 
     static func addQuery(_ claims: [SessionClaim], batch: Int64) -> PostgresQuery {
@@ -116,9 +115,8 @@ enum SessionReads {
     static let owners = PostgresStatement(
         "session_owners",
         """
-        SELECT session_owner.session_id, session_owner.owner FROM unnest($3::text[]) asked(session_id)
-        JOIN session_owner ON session_owner.session_id = asked.session_id
-        WHERE \(LaneParameters.condition("session_owner"))
+        SELECT session_owner.session_id, session_owner.owner FROM unnest($3::text[]) asked(session_id),
+            \(RowByKey.askedOwner)
         """)
 
     /// Parameters: lanes, any lane, ids of drivers, session ids.
@@ -127,10 +125,8 @@ enum SessionReads {
         """
         SELECT driver.driver_id, session.session_id, session.opened_at_ms, session.registered_at_ms,
             session.registered_charger, session.registered_merchant
-        FROM unnest($3::text[], $4::text[]) asked(driver_id, session_id)
-        JOIN driver ON driver.driver_id = asked.driver_id
-        JOIN session ON session.driver = driver.id AND session.session_id = asked.session_id
-        WHERE \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("session"))
+        FROM unnest($3::text[], $4::text[]) asked(driver_id, session_id), \(RowByKey.askedDriver),
+            \(RowByKey.askedSession)
         """)
 
     /// The maximum number of registered sessions without an event among a driver's last `recentMax` sessions.

@@ -88,8 +88,7 @@ enum DriverStatements {
     static let read = PostgresStatement(
         "drivers",
         """
-        SELECT \(StoredDriver.columns) FROM unnest($3::text[]) asked(driver_id)
-        JOIN driver ON driver.driver_id = asked.driver_id WHERE \(LaneParameters.condition("driver"))
+        SELECT \(StoredDriver.columns) FROM unnest($3::text[]) asked(driver_id), \(RowByKey.askedDriver)
         """)
 
     /// Locks the rows until the end of the transaction. Waits for the transactions that have moved them.
@@ -109,8 +108,9 @@ enum DriverStatements {
         """)
 
     /// M: moves the drivers that still have the version that was read, and returns their ids. `batch` is a random number
-    /// of this transaction; the following statements find the moved drivers by it. The columns go through `locked`,
-    /// because a second join with the arrays would compare each driver with each.
+    /// of this transaction; the following statements find the moved drivers by it. The rows are locked one after the
+    /// other, in the order of their ids, and OFFSET 0 is as in RowByKey. The columns go through `locked`, because a second
+    /// join with the arrays would compare each driver with each.
     static let move: PostgresStatement = {
         let all = MovedDriver.keys + MovedDriver.columns
         let set = MovedDriver.columns.map { "\($0.name) = moved.\($0.name)" }.joined(separator: ", ")
@@ -118,9 +118,12 @@ enum DriverStatements {
             "drivers_moved",
             """
             WITH locked AS MATERIALIZED (
-                SELECT driver.version, given.* FROM driver JOIN \(ArrayColumn.unnest(all, from: 4, as: "given"))
-                ON driver.id = given.driver WHERE \(LaneParameters.condition("driver"))
-                ORDER BY driver.id FOR NO KEY UPDATE OF driver),
+                SELECT driver.version, given.* FROM (
+                    SELECT * FROM \(ArrayColumn.unnest(all, from: 4, as: "given")) ORDER BY given.driver OFFSET 0) given,
+                LATERAL (
+                    SELECT driver.version FROM driver
+                    WHERE driver.id = given.driver AND \(LaneParameters.condition("driver"))
+                    OFFSET 0 FOR NO KEY UPDATE) driver),
             changed AS (
                 UPDATE driver SET version = moved.seen + 1, batch = $3::int8, \(set) FROM locked moved
                 WHERE \(LaneParameters.condition("driver")) AND driver.id = moved.driver
