@@ -30,7 +30,7 @@ ends_with() {
     local subcommand
     for subcommand in serve migrate check-config token healthcheck; do
         grep -qw "$subcommand" <<<"$out" || { echo "no $subcommand in: $out"; return 1; }
-        dwell "$subcommand" --help | grep -q USAGE
+        dwell "$subcommand" --help | grep USAGE >/dev/null
     done
     ends_with 0 dwell --version
     [[ $out =~ ^[0-9]+\.[0-9]+\.[0-9]+[^$'\n']*$ ]]
@@ -403,7 +403,7 @@ subcommands_of() {
     [[ ${#commands[@]} -ge 20 ]] || fail "${commands[*]}"
     for command in "${commands[@]}"; do
         # shellcheck disable=SC2086
-        dwell help $command | grep -q -e --database || continue
+        dwell help $command | grep -e --database >/dev/null || continue
         [[ $unopened != *" ${command/ /_} "* ]] || continue
         [[ -v words_of[$command] ]] || fail "no arguments for dwell $command in this test"
         words=${words_of[$command]}

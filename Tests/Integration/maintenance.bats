@@ -260,7 +260,7 @@ journey() {
 
     start_server EVENT_RETENTION_DAYS=7 METRICS_TOKEN=integration-reads-figures
     wait_for_log 'retention deleted'
-    grep 'retention deleted' "$server_folder/log" | grep -q '"events":4'
+    grep 'retention deleted' "$server_folder/log" | grep '"events":4' >/dev/null
     get "/native/sessions/$(driver jo)-1"
     [[ $status == 404 ]]
     get "/native/sessions/$(driver jo)-2"

@@ -112,7 +112,7 @@ reload() {
     [[ $(dwell config history) == *"rules $(sha256sum "$BATS_TEST_TMPDIR/rules.json" | cut -c1-16) (site)"* ]] ||
         fail "The history is: $(dwell config history)"
     [[ $(dwell config history) == *'reload failed'*'line 3, rule site'* ]] || fail "The history is: $(dwell config history)"
-    dwell config show | grep -q SETTINGS_RULES_FILE || fail "$(dwell config show)"
+    [[ $(dwell config show) == *SETTINGS_RULES_FILE* ]] || fail "$(dwell config show)"
     server_token=operator-token-of-this-test
     curl -fsS "$server_url/ops/settings" -H "Authorization: Bearer $server_token" |
         jq -e '.rules[0].name == "site" and (.changes | length) == 2' >/dev/null

@@ -164,13 +164,16 @@ package actor PostgresTransferTarget: TransferTarget {
         for driver in drivers { self.ids[driver] = nil }
     }
 
-    /// A session that another driver has taken over meanwhile is left.
+    /// A session that another driver has taken over meanwhile is left. Citus joins sessions with their owners, which have
+    /// other lanes, only if one side is a finished result.
     private static func removing(_ ids: [Int64]) -> [PostgresQuery] {
         if ids.isEmpty { return [] }
         let statements = [
             """
-            DELETE FROM session_owner USING session WHERE session.driver = ANY ($1::int8[])
-                AND session_owner.session_id = session.session_id AND session_owner.owner = session.driver
+            WITH removed AS MATERIALIZED (
+                SELECT session_id, driver FROM session WHERE driver = ANY ($1::int8[]))
+            DELETE FROM session_owner USING removed
+            WHERE session_owner.session_id = removed.session_id AND session_owner.owner = removed.driver
             """,
             "DELETE FROM session WHERE driver = ANY ($1::int8[])", "DELETE FROM event WHERE driver = ANY ($1::int8[])",
             "DELETE FROM journey_base WHERE driver = ANY ($1::int8[])",
