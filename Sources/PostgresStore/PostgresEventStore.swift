@@ -51,7 +51,8 @@ package final class PostgresEventStore: EventStore {
         _ configuration: PostgresConfiguration, writersMax: Int = 2, readersMax: Int = 2,
         tableConnections: Int = PostgresEventStore.tableConnections, loops: EventLoopGroup,
         requestSeconds: Int = PostgresEventStore.requestSeconds, digests: KeyedHashes? = nil,
-        charging: (any RefoldCharging)? = nil, tailBegin: Int64 = 64, metrics: any MetricsFactory = NOOPMetricsHandler.instance,
+        charging: (any RefoldCharging)? = nil, tailBegin: Int64 = 64,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance,
         logger: Logger
     ) {
         self.metrics = BatchMetrics(metrics)

@@ -23,9 +23,11 @@ struct RandomJourneyTests {
 
     /// Of the journeys of 30 events, few have late events beyond the first 64 that are read, and many beyond the first.
     @Test(arguments: [64, 1])
-    func `outcomes are those of the store in memory, and the table is the fold in order`(tailBegin: Int64) async throws {
+    func `outcomes are those of the store in memory, and the table is the fold in order`(tailBegin: Int64) async throws
+    {
         let database = try await StoreFixture.database()
-        let played = try await StoreFixture.withStores(on: database, tailBegin: tailBegin) { (stores) async throws -> [Played] in
+        let played = try await StoreFixture.withStores(on: database, tailBegin: tailBegin) {
+            (stores) async throws -> [Played] in
             try await withThrowingTaskGroup(of: Played.self) { group in
                 var waiting = Self.seeds.makeIterator()
                 for seed in (0..<16).compactMap({ _ in waiting.next() }) {

@@ -95,7 +95,8 @@ struct EventKeysTests {
         }
     }
 
-    @Test func `the place depends on the secret, the driver and the key, and is near the driver's other places`() throws {
+    @Test func `the place depends on the secret, the driver and the key, and is near the driver's other places`() throws
+    {
         try queue.write { db in
             let one = try EventKeyHash(db)
             #expect(one.place(of: StoredKey("k"), of: 1) == one.place(of: StoredKey("k"), of: 1))

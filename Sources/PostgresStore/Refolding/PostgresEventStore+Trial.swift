@@ -113,7 +113,9 @@ extension PostgresEventStore: RefoldTrying {
                 start = try Journey(row, at: 1)
             }
             var fold = DriverFold(
-                stored, tail: BatchReads.Tail(from: from, through: nil, tail: JourneyTail(start: start ?? Journey(), events: events)))
+                stored,
+                tail: BatchReads.Tail(
+                    from: from, through: nil, tail: JourneyTail(start: start ?? Journey(), events: events)))
             guard case .settings(_, let durations) = change else {
                 return fold.refold(at: now) { event, _ in correction?.apply(to: &event) }
             }

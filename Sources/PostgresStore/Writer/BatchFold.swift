@@ -248,7 +248,10 @@ struct BatchFold {
 
     /// Notes that the events that were read are too few for the next event.
     private func needMore(than tail: BatchReads.Tail?, isChanged: Bool, _ result: inout FoldedGroup) {
-        if isChanged { return result.isLeft = true }
+        if isChanged {
+            result.isLeft = true
+            return
+        }
         guard let tail else { return }
         let count = max(Int64(tail.tail.events.count), tailBegin)
         result.need.tail = BatchNeed.Tail(from: tail.from, eventsMax: Self.tailGrowth * count)

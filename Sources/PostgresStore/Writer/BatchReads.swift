@@ -125,7 +125,8 @@ struct BatchReads: Sendable {
             }
         }
         var trip = RoundTrip()
-        let tails = trip.add(query(EventReads.tails, [.int8(eventsMax)]) { row, from in [row.id, from.millisecondsSinceEpoch] })
+        let tails = trip.add(
+            query(EventReads.tails, [.int8(eventsMax)]) { row, from in [row.id, from.millisecondsSinceEpoch] })
         let starts = trip.add(
             query(EventReads.starts, []) { row, from in
                 [row.id, from.millisecondsSinceEpoch, row.floor?.millisecondsSinceEpoch ?? .min]
