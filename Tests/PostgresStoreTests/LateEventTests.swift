@@ -95,6 +95,22 @@ struct LateEventTests {
                 == ["\(count + 3)|\(count + 3)|\(count + 3)"])
     }
 
+    /// They need different stored events, and nothing is written.
+    @Test(.timeLimit(.minutes(2)))
+    func `two late events far from each other that are refused are both answered`() async throws {
+        let database = try await StoreFixture.database()
+        let charging = Charging()
+        try await StoreFixture.withStores(on: database, charging: charging) { (stores) async throws in
+            _ = await stores[0].append((1...500).map { request(.diagnostic("ping"), "\($0)", at: $0) })
+            charging.permits.withLock { $0 = false }
+            let late = [
+                request(.chargerTargeted, "one", at: 400), request(.chargerTargeted, "two", at: 20),
+                request(.chargerTargeted, "three", at: 200),
+            ]
+            #expect(await stores[0].append(late) == [.rateLimited, .rateLimited, .rateLimited])
+        }
+    }
+
     /// Returns the number of rows of `event` that the indexes have found. The statistics of a connection are complete when
     /// it has ended.
     private func fetched(in database: StoreFixture.Database) async throws -> Int {

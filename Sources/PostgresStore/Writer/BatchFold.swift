@@ -31,8 +31,9 @@ struct FoldedGroup: Sendable {
     /// Whether an event was folded whose refold costs a charge. What is charged decides about the next late event, and it
     /// is charged when this one is stored. So the works after it are left to another batch.
     var isCharged = false
-    /// Whether the next event is to be put among stored events that are not read, and the driver is changed already. The
-    /// works from it on are left to another batch.
+    /// Whether the next event is to be put among stored events that are not read. The works from it on are left to another
+    /// batch. Events are read only for the first work of a group: otherwise two works of which neither is stored could
+    /// each want others.
     var isLeft = false
     /// What must be read before the group can be folded. The rest of this value then means nothing.
     var need = BatchNeed()
@@ -236,7 +237,7 @@ struct BatchFold {
     /// batch.
     private func isReady(_ fold: inout DriverFold, for time: Moment, _ result: inout FoldedGroup) -> Bool {
         if fold.isReady(for: time) { return true }
-        if fold.isChanged {
+        if fold.isChanged || !result.outcomes.isEmpty {
             result.isLeft = true
             return false
         }
@@ -247,12 +248,11 @@ struct BatchFold {
     }
 
     /// Notes that the events that were read are too few for the next event.
-    private func needMore(than tail: BatchReads.Tail?, isChanged: Bool, _ result: inout FoldedGroup) {
-        if isChanged {
+    private func needMore(than tail: BatchReads.Tail?, _ result: inout FoldedGroup) {
+        guard let tail, result.outcomes.isEmpty else {
             result.isLeft = true
             return
         }
-        guard let tail else { return }
         let count = max(Int64(tail.tail.events.count), tailBegin)
         result.need.tail = BatchNeed.Tail(from: tail.from, eventsMax: Self.tailGrowth * count)
     }
@@ -273,12 +273,11 @@ struct BatchFold {
             guard charging.permitsRefold(request.claim, sharingTime: sharingTime) else { return .rateLimited }
         }
         let settings = settings(of: request, use, fold)
-        let isChanged = fold.isChanged
         let added = fold.add(
             OrderedEvent(request, correctedAt: clock.corrected, settings: settings.settings),
             FoldedEvent.Unsaved(append: append, clock: clock, settingsVersion: settings.version))
         guard let added else {
-            needMore(than: reads.tails[TextKey(state.driver.rawValue)], isChanged: isChanged, &state.result)
+            needMore(than: reads.tails[TextKey(state.driver.rawValue)], &state.result)
             return nil
         }
         let verdict = added.verdict
@@ -383,13 +382,12 @@ struct BatchFold {
         guard let settings = settings(ofExpiryOf: running, request, &state),
             isReady(&fold, for: deadline.at, &state.result)
         else { return }
-        let isChanged = fold.isChanged
         let isAdded = fold.add(
             .expiry(
                 deadline, of: running, driver: state.driver, at: request.now, settings: settings,
                 settingsVersion: settings.version))
         guard isAdded else {
-            return needMore(than: reads.tails[TextKey(state.driver.rawValue)], isChanged: isChanged, &state.result)
+            return needMore(than: reads.tails[TextKey(state.driver.rawValue)], &state.result)
         }
         state.fold = fold
         state.result.settings[settings.version] = (settings, request.now)
