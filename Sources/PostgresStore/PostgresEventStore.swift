@@ -19,6 +19,8 @@ package final class PostgresEventStore: EventStore {
     /// The time after which a request fails that could not be stored. Within it, a lost connection is replaced and a
     /// lost race is run again.
     package static let requestSeconds = 10
+    /// How many of a driver's events are read first to fold a late event.
+    package static let tailBegin: Int64 = 64
     /// The number of connections for the tables of SharedTables.
     package static let tableConnections = 4
     /// The pause after a failed attempt to reach the server.
@@ -51,7 +53,7 @@ package final class PostgresEventStore: EventStore {
         _ configuration: PostgresConfiguration, writersMax: Int = 2, readersMax: Int = 2,
         tableConnections: Int = PostgresEventStore.tableConnections, loops: EventLoopGroup,
         requestSeconds: Int = PostgresEventStore.requestSeconds, digests: KeyedHashes? = nil,
-        charging: (any RefoldCharging)? = nil, tailBegin: Int64 = 64,
+        charging: (any RefoldCharging)? = nil, tailBegin: Int64 = PostgresEventStore.tailBegin,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance,
         logger: Logger
     ) {

@@ -84,7 +84,8 @@ enum StoreFixture {
     ///   - tailBegin: see PostgresEventStore.
     static func withStores<Value: Sendable>(
         _ count: Int = 1, on database: Database, requestSeconds: Int = 30, digests: KeyedHashes? = nil,
-        charging: (any RefoldCharging)? = nil, tailBegin: Int64 = 64, as user: PostgresConfiguration? = nil,
+        charging: (any RefoldCharging)? = nil, tailBegin: Int64 = PostgresEventStore.tailBegin,
+        as user: PostgresConfiguration? = nil,
         _ body: @Sendable ([PostgresEventStore]) async throws -> Value
     ) async throws -> Value {
         let configuration = try user ?? database.configuration

@@ -8,45 +8,6 @@ import JourneyModel
 import Postgres
 import RateLimiting
 
-/// What a batch makes of one driver's work.
-struct FoldedGroup: Sendable {
-    /// One for each work, in order. The last works have none if they are left to another batch.
-    var outcomes: [WorkOutcome] = []
-    /// Nil if there is nothing to write.
-    var moved: MovedDriver?
-    var createdAt: Moment?
-    /// The keyed hash of a new driver's id.
-    var creatingDigest: [UInt8]?
-    var added: [FoldedEvent] = []
-    var refolded: [FoldedEvent] = []
-    /// Stored events whose settings a correction has replaced.
-    var corrected: [FoldedEvent] = []
-    var sessions: [SessionRow] = []
-    var claims: [SessionClaim] = []
-    /// The settings of the added events.
-    var settings: [String: (settings: VersionedSettings, at: Moment)] = [:]
-    /// Whether a session was registered, so that unused ones may have to go.
-    var hasRegistered = false
-    var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
-    /// Whether an event was folded whose refold costs a charge. What is charged decides about the next late event, and it
-    /// is charged when this one is stored. So the works after it are left to another batch.
-    var isCharged = false
-    /// Whether the next event is to be put among stored events that are not read. The works from it on are left to another
-    /// batch. Events are read only for the first work of a group: otherwise two works of which neither is stored could
-    /// each want others.
-    var isLeft = false
-    /// What must be read before the group can be folded. The rest of this value then means nothing.
-    var need = BatchNeed()
-    /// Whether the reads do not fit together, because another transaction was committed between them. Nothing is then
-    /// written or answered.
-    var isStale = false
-    /// Whether the group must be run as a batch of its own, under a lock. Nothing is then written or answered.
-    var mustBeAlone = false
-
-    /// Whether the next work of the driver is folded in this batch.
-    var takesMore: Bool { !isStale && !isCharged && !isLeft && need.isNothing }
-}
-
 struct BatchFold {
     private static let tailGrowth: Int64 = 8
     /// The most events of a driver that are read in a batch with other drivers.
