@@ -642,7 +642,7 @@ FROM event_row;
 
 CREATE TABLE event_key (
     place  INTEGER PRIMARY KEY,
-    event  INTEGER NOT NULL
+    number  INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE event_key_hash (
@@ -680,3 +680,13 @@ FROM event
 JOIN driver ON driver.id = event.driver
 JOIN event_kind ON event_kind.id = event.kind
 LEFT JOIN session ON session.id = event.session;
+
+CREATE TABLE event_key_progress (
+    id              INTEGER PRIMARY KEY CHECK (id = 1),
+    -- `event_key` lists every event up to this number, and some of the later ones.
+    listed_through  INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE event_key_early (
+    number  INTEGER PRIMARY KEY
+) STRICT;

@@ -1,6 +1,6 @@
 // Measures SQLite without the server: how many events one thread can store durably, with a given number of events per
-// transaction. An event is a row of `event_row` and its row of `event_key`. `dwell migrate` creates the database. This program contains neither HTTP nor the
-// fold.
+// transaction. An event is a row of `event_row` and its row of `event_key`, which Dwell writes later. `dwell migrate`
+// creates the database. This program contains neither HTTP nor the fold.
 //
 //   sqlite_alone rate DATABASE BATCH SECONDS   prints rows per second and microseconds per transaction as JSON
 //   sqlite_alone fill DATABASE ROWS            quickly fills a database with that many events, for other measurements
@@ -122,7 +122,7 @@ static void prepare_statements(void) {
         "received_offset_ms, transition, implied, after_state, after_session, after_target_charger, after_grace_offset_ms, "
         "after_hard_offset_ms, key, digest, occurred_offset_ms, skew_ms, sent_offset_ms, metadata) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 0, ?9, ?10, ?11, ?7, ?8, ?12, ?13, ?14, ?15, 0, 0, 0, ?16)");
-    add_key = prepare("INSERT INTO event_key (place, event) VALUES (?1, ?2) ON CONFLICT DO NOTHING");
+    add_key = prepare("INSERT INTO event_key (place, number) VALUES (?1, ?2) ON CONFLICT DO NOTHING");
     sqlite3_stmt *find = prepare("SELECT secret FROM event_key_hash");
     check(sqlite3_step(find), SQLITE_ROW);
     memcpy(secret, sqlite3_column_blob(find, 0), sizeof secret);
@@ -260,6 +260,7 @@ static void fill(uint64_t rows) {
         sqlite3_bind_int64(set, 3, chain->ids[chain->count - 1]);
         step(set);
     }
+    run("UPDATE event_key_progress SET listed_through = (SELECT max(id) FROM event_row)");
     run("PRAGMA journal_mode = WAL");
     printf("{\"rows\":%" PRIu64 "}\n", rows);
 }

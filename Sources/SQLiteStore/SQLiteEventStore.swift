@@ -32,6 +32,7 @@ package final class SQLiteEventStore: EventStore {
         try self.init(
             pool: pool, waitingMax: waitingMax ?? Writer.waitingMax, digests: digests, charging: charging,
             metrics: metrics)
+        writer.loadKeys()
     }
 
     /// Opens an existing database that has this binary's schema. A server may have the database open at the same time.
@@ -44,14 +45,14 @@ package final class SQLiteEventStore: EventStore {
     init(
         pool: DatabasePool, waitingMax: Int = Writer.waitingMax, digests: KeyedHashes? = nil,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
-        charging: (any RefoldCharging)? = nil, pace: RefoldPace = RefoldPace(),
+        charging: (any RefoldCharging)? = nil, pace: RefoldPace = RefoldPace(), newestKeys: NewestKeys = NewestKeys(),
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         self.pool = pool
         self.pace = pace
         writer = try Writer(
             pool: pool, waitingMax: waitingMax, digests: digests, checkpoints: checkpoints, turnLength: turnLength,
-            charging: charging, pace: pace, metrics: metrics)
+            charging: charging, pace: pace, newestKeys: newestKeys, metrics: metrics)
     }
 
     // MARK: Writing
@@ -138,18 +139,27 @@ package final class SQLiteEventStore: EventStore {
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {
-        let digest = PreparedAppend.digest(of: submission)
-        return try await readOutsideRefold(of: driver) { db in
-            try StoredEvents.outcome(of: submission, digest: digest, driver: driver, db)
-        }
+        try await lookUp([submission], of: driver)[0]
     }
 
     package func lookUp(
         _ submissions: [EventSubmission], of driver: DriverID
     ) async throws(StoreFailure) -> [EventOutcome?] {
         let asked = submissions.map { (submission: $0, digest: PreparedAppend.digest(of: $0)) }
-        return try await readOutsideRefold(of: driver) { db in
-            try asked.map { try StoredEvents.outcome(of: $0.submission, digest: $0.digest, driver: driver, db) }
+        let newest = writer.newestKeys
+        while true {
+            let moveCount = newest.moveCount
+            let (outcomes, lastNumber) = try await readOutsideRefold(of: driver) { db in
+                let outcomes = try asked.map {
+                    try StoredEvents.outcome(of: $0.submission, digest: $0.digest, driver: driver, newest, db)
+                }
+                return (outcomes, try StoredEvents.lastNumber(db))
+            }
+            if newest.moveCount != moveCount { continue }
+            if newest.lastNumber >= lastNumber { return outcomes }
+            // The server has just started, or another process has stored events.
+            await withCheckedContinuation { continuation in writer.loadKeys { continuation.resume() } }
+            guard newest.lastNumber >= lastNumber else { throw .unavailable("idempotency keys could not be read") }
         }
     }
 

@@ -2,15 +2,25 @@
 // use.
 
 import Engine
-import SQLiteStore
 import TestSupport
 import Testing
+
+@testable import SQLiteStore
 
 struct EventStoreContractTests {
     @Test(arguments: EventStoreContract.all)
     func `SQLite keeps the contract`(_ clause: EventStoreContract.Clause) async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        try await clause.check(store)
+        await store.close()
+    }
+
+    @Test(arguments: EventStoreContract.all)
+    func `SQLite keeps the contract while it moves keys`(_ clause: EventStoreContract.Clause) async throws {
+        let folder = try ScratchFolder()
+        let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
+        let store = try SQLiteEventStore(pool: pool, newestKeys: NewestKeys(countMax: 1))
         try await clause.check(store)
         await store.close()
     }

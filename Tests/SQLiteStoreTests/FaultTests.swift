@@ -105,7 +105,9 @@ private final class Round {
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
         // The first commit extends the WAL, so that these writes fail too.
         try pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
-        store = try SQLiteEventStore(pool: pool, checkpoints: Checkpointer.Pace(pagesMin: 12, step: 3, pause: 0))
+        store = try SQLiteEventStore(
+            pool: pool, checkpoints: Checkpointer.Pace(pagesMin: 12, step: 3, pause: 0),
+            newestKeys: NewestKeys(countMax: 1))
         self.fault = fault
         self.operationsBefore = operationsBefore
         self.failureCount = failureCount

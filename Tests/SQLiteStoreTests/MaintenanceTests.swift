@@ -20,9 +20,10 @@ struct MaintenanceTests {
         path = folder.file("db")
     }
 
-    /// Stores the complete journeys of two drivers.
+    /// Stores the complete journeys of two drivers. Moves the keys of most events to `event_key`.
     private func fill() async throws {
-        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        let pool = try DatabaseOpening.open(path: path, nowMilliseconds: 0)
+        let store = try SQLiteEventStore(pool: pool, newestKeys: NewestKeys(countMax: 1))
         for name in ["a", "b"] {
             for event in SampleJourney.whole(prefix: name, session: "session-\(name)") {
                 _ = try await store.appended(.sample(event, of: DriverID(name)))
@@ -75,11 +76,14 @@ struct MaintenanceTests {
             "event references a missing row of settings_version"
         ),
         ("UPDATE event_row SET fold_settings = 77 WHERE id = 1", "event references a missing row of settings_version"),
-        ("DELETE FROM event_key WHERE event = 3", "event_key has 15 rows for 16 events"),
-        ("DELETE FROM event_key WHERE event = 3", "event 3: is not found by its idempotency key"),
-        ("UPDATE event_key SET event = 77 WHERE event = 3", "event_key references a missing row of event"),
-        ("UPDATE event_key SET place = 1 WHERE event = 3", "event 3: is not found by its idempotency key"),
-        ("INSERT INTO event_key (place, event) VALUES (1, 3)", "event_key has 17 rows for 16 events"),
+        ("DELETE FROM event_key WHERE number = 3", "event_key has 11 rows for 12 events"),
+        ("DELETE FROM event_key WHERE number = 3", "event 3: is not found by its idempotency key"),
+        ("UPDATE event_key SET number = 77 WHERE number = 3", "event_key references a missing row of event"),
+        ("UPDATE event_key SET place = 1 WHERE number = 3", "event 3: is not found by its idempotency key"),
+        ("INSERT INTO event_key (place, number) VALUES (1, 3)", "event_key has 13 rows for 12 events"),
+        ("INSERT INTO event_key VALUES (1, 16)", "event_key lists event 16 at a place that its key does not have"),
+        ("INSERT INTO event_key_early VALUES (16)", "event_key has 12 rows for 13 events"),
+        ("INSERT INTO event_key_early VALUES (16)", "event 16: is not found by its idempotency key"),
         ("UPDATE event_row SET key = 'other' WHERE id = 3", "event 3: is not found by its idempotency key"),
         (
             "PRAGMA ignore_check_constraints = ON; UPDATE event_row SET digest = x'07' WHERE id = 3",
@@ -116,7 +120,7 @@ struct MaintenanceTests {
                 try Int64.fetchOne(db, sql: "SELECT id FROM event WHERE idempotency_key LIKE '\u{A7}%'"))
             let chain = try EventChain(db)
             let last = try chain.unlink([chain.requiredLink(expiry)], from: DriverEvents.end(of: 1, db))
-            try EventKeys(db).remove(expiry)
+            try EventKeyTable(db).remove(expiry)
             try db.execute(sql: "DELETE FROM event_row WHERE id = ?", arguments: [expiry])
             let end = try Data(chain.end(at: last).bytes)
             try db.execute(sql: "UPDATE driver SET chain = ? WHERE id = 1", arguments: [end])

@@ -77,12 +77,15 @@ struct DeliveryRound: Sendable {
     let turns: [Turn]
     /// The number of rows per piece of a refold. It is usually so small that many refolds take several transactions.
     let rowsPerPiece: Int
+    /// Small numbers make most restarts happen while keys are moved.
+    let newestKeysMax: Int
 
     /// Creates a round whose turns depend only on `number`. A journey that is repeated alone then has the same turns.
     init(number: UInt64, seeds: Range<UInt64>) {
         self.seeds = seeds
         var random = SeededRandom(seed: number)
         rowsPerPiece = [3, 1, RefoldPace().rowsPerPiece][Int(number % 3)]
+        newestKeysMax = [500, 1, NewestKeys.countMax][Int(number % 3)]
         turns = (0..<8).map { _ in
             Turn(
                 restart: [.none, .clean, .clean, .crash, .crash].randomPick(&random),
@@ -106,7 +109,8 @@ struct DeliveryRound: Sendable {
     func play() async throws -> [String] {
         let journeys = seeds.map { DeliveredJourney(seed: $0, turnCount: turns.count) }
         let database = try RestartedDatabase(
-            pace: RefoldPace(rowsPerLateEvent: 1, rowsPerPiece: rowsPerPiece, restFactor: 0))
+            pace: RefoldPace(rowsPerLateEvent: 1, rowsPerPiece: rowsPerPiece, restFactor: 0),
+            newestKeysMax: newestKeysMax)
         var delivered = Set<Delivery>()
         var unanswered: [Delivery] = []
         for (number, turn) in turns.enumerated() {

@@ -179,7 +179,7 @@ struct ErasureProgress {
                 FROM \(DriverEvents.listedSQL("?1")) ORDER BY corrected_at_ms
                 """,
             arguments: [DriverEvents.list(ids), eventCount])
-        let keys = try EventKeys(db)
+        let keys = try EventKeyTable(db)
         for row in rows { try rewriteEvent(row[0], place: row[1], sequencePlace: row[2], keys, db) }
         eventCount += Int64(rows.count)
         last = ids.count < rowsMax ? nil : rows.last?[3]
@@ -188,7 +188,7 @@ struct ErasureProgress {
 
     /// The forms of `occurred_at` that follow from the moment: see OccurredAtColumn.swift.
     private func rewriteEvent(
-        _ event: Int64, place: Int64, sequencePlace: Int64, _ keys: EventKeys, _ db: Database
+        _ event: Int64, place: Int64, sequencePlace: Int64, _ keys: EventKeyTable, _ db: Database
     ) throws {
         let digits = String(place)
         let key = "\(pseudonym)-\(String(repeating: "0", count: max(0, 12 - digits.count)))\(digits)"

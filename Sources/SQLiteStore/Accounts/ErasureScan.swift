@@ -69,11 +69,11 @@ package struct ErasureScan: ErasureSearch {
     /// of the key before the deletion.
     private static func hasOldKey(_ events: Set<Int64>, _ db: Database) throws -> Bool {
         guard try db.tableExists("event_key") else { return false }
-        let keys = try EventKeys(db)
+        let keys = try EventKeyTable(db)
         let places = Set(try events.compactMap { try keys.place(ofListed: $0) })
-        let listed = try Row.fetchCursor(db, sql: "SELECT event, place FROM event_key")
+        let listed = try Row.fetchCursor(db, sql: "SELECT * FROM event_key")
         while let row = try listed.next() {
-            if events.contains(row[0]), !places.contains(row[1]) { return true }
+            if events.contains(row[1]), !places.contains(row[0]) { return true }
         }
         return false
     }

@@ -13,6 +13,7 @@ final class EventAppending {
     let drivers: DriverCache
     private let sessions: SessionTable
     private let events: EventTable
+    var keys: EventKeys { events.keys }
     private let internTables: InternTables
     private let uses: TextReferences
     private let erased: ErasedDrivers?
@@ -26,13 +27,13 @@ final class EventAppending {
 
     /// - Parameter digests: computes the keyed hashes that identify erased drivers. If nil, no driver is ever erased.
     init(
-        on connection: OpaquePointer, digests: KeyedHashes?, charging: (any RefoldCharging)?
+        on connection: OpaquePointer, newestKeys: NewestKeys, digests: KeyedHashes?, charging: (any RefoldCharging)?
     ) throws(SQLiteError) {
         self.charging = charging
         refolds = try RefoldTable(on: connection)
         drivers = try DriverCache(on: connection)
         sessions = try SessionTable(on: connection)
-        events = try EventTable(on: connection)
+        events = try EventTable(on: connection, newestKeys: newestKeys)
         internTables = try InternTables(on: connection)
         uses = try TextReferences(on: connection)
         erased = try digests.map { (digests) throws(SQLiteError) in try ErasedDrivers(digests, on: connection) }

@@ -1,148 +1,130 @@
-// The table `event_key`: which idempotency keys are stored already, and with which event. It is a hash table with open
-// addressing. An event is at the place that its driver and key have (EventKeyHash), or, if other events are there, at the
-// first free place after it. Between the two there is never a gap, so a search ends at the first free place.
+// Which event has an idempotency key: the newest events in memory (NewestKeys), all others in the table `event_key`.
+// An event is added to memory, in the transaction that stores it.
 //
-// Not Sendable: used only on the queue of its connection.
-
-import GRDB
-import GRDBSQLite
+// Not Sendable: used only on the writer's queue.
 
 final class EventKeys {
-    private let hash: EventKeyHash
-    private let findEvent: PreparedStatement
-    private let isKeyOfEvent: PreparedStatement
-    private let findKeyOfEvent: PreparedStatement
-    private let addAt: PreparedStatement
-    private let move: PreparedStatement
-    private let remove: PreparedStatement
-    /// The last computed place. An event's key is looked up right before the event is added.
-    private var last: (driver: Int64, key: StoredKey, place: Int64)?
+    private let table: EventKeyTable
+    private let newest: NewestKeys
+    private let moving: KeyMove
+    private let findNumbers: PreparedStatement
+    private let findUnlisted: PreparedStatement
+    /// The value of `event_key_progress.listed_through` after which all events are in memory; nil before the first use.
+    private var listedThrough: Int64?
+    /// The highest number of an event when the last transaction was committed.
+    private var committedNumber: Int64 = 0
+    /// Whether memory has all events that `event_key` lacks, and no event of a transaction that was rolled back.
+    private var isCurrent = false
+    /// The key that was looked up last and not found. A key is looked up right before its event is added.
+    private var lastNew: (driver: Int64, key: StoredKey, place: Int64)?
 
-    init(on connection: OpaquePointer) throws(SQLiteError) {
-        hash = try EventKeyHash(on: connection)
-        findEvent = try PreparedStatement("SELECT event FROM event_key WHERE place = ?1", on: connection)
-        isKeyOfEvent = try PreparedStatement(
-            "SELECT 1 FROM event_row WHERE id = ?1 AND driver = ?2 AND key = ?3", on: connection)
-        findKeyOfEvent = try PreparedStatement("SELECT driver, key FROM event_row WHERE id = ?1", on: connection)
-        addAt = try PreparedStatement(
-            "INSERT INTO event_key (place, event) VALUES (?1, ?2) ON CONFLICT DO NOTHING", on: connection)
-        move = try PreparedStatement("UPDATE event_key SET place = ?2 WHERE place = ?1", on: connection)
-        remove = try PreparedStatement("DELETE FROM event_key WHERE place = ?1", on: connection)
+    init(on connection: OpaquePointer, newest: NewestKeys) throws(SQLiteError) {
+        self.newest = newest
+        table = try EventKeyTable(on: connection)
+        moving = try KeyMove(table, newest, on: connection)
+        findNumbers = try PreparedStatement(
+            """
+            SELECT listed_through, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event_row'), 0)
+            FROM event_key_progress WHERE id = 1
+            """, on: connection)
+        findUnlisted = try PreparedStatement(
+            """
+            SELECT id, driver, key FROM event_row
+            WHERE id > ?1 AND NOT EXISTS (SELECT 1 FROM event_key_early WHERE number = event_row.id) ORDER BY id
+            """, on: connection)
     }
 
-    /// Uses the connection of a running read or write of GRDB.
-    convenience init(_ db: Database) throws {
-        guard let connection = db.sqliteConnection else {
-            throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
-        }
-        try self.init(on: connection)
-    }
-
-    /// Calls `read` with the row number of each event that is listed where the key belongs, until `read` returns a
-    /// value. Nearly always there is no such event, or it has the key. Returns nil if `read` returned no value.
+    /// Calls `read` with the row number of each event that may have the key, until `read` returns a value. `read` must
+    /// compare the driver and the key. Returns nil if `read` returned no value.
     func first<Value>(
         _ key: StoredKey, of driver: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
     ) throws(SQLiteError) -> Value? {
-        var place = place(of: key, of: driver)
-        while let event = try event(at: place) {
+        try bringUpToDate()
+        let place = table.hash.place(of: key, of: driver)
+        lastNew = nil
+        for event in newest.events(at: place) {
             if let value = try read(event) { return value }
-            place += 1
         }
+        if let value = try table.first(from: place, read) { return value }
+        lastNew = (driver, key, place)
         return nil
     }
 
-    /// Lists an event. Throws an error like that of a unique index if the driver has another event with the key.
+    /// Adds an event, whose row is written. Throws `.twoEventsWithOneKey` if the driver has another event with the key.
     func add(_ event: Int64, under key: StoredKey, of driver: Int64) throws(SQLiteError) {
-        var place = place(of: key, of: driver)
-        while try !add(event, at: place) {
-            if let other = try self.event(at: place), try isKey(key, of: other, of: driver) {
-                throw SQLiteError(
-                    extendedCode: SQLITE_CONSTRAINT | (8 << 8), message: "two events of a driver with one key")
+        try bringUpToDate()
+        let place: Int64
+        if let lastNew, lastNew.driver == driver, lastNew.key == key {
+            place = lastNew.place
+        } else {
+            place = table.hash.place(of: key, of: driver)
+            let isStored = { (other: Int64) throws(SQLiteError) -> Bool? in
+                try self.table.isKey(key, of: other, of: driver) ? true : nil
             }
-            place += 1
+            for other in newest.events(at: place) where try isStored(other) == true { throw .twoEventsWithOneKey }
+            if try table.first(from: place, isStored) == true { throw .twoEventsWithOneKey }
         }
+        lastNew = nil
+        newest.add(event, at: place)
     }
 
-    /// Removes an event from the list. Must be called while `event` still has the row with the listed key. Removes
-    /// nothing if the event is not listed.
-    func remove(_ event: Int64) throws(SQLiteError) {
-        guard var gap = try place(ofListed: event) else { return }
-        try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, gap) }
-        // An event after the gap moves into the gap if its search would otherwise end there. This makes a new gap.
-        var place = gap + 1
-        while let next = try self.event(at: place) {
-            if let beginning = try beginning(of: next), beginning <= gap {
-                try move.run { (bindings) throws(SQLiteError) in
-                    try bindings.set(1, place)
-                    try bindings.set(2, gap)
-                }
-                gap = place
+    // MARK: Transactions
+
+    /// Must be called after the rollback of a savepoint, and when other code or another connection may have changed
+    /// events.
+    func forget() {
+        isCurrent = false
+        lastNew = nil
+        moving.rollBack()
+    }
+
+    /// Must be called after the rollback of a transaction. Another process may store events with the same numbers next.
+    func noteRollback() {
+        forget()
+        newest.remove(after: committedNumber)
+    }
+
+    /// Must be called before COMMIT. Moves keys to `event_key` while a move is in progress.
+    func finishTransaction() throws(SQLiteError) {
+        guard isCurrent else { return }
+        try moving.writePiece()
+    }
+
+    /// Must be called after COMMIT.
+    func noteCommit() {
+        guard isCurrent else { return }
+        committedNumber = newest.lastNumber
+        if let end = moving.noteCommit() { listedThrough = end }
+    }
+
+    /// Fills memory after a start. Must be called in a transaction.
+    func bringUpToDate() throws(SQLiteError) {
+        if isCurrent { return }
+        let found = try findNumbers.first(
+            { _ throws(SQLiteError) in }, read: { row in (row.integer(0), row.integer(1)) })
+        guard let (through, number) = found else { throw SQLiteError.unreadable("event_key_progress") }
+        if through == listedThrough {
+            // After the rollback of a savepoint.
+            newest.remove(after: number)
+        } else {
+            // The start, or another process has moved keys.
+            newest.removeAll()
+            moving.forget()
+            listedThrough = through
+            committedNumber = through
+        }
+        let lastNumber = max(newest.lastNumber, through)
+        if lastNumber < number {
+            try findUnlisted.forEach { (bindings) throws(SQLiteError) in
+                try bindings.set(1, lastNumber)
+            } visit: { (row) throws(SQLiteError) in
+                let driver = row.integer(1)
+                let place = row.withBytes(2) { table.hash.place(of: $0, of: driver) }
+                newest.add(row.integer(0), at: place)
+                return true
             }
-            place += 1
         }
+        newest.noteFilled(through: number)
+        isCurrent = true
     }
-
-    /// Returns the place at which the event is listed; nil if a search for its key does not find it.
-    func place(ofListed event: Int64) throws(SQLiteError) -> Int64? {
-        guard var place = try beginning(of: event) else { return nil }
-        while let found = try self.event(at: place) {
-            if found == event { return place }
-            place += 1
-        }
-        return nil
-    }
-
-    private func place(of key: StoredKey, of driver: Int64) -> Int64 {
-        if let last, last.driver == driver, last.key == key { return last.place }
-        let place = hash.place(of: key, of: driver)
-        last = (driver, key, place)
-        return place
-    }
-
-    /// Returns the place at which the search for an event's key begins; nil if the event does not exist.
-    private func beginning(of event: Int64) throws(SQLiteError) -> Int64? {
-        try findKeyOfEvent.first { (bindings) throws(SQLiteError) in
-            try bindings.set(1, event)
-        } read: { row in
-            let driver = row.integer(0)
-            return row.withBytes(1) { hash.place(of: $0, of: driver) }
-        }
-    }
-
-    private func event(at place: Int64) throws(SQLiteError) -> Int64? {
-        try findEvent.first { (bindings) throws(SQLiteError) in
-            try bindings.set(1, place)
-        } read: { row in
-            row.integer(0)
-        }
-    }
-
-    private func isKey(_ key: StoredKey, of event: Int64, of driver: Int64) throws(SQLiteError) -> Bool {
-        let found: Bool? = try isKeyOfEvent.first { (bindings) throws(SQLiteError) in
-            try bindings.set(1, event)
-            try bindings.set(2, driver)
-            try key.bind(to: bindings, at: 3)
-        } read: { _ in
-            true
-        }
-        return found ?? false
-    }
-
-    private func add(_ event: Int64, at place: Int64) throws(SQLiteError) -> Bool {
-        try addAt.changes { (bindings) throws(SQLiteError) in
-            try bindings.set(1, place)
-            try bindings.set(2, event)
-        }
-    }
-}
-
-extension EventKeys {
-    /// The events that are listed from the place ?1 on without a gap, as the common table expression `listed (event)`,
-    /// for queries on read connections.
-    static let listedSQL = """
-        WITH RECURSIVE listed (place, event) AS (
-            SELECT place, event FROM event_key WHERE place = ?1
-            UNION ALL
-            SELECT next.place, next.event FROM listed JOIN event_key AS next ON next.place = listed.place + 1)
-        """
 }

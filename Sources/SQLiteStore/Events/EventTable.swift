@@ -60,7 +60,7 @@ enum EventDigest {
 }
 
 final class EventTable {
-    private let keys: EventKeys
+    let keys: EventKeys
     /// The links between a driver's events. EventTable+Order.swift reads events by them.
     let chain: EventChain
     private let findKey: PreparedStatement
@@ -73,9 +73,13 @@ final class EventTable {
     /// The row number of the event that was added last; nil after `forget`.
     private var lastNumber: Int64?
 
-    /// - Parameter derivesEvidence: whether `forEach` computes two values that rows of old releases lack, instead of
-    ///   reading them from the columns. A refold that writes stores these values first (Refolding.swift).
-    init(on connection: OpaquePointer, derivesEvidence: Bool = false) throws(SQLiteError) {
+    /// - Parameters:
+    ///   - newestKeys: filled at the first use of a key.
+    ///   - derivesEvidence: whether `forEach` computes two values that rows of old releases lack, instead of reading them
+    ///     from the columns. A refold that writes stores these values first (Refolding.swift).
+    init(
+        on connection: OpaquePointer, newestKeys: NewestKeys = NewestKeys(), derivesEvidence: Bool = false
+    ) throws(SQLiteError) {
         findKey = try PreparedStatement(
             """
             SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implied,
@@ -83,7 +87,7 @@ final class EventTable {
                 (SELECT schema_version FROM event_kind WHERE event_kind.id = event.kind), details IS NOT NULL
             FROM event WHERE id = ?1 AND driver = ?2 AND key = ?3
             """, on: connection)
-        keys = try EventKeys(on: connection)
+        keys = try EventKeys(on: connection, newest: newestKeys)
         chain = try EventChain(on: connection)
         findLastNumber = try PreparedStatement(
             "SELECT seq FROM sqlite_sequence WHERE name = 'event_row'", on: connection)
@@ -191,7 +195,10 @@ final class EventTable {
     }
 
     /// Must be called after a rollback, and when other code or another connection may have added events.
-    func forget() { lastNumber = nil }
+    func forget() {
+        lastNumber = nil
+        keys.forget()
+    }
 
     /// Returns the row number of the next event. It is higher than every number that was given before, also to events
     /// that are deleted.
@@ -204,6 +211,8 @@ final class EventTable {
     /// Adds a row at its place in the driver's chain. Changes `driver.chain`, so the driver must be written afterwards.
     /// Returns the row number.
     func add(_ event: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Int64 {
+        // Reads the rows that `keys` lacks before this event's row is among them.
+        try keys.bringUpToDate()
         let id = try nextNumber()
         let time = event.clock.corrected.millisecondsSinceEpoch
         if let links = driver.append(id, at: time) {

@@ -27,7 +27,7 @@ enum SimulatedDriverRows {
     static func remove(driversMax: Int, _ db: Database) throws -> SimulatedDriversRemoved {
         let drivers = try Int64.fetchAll(db, sql: "\(select) ORDER BY id LIMIT ?", arguments: [driversMax])
         var removed = SimulatedDriversRemoved(drivers: drivers.count, events: 0)
-        let keys = try EventKeys(db)
+        let keys = try EventKeyTable(db)
         for driver in drivers {
             let events = try DriverEvents.all(of: driver, db)
             for event in events { try keys.remove(event) }

@@ -23,16 +23,18 @@ enum StoredEvents {
     /// Returns the outcome for an event whose idempotency key the driver has already used: `.replayed` if the event
     /// repeats the stored one, `.keyReused` if it is another event. Nil when the key is new to the driver.
     static func outcome(
-        of submission: EventSubmission, digest: [UInt8], driver: DriverID, _ db: Database
+        of submission: EventSubmission, digest: [UInt8], driver: DriverID, _ newest: NewestKeys, _ db: Database
     ) throws -> EventOutcome? {
         guard
             let number = try Int64.fetchOne(
                 try db.cachedStatement(sql: "SELECT id FROM driver WHERE driver_id = ?"), arguments: [driver.rawValue])
         else { return nil }
         let key = StoredKey(submission.idempotencyKey)
+        let place = try EventKeyHash(db).place(of: key, of: number)
         let find = try db.cachedStatement(
             sql: """
-                \(EventKeys.listedSQL)
+                \(EventKeyTable.listedSQL),
+                found (event) AS (SELECT event FROM listed UNION ALL SELECT value FROM json_each(?4))
                 SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implied,
                     state, (SELECT session_id FROM session WHERE session.id = driver.session),
                     (SELECT place_id FROM place WHERE place.id = target_charger),
@@ -40,12 +42,13 @@ enum StoredEvents {
                     grace_deadline_ms, hard_deadline_ms, ended_by,
                     (SELECT session_id FROM session WHERE session.id = driver.previous_session), app_state,
                     schema_version, details IS NOT NULL
-                FROM listed CROSS JOIN event ON event.id = listed.event
+                FROM found CROSS JOIN event ON event.id = found.event
                 CROSS JOIN driver ON driver.id = event.driver CROSS JOIN event_kind ON event_kind.id = event.kind
                 WHERE event.driver = ?2 AND key = ?3
                 """)
         let row = try Row.fetchOne(
-            find, arguments: [try EventKeyHash(db).place(of: key, of: number), number, key.databaseValue])
+            find,
+            arguments: [place, number, key.databaseValue, DriverEvents.list(newest.events(at: place))])
         guard let row else { return nil }
         let stored = try row.decode(Data.self, atIndex: 1)
         let isRepeat =
@@ -55,6 +58,11 @@ enum StoredEvents {
             }
         guard isRepeat else { return .keyReused }
         return .replayed(StoredEvent(eventID: row[0], verdict: try verdict(row, 2), journey: try journey(row, 5)))
+    }
+
+    /// Returns the highest number that an event has or had.
+    static func lastNumber(_ db: Database) throws -> Int64 {
+        try Int64.fetchOne(try db.cachedStatement(sql: "SELECT seq FROM sqlite_sequence WHERE name = 'event_row'")) ?? 0
     }
 
     static func timeline(of driver: DriverID, limit: Int, _ db: Database) throws -> [TimelineEntry] {

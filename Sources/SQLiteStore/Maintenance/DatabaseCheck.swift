@@ -111,7 +111,9 @@ extension DatabaseCheck {
 
     /// Looks up the idempotency key of every event.
     private func checkKeys(_ problems: inout [String]) throws {
-        guard let keys = try queue.read({ db in try db.tableExists("event_key") ? EventKeys(db) : nil }) else { return }
+        guard let keys = try queue.read({ db in try db.tableExists("event_key") ? EventKeyTable(db) : nil }) else {
+            return
+        }
         var last: Int64 = 0
         while problems.count < Self.problemsMax,
             let next = try queue.read({ db in

@@ -1,4 +1,5 @@
-// Proves what foreign keys of `event` would prove, and that `event_key` lists every event. The table has no foreign keys,
+// Proves what foreign keys of `event` would prove, and that `event_key` lists every event up to the number
+// `event_key_progress.listed_through`. The table has no foreign keys,
 // because SQLite would look each of them up for every event that is stored. `dwell check` and every backup and restore
 // run this instead.
 
@@ -9,12 +10,40 @@ enum EventReferences {
     static func problem(_ db: Database) throws -> String? {
         guard try db.tableExists("event_key") else { return nil }
         if let problem = try String.fetchOne(db, sql: damagedEventSQL) { return "a row of event \(problem)" }
-        if try Bool.fetchOne(db, sql: missingEventSQL) == true {
+        // Databases of before migration 27 can be checked, too.
+        let isRenamed = try db.columns(in: "event_key").contains { $0.name == "number" }
+        let keys = isRenamed ? "event_key" : "(SELECT place, event AS number FROM event_key) AS event_key"
+        if try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(keys) WHERE \(isMissingSQL))") == true {
             return "a row of event_key references a missing row of event"
         }
-        let events = try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0
-        let keys = try Int.fetchOne(db, sql: "SELECT count(*) FROM event_key") ?? 0
-        return events == keys ? nil : "event_key has \(keys) rows for \(events) events"
+        let isListed = try isListedSQL(db)
+        let eventCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM event_row WHERE \(isListed("id"))") ?? 0
+        let keyCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM \(keys) WHERE \(isListed("number"))") ?? 0
+        if eventCount != keyCount { return "event_key has \(keyCount) rows for \(eventCount) events" }
+        // The rows of a move that has not ended.
+        let table = try EventKeyTable(db)
+        let others = try Row.fetchCursor(db, sql: "SELECT place, number FROM \(keys) WHERE NOT \(isListed("number"))")
+        while let row = try others.next() {
+            let number: Int64 = row[1]
+            if try table.place(ofListed: number) != row[0] as Int64 {
+                return "event_key lists event \(number) at a place that its key does not have"
+            }
+        }
+        return nil
+    }
+
+    private static let isMissingSQL = "NOT EXISTS (SELECT 1 FROM event_row WHERE event_row.id = event_key.number)"
+
+    /// Returns a function that makes an SQL condition of a column with the number of an event: whether `event_key` must
+    /// list the event.
+    private static func isListedSQL(_ db: Database) throws -> (String) -> String {
+        guard try db.tableExists("event_key_progress") else { return { _ in "TRUE" } }
+        return { number in
+            """
+            (\(number) <= (SELECT listed_through FROM event_key_progress)
+                OR \(number) IN (SELECT early.number FROM event_key_early AS early))
+            """
+        }
     }
 
     /// The columns of `event` that hold a row number, with the table that has the row.
@@ -40,20 +69,18 @@ enum EventReferences {
         """
     }
 
-    private static let missingEventSQL = """
-        SELECT EXISTS (
-            SELECT 1 FROM event_key WHERE NOT EXISTS (SELECT 1 FROM event WHERE event.id = event_key.event))
-        """
-
     /// Examines the next `limit` events after the row number `last`. Returns the last of them, nil if none is left, and
-    /// appends a sentence for each event that a search for its idempotency key does not find.
+    /// appends a sentence for each event that should be listed and that a search for its idempotency key does not find.
     static func checkKeys(
-        after last: Int64, limit: Int, _ keys: EventKeys, _ problems: inout [String], _ db: Database
+        after last: Int64, limit: Int, _ keys: EventKeyTable, _ problems: inout [String], _ db: Database
     ) throws -> Int64? {
         let rows = try Row.fetchAll(
-            try db.cachedStatement(sql: "SELECT id, driver FROM event WHERE id > ? ORDER BY id LIMIT ?"),
+            try db.cachedStatement(
+                sql: """
+                    SELECT id, driver, \(isListedSQL(db)("id")) FROM event_row WHERE id > ? ORDER BY id LIMIT ?
+                    """),
             arguments: [last, limit])
-        for row in rows where try keys.place(ofListed: row[0]) == nil {
+        for row in rows where try row[2] && keys.place(ofListed: row[0]) == nil {
             problems.append("driver \(row[1] as Int64), event \(row[0] as Int64): is not found by its idempotency key")
         }
         return rows.last?[0]

@@ -24,7 +24,7 @@ enum RetentionHorizon {
         let lasts = try drivers.reduce(into: [Int64: Int64?]()) { lasts, driver in
             lasts[driver.key] = try unlink(driver.value.map(\.id), from: driver.key, db)
         }
-        let keys = try EventKeys(db)
+        let keys = try EventKeyTable(db)
         let statement = try db.cachedStatement(sql: "DELETE FROM event_row WHERE id = ?")
         var count = 0
         for event in gone {

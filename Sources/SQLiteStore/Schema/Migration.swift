@@ -55,5 +55,6 @@ package struct Migration: Sendable {
         Migration(24, "settings_rules", PackageResources._024_settings_rules_sql),
         Migration(25, "settings_correction", PackageResources._025_settings_correction_sql),
         Migration(26, "lean_events", PackageResources._026_lean_events_sql),
+        Migration(27, "newest_keys", PackageResources._027_newest_keys_sql),
     ]
 }

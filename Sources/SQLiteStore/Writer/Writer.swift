@@ -24,6 +24,7 @@ final class Writer: @unchecked Sendable {
     static let restingMax = 1_000
 
     private let pool: DatabasePool
+    let newestKeys: NewestKeys
     private let metrics: StoreMetrics
     private let queue: WriteQueue<WriterWork>
     private let checkpointer: Checkpointer
@@ -42,9 +43,10 @@ final class Writer: @unchecked Sendable {
         pool: DatabasePool, waitingMax: Int, digests: KeyedHashes?,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
         charging: (any RefoldCharging)? = nil, pace: RefoldPace = RefoldPace(),
-        metrics: any MetricsFactory = NOOPMetricsHandler.instance
+        newestKeys: NewestKeys = NewestKeys(), metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         self.pool = pool
+        self.newestKeys = newestKeys
         self.metrics = StoreMetrics(metrics)
         queue = WriteQueue(requestsMax: waitingMax)
         checkpointer = try Checkpointer(path: pool.path, pace: checkpoints)
@@ -53,8 +55,8 @@ final class Writer: @unchecked Sendable {
                 throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
             }
             let connection = try WriterConnection(
-                on: handle, digests: digests, checkpointer: checkpointer, turnLength: turnLength, charging: charging,
-                pace: pace)
+                on: handle, newestKeys: newestKeys, digests: digests, checkpointer: checkpointer,
+                turnLength: turnLength, charging: charging, pace: pace)
             self.connection = connection
             if connection.log.needsTruncation { wakeToTruncate() }
         }
@@ -144,6 +146,14 @@ final class Writer: @unchecked Sendable {
                 log.truncate()
                 if log.needsTruncation { wakeToTruncate() }
             }
+        }
+    }
+
+    /// Brings `newestKeys` up to date, after a start or when another process has stored events.
+    func loadKeys(_ isDone: @escaping @Sendable () -> Void = {}) {
+        pool.asyncWriteWithoutTransaction { [self] _ in
+            connection?.loadKeys()
+            isDone()
         }
     }
 

@@ -49,14 +49,15 @@ final class WriterConnection {
 
     /// The connection must outlive this object, or be closed with sqlite3_close_v2.
     init(
-        on connection: OpaquePointer, digests: KeyedHashes?, checkpointer: Checkpointer,
+        on connection: OpaquePointer, newestKeys: NewestKeys, digests: KeyedHashes?, checkpointer: Checkpointer,
         turnLength: Duration = turnLength, charging: (any RefoldCharging)? = nil, pace: RefoldPace = RefoldPace()
     ) throws(SQLiteError) {
         self.connection = connection
         self.turnLength = turnLength
         self.pace = pace
         log = WriterWAL(of: connection, checkpointer: checkpointer)
-        appending = try EventAppending(on: connection, digests: digests, charging: charging)
+        appending = try EventAppending(
+            on: connection, newestKeys: newestKeys, digests: digests, charging: charging)
         expiring = try ExpiryStoring(appending, on: connection)
         begin = try PreparedStatement("BEGIN IMMEDIATE", on: connection)
         commit = try PreparedStatement("COMMIT", on: connection)
@@ -108,6 +109,19 @@ final class WriterConnection {
         for work in group { work.fail(failure) }
     }
 
+    /// Reads the keys of events that `event_key` does not list, and that this process has not stored.
+    func loadKeys() {
+        do {
+            try begin.run()
+            appending.keys.forget()
+            try appending.keys.bringUpToDate()
+            try commit.run()
+        } catch {
+            // The next event tries again, and has the error.
+            rollBack()
+        }
+    }
+
     // MARK: One transaction
 
     private enum Attempt {
@@ -148,6 +162,7 @@ final class WriterConnection {
             }
             pauseRefolds(after: done)
             try appending.drivers.writeChanged()
+            try appending.keys.finishTransaction()
             try log.mark(removesSomething: done.contains(where: \.purgesWAL))
             return commit(done, undone)
         } catch {
@@ -181,6 +196,7 @@ final class WriterConnection {
     private func commit(_ done: [CompletedWork], _ undone: Undone) -> Attempt {
         do {
             try commit.run()
+            appending.keys.noteCommit()
             return .committed(done, undone)
         } catch {
             rollBack()
@@ -218,6 +234,7 @@ final class WriterConnection {
     private func rollBack() {
         if isInTransaction { try? rollback.run() }
         appending.dropRolledBackCaches()
+        appending.keys.noteRollback()
     }
 
     // MARK: One piece of work

@@ -23,7 +23,7 @@ extension AccountFixture {
         ) { digests in
             let store = try SQLiteEventStore(
                 pool: DatabaseOpening.open(path: folder.file(database), nowMilliseconds: 0), digests: digests,
-                pace: pace)
+                pace: pace, newestKeys: NewestKeys(countMax: 3))
             return (store, StoredAccounts(store: store, digests: digests), { await store.close() })
         }
     }

@@ -13,24 +13,30 @@ final class RestartedDatabase {
     private var path = 0
     private let pace: RefoldPace
     private let digests: KeyedHashes?
+    private let newestKeysMax: Int
     private(set) var store: SQLiteEventStore
 
-    init(pace: RefoldPace = RefoldPace(), digests: KeyedHashes? = nil) throws {
+    /// - Parameter newestKeysMax: the number of events with which keys are moved to `event_key`.
+    init(
+        pace: RefoldPace = RefoldPace(), digests: KeyedHashes? = nil, newestKeysMax: Int = NewestKeys.countMax
+    ) throws {
         folder = try ScratchFolder(inMemory: true)
         self.pace = pace
         self.digests = digests
-        store = try Self.store(folder.file("0"), pace, digests)
+        self.newestKeysMax = newestKeysMax
+        store = try Self.store(folder.file("0"), pace, digests, newestKeysMax)
     }
 
     private static func store(
-        _ path: String, _ pace: RefoldPace, _ digests: KeyedHashes?
+        _ path: String, _ pace: RefoldPace, _ digests: KeyedHashes?, _ newestKeysMax: Int
     ) throws -> SQLiteEventStore {
         let pool = try DatabaseOpening.open(path: path, nowMilliseconds: 0)
-        return try SQLiteEventStore(pool: pool, digests: digests, pace: pace)
+        return try SQLiteEventStore(
+            pool: pool, digests: digests, pace: pace, newestKeys: NewestKeys(countMax: newestKeysMax))
     }
 
     private func open() throws {
-        store = try Self.store(folder.file("\(path)"), pace, digests)
+        store = try Self.store(folder.file("\(path)"), pace, digests, newestKeysMax)
     }
 
     func closeAndOpen() async throws {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SQLiteStore
 
-struct EventKeysTests {
+struct EventKeyTableTests {
     private let folder: ScratchFolder
     private let queue: DatabaseQueue
 
@@ -17,7 +17,7 @@ struct EventKeysTests {
         queue = try DatabaseQueue(path: folder.file("db"))
     }
 
-    private func insert(_ id: Int64, _ key: String, of driver: Int64, _ keys: EventKeys, _ db: Database) throws {
+    private func insert(_ id: Int64, _ key: String, of driver: Int64, _ keys: EventKeyTable, _ db: Database) throws {
         try db.execute(
             sql: """
                 INSERT INTO event_row (id, driver, corrected_at_ms, kind, settings_version, received_offset_ms, transition,
@@ -27,10 +27,10 @@ struct EventKeysTests {
         try keys.add(id, under: StoredKey(key), of: driver)
     }
 
-    private func find(_ key: String, of driver: Int64, _ keys: EventKeys, _ db: Database) throws -> Int64? {
+    private func find(_ key: String, of driver: Int64, _ keys: EventKeyTable, _ db: Database) throws -> Int64? {
         let stored = StoredKey(key)
         let sql = "SELECT 1 FROM event WHERE id = ? AND driver = ? AND key = ?"
-        let found = try keys.first(stored, of: driver) { (event) throws(SQLiteError) in
+        let found = try keys.first(from: keys.hash.place(of: stored, of: driver)) { (event) throws(SQLiteError) in
             do {
                 let isFound = try Bool.fetchOne(db, sql: sql, arguments: [event, driver, stored.databaseValue])
                 return isFound == true ? event : nil
@@ -41,7 +41,7 @@ struct EventKeysTests {
         let listed = try Int64.fetchOne(
             db,
             sql: """
-                \(EventKeys.listedSQL)
+                \(EventKeyTable.listedSQL)
                 SELECT event.id FROM listed CROSS JOIN event ON event.id = listed.event WHERE driver = ?2 AND key = ?3
                 """,
             arguments: [try EventKeyHash(db).place(of: stored, of: driver), driver, stored.databaseValue])
@@ -54,7 +54,7 @@ struct EventKeysTests {
         var random = SeededRandom(seed: seed)
         try queue.write { db in
             try db.execute(sql: "UPDATE event_key_hash SET bits = ?", arguments: [bits])
-            let keys = try EventKeys(db)
+            let keys = try EventKeyTable(db)
             var stored: [Int64: (key: String, driver: Int64)] = [:]
             var removed: [(key: String, driver: Int64)] = []
             for id in Int64(1)...120 {
@@ -70,7 +70,7 @@ struct EventKeysTests {
                 for (id, event) in stored { #expect(try find(event.key, of: event.driver, keys, db) == id) }
             }
             for event in removed { #expect(try find(event.key, of: event.driver, keys, db) == nil) }
-            #expect(try Int64.fetchSet(db, sql: "SELECT event FROM event_key") == Set(stored.keys))
+            #expect(try Int64.fetchSet(db, sql: "SELECT number FROM event_key") == Set(stored.keys))
             #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM event_key") == stored.count)
             var problems: [String] = []
             _ = try EventReferences.checkKeys(after: 0, limit: 1000, keys, &problems, db)
@@ -87,7 +87,7 @@ struct EventKeysTests {
     func `a driver's second event with a key is refused`(bits: Int) throws {
         try queue.write { db in
             try db.execute(sql: "UPDATE event_key_hash SET bits = ?", arguments: [bits])
-            let keys = try EventKeys(db)
+            let keys = try EventKeyTable(db)
             for id in Int64(1)...5 { try insert(id, "k\(id)", of: 1, keys, db) }
             try insert(6, "k3", of: 2, keys, db)
             let error = #expect(throws: SQLiteError.self) { try keys.add(7, under: StoredKey("k3"), of: 1) }
@@ -116,7 +116,7 @@ struct EventKeysTests {
     @Test(arguments: [1 << 38, 1 << 39, .max] as [Int64])
     func `the largest row numbers of drivers have places`(driver: Int64) throws {
         try queue.write { db in
-            let keys = try EventKeys(db)
+            let keys = try EventKeyTable(db)
             let hash = try EventKeyHash(db)
             #expect((0...Int64.max >> 1).contains(hash.place(of: StoredKey("k"), of: driver)))
             try insert(1, "k", of: driver, keys, db)

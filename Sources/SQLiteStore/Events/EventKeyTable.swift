@@ -1,0 +1,199 @@
+// The table `event_key`: which idempotency keys are stored already, and with which event. It is a hash table with open
+// addressing. An event is at the place that its driver and key have (EventKeyHash), or, if other events are there, at the
+// first free place after it. Between the two there is never a gap, so a search ends at the first free place.
+//
+// The table lists every event up to the number `event_key_progress.listed_through`. Later events are listed when the
+// writer moves them here (KeyMove.swift). A change of such an event that the writer does not know of is noted in
+// `event_key_early`.
+//
+// Not Sendable: used only on the queue of its connection.
+
+import GRDB
+import GRDBSQLite
+
+final class EventKeyTable {
+    let hash: EventKeyHash
+    private let findEvent: PreparedStatement
+    private let isKeyOfEvent: PreparedStatement
+    private let findKeyOfEvent: PreparedStatement
+    private let addAt: PreparedStatement
+    private let move: PreparedStatement
+    private let remove: PreparedStatement
+    private let connection: OpaquePointer
+    /// Prepared when they are used: a database of before migration 27 lacks their tables.
+    private var noteEarly: PreparedStatement?
+    private var addLater: PreparedStatement?
+
+    init(on connection: OpaquePointer) throws(SQLiteError) {
+        self.connection = connection
+        hash = try EventKeyHash(on: connection)
+        // `dwell check` reads databases of before migration 27, too.
+        let isRenamed = try PreparedStatement(
+            "SELECT 1 FROM pragma_table_info('event_key') WHERE name = 'number'", on: connection
+        ).first({ _ throws(SQLiteError) in }, read: { _ in true })
+        let number = isRenamed == true ? "number" : "event"
+        findEvent = try PreparedStatement("SELECT \(number) FROM event_key WHERE place = ?1", on: connection)
+        isKeyOfEvent = try PreparedStatement(
+            "SELECT 1 FROM event_row WHERE id = ?1 AND driver = ?2 AND key = ?3", on: connection)
+        findKeyOfEvent = try PreparedStatement("SELECT driver, key FROM event_row WHERE id = ?1", on: connection)
+        addAt = try PreparedStatement(
+            "INSERT INTO event_key (place, \(number)) VALUES (?1, ?2) ON CONFLICT DO NOTHING", on: connection)
+        move = try PreparedStatement("UPDATE event_key SET place = ?2 WHERE place = ?1", on: connection)
+        remove = try PreparedStatement("DELETE FROM event_key WHERE place = ?1", on: connection)
+    }
+
+    /// Uses the connection of a running read or write of GRDB.
+    convenience init(_ db: Database) throws {
+        guard let connection = db.sqliteConnection else {
+            throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
+        }
+        try self.init(on: connection)
+    }
+
+    /// Calls `read` with the row number of each event that is listed from this place of a key on, until `read` returns a
+    /// value. Nearly always there is no such event, or it has the key. Returns nil if `read` returned no value.
+    func first<Value>(
+        from place: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
+    ) throws(SQLiteError) -> Value? {
+        var place = place
+        while let event = try event(at: place) {
+            if let value = try read(event) { return value }
+            place += 1
+        }
+        return nil
+    }
+
+    /// Lists an event. Throws `.twoEventsWithOneKey` if the table lists another event of the driver with the key.
+    func add(_ event: Int64, under key: StoredKey, of driver: Int64) throws(SQLiteError) {
+        var place = hash.place(of: key, of: driver)
+        while try !add(event, at: place) {
+            if let other = try self.event(at: place), try isKey(key, of: other, of: driver) {
+                throw SQLiteError.twoEventsWithOneKey
+            }
+            place += 1
+        }
+        try noteEarly(event)
+    }
+
+    /// Lists an event of the writer's memory, unless the table lists it already or the event was changed meanwhile.
+    func addLater(_ entry: PlacedEvents.Entry) throws(SQLiteError) {
+        let addLater = try prepared(
+            \.addLater,
+            """
+            INSERT INTO event_key (place, number)
+            SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM event_key_early WHERE number = ?2) ON CONFLICT DO NOTHING
+            """)
+        var place = entry.place
+        while true {
+            let isAdded = try addLater.changes { (bindings) throws(SQLiteError) in
+                try bindings.set(1, place)
+                try bindings.set(2, entry.event)
+            }
+            if isAdded { return }
+            guard let other = try event(at: place), other != entry.event else { return }
+            place += 1
+        }
+    }
+
+    /// Removes an event from the list. Must be called while `event` still has the row with the listed key. An event that
+    /// is not listed yet will not be listed by the writer either.
+    func remove(_ event: Int64) throws(SQLiteError) {
+        try noteEarly(event)
+        guard var gap = try place(ofListed: event) else { return }
+        try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, gap) }
+        // An event after the gap moves into the gap if its search would otherwise end there. This makes a new gap.
+        var place = gap + 1
+        while let next = try self.event(at: place) {
+            if let beginning = try beginning(of: next), beginning <= gap {
+                try move.run { (bindings) throws(SQLiteError) in
+                    try bindings.set(1, place)
+                    try bindings.set(2, gap)
+                }
+                gap = place
+            }
+            place += 1
+        }
+    }
+
+    /// Returns the place at which the event is listed; nil if a search for its key does not find it.
+    func place(ofListed event: Int64) throws(SQLiteError) -> Int64? {
+        guard var place = try beginning(of: event) else { return nil }
+        while let found = try self.event(at: place) {
+            if found == event { return place }
+            place += 1
+        }
+        return nil
+    }
+
+    /// Returns the place at which the search for an event's key begins; nil if the event does not exist.
+    private func beginning(of event: Int64) throws(SQLiteError) -> Int64? {
+        try findKeyOfEvent.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, event)
+        } read: { row in
+            let driver = row.integer(0)
+            return row.withBytes(1) { hash.place(of: $0, of: driver) }
+        }
+    }
+
+    private func event(at place: Int64) throws(SQLiteError) -> Int64? {
+        try findEvent.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, place)
+        } read: { row in
+            row.integer(0)
+        }
+    }
+
+    func isKey(_ key: StoredKey, of event: Int64, of driver: Int64) throws(SQLiteError) -> Bool {
+        let found: Bool? = try isKeyOfEvent.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, event)
+            try bindings.set(2, driver)
+            try key.bind(to: bindings, at: 3)
+        } read: { _ in
+            true
+        }
+        return found ?? false
+    }
+
+    private func noteEarly(_ event: Int64) throws(SQLiteError) {
+        let noteEarly = try prepared(
+            \.noteEarly,
+            """
+            INSERT INTO event_key_early (number)
+            SELECT ?1 WHERE ?1 > (SELECT listed_through FROM event_key_progress WHERE id = 1) ON CONFLICT DO NOTHING
+            """)
+        try noteEarly.run { (bindings) throws(SQLiteError) in try bindings.set(1, event) }
+    }
+
+    private func prepared(
+        _ statement: ReferenceWritableKeyPath<EventKeyTable, PreparedStatement?>, _ sql: String
+    ) throws(SQLiteError) -> PreparedStatement {
+        if let statement = self[keyPath: statement] { return statement }
+        let new = try PreparedStatement(sql, on: connection)
+        self[keyPath: statement] = new
+        return new
+    }
+
+    private func add(_ event: Int64, at place: Int64) throws(SQLiteError) -> Bool {
+        try addAt.changes { (bindings) throws(SQLiteError) in
+            try bindings.set(1, place)
+            try bindings.set(2, event)
+        }
+    }
+}
+
+extension SQLiteError {
+    /// Like the error of a unique index.
+    static let twoEventsWithOneKey = SQLiteError(
+        extendedCode: SQLITE_CONSTRAINT | (8 << 8), message: "two events of a driver with one key")
+}
+
+extension EventKeyTable {
+    /// The events that are listed from the place ?1 on without a gap, as the common table expression
+    /// `listed (place, event)`, for queries on read connections.
+    static let listedSQL = """
+        WITH RECURSIVE listed (place, event) AS (
+            SELECT place, number FROM event_key WHERE place = ?1
+            UNION ALL
+            SELECT next.place, next.number FROM listed JOIN event_key AS next ON next.place = listed.place + 1)
+        """
+}

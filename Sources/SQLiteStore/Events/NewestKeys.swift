@@ -1,0 +1,162 @@
+// The idempotency keys of the newest events, in memory. A key would be a row in some page of `event_key` for every event:
+// in a large table a page that is read, logged and copied for that one row. The rows of many events, written together in
+// the order of their places, share these pages (KeyMove.swift).
+//
+// Memory and table together list every event. At a start, memory is filled from the rows of `event_row` that `event_key`
+// does not list yet. Memory only says which events may have a key: whoever finds one compares the driver and the full key
+// with the event's row.
+
+import Synchronization
+
+final class NewestKeys: Sendable {
+    private struct State {
+        /// The events that were added last.
+        var filling = PlacedEvents()
+        /// The events before them, while their rows of `event_key` are written.
+        var moving: PlacedEvents?
+        var moveCount = 0
+        /// The highest number of an event that is here, or in `event_key`; -1 before the first fill.
+        var lastNumber: Int64 = -1
+    }
+
+    /// The number of events with which a move begins. A start reads the rows of up to twice as many. More events would
+    /// share more pages, and need more memory: 40 bytes an event while they are moved.
+    static let countMax = 1 << 18
+
+    private let countMax: Int
+    /// The number of keys that a transaction writes, at least: keys that are written together share pages.
+    var pieceMin: Int { min(64, countMax) }
+    private let state = Mutex(State())
+
+    init(countMax: Int = countMax) {
+        self.countMax = countMax
+    }
+
+    /// Whether a move should begin.
+    var isFull: Bool { fillingCount >= countMax }
+
+    /// Every event up to this number is here, or listed in `event_key`; -1 before the rows of the newest events were read.
+    /// Events that another process stores may have higher numbers.
+    var lastNumber: Int64 { state.withLock { $0.lastNumber } }
+
+    /// Notes that memory has the key of each event up to `number`.
+    func noteFilled(through number: Int64) { state.withLock { $0.lastNumber = number } }
+
+    /// The number of moves that have ended. A reader whose snapshot is older than the end of a move may find an event
+    /// neither here nor in its snapshot of `event_key`. It reads again if this number has changed.
+    var moveCount: Int { state.withLock { $0.moveCount } }
+
+    /// The number of events that were added since the last `beginMove`.
+    var fillingCount: Int { state.withLock { $0.filling.entries.count } }
+
+    /// The events whose keys belong at this place.
+    func events(at place: Int64) -> [Int64] {
+        state.withLock { state in
+            var events = state.filling.events(at: place)
+            if let moving = state.moving { events += moving.events(at: place) }
+            return events
+        }
+    }
+
+    /// Adds an event whose number is higher than those of all others.
+    func add(_ event: Int64, at place: Int64) {
+        state.withLock { state in
+            state.filling.add(PlacedEvents.Entry(place: place, event: event))
+            state.lastNumber = event
+        }
+    }
+
+    /// Removes the events with higher numbers than `last`: their transaction was rolled back.
+    func remove(after last: Int64) {
+        state.withLock { state in
+            state.filling.remove(after: last)
+            state.lastNumber = min(state.lastNumber, last)
+        }
+    }
+
+    func removeAll() {
+        state.withLock { state in
+            state.filling = PlacedEvents()
+            state.moving = nil
+            state.lastNumber = -1
+        }
+    }
+
+    /// Keeps the present events apart from those that are added later, and returns them in the order of addition. They
+    /// are found until `endMove`.
+    func beginMove() -> [PlacedEvents.Entry] {
+        state.withLock { state in
+            let full = state.filling
+            state.filling = PlacedEvents()
+            state.moving = full
+            return full.entries
+        }
+    }
+
+    /// Drops the events of `beginMove`: they are committed in `event_key`.
+    func endMove() {
+        state.withLock { state in
+            state.moving = nil
+            state.moveCount += 1
+        }
+    }
+}
+
+/// Events by their places, in the order of addition. A hash table with open addressing that allows several events at one
+/// place. 24 bytes an event.
+struct PlacedEvents {
+    struct Entry: Hashable, Sendable {
+        /// EventKeyHash.
+        var place: Int64
+        var event: Int64
+    }
+
+    private(set) var entries: [Entry] = []
+    /// Indexes in `entries`, plus one; 0 is a free slot. The count is a power of two, or 0 while there are no entries.
+    private var slots: [UInt32] = []
+
+    func events(at place: Int64) -> [Int64] {
+        guard !slots.isEmpty else { return [] }
+        var events: [Int64] = []
+        var slot = firstSlot(of: place)
+        while slots[slot] != 0 {
+            let entry = entries[Int(slots[slot]) - 1]
+            if entry.place == place { events.append(entry.event) }
+            slot = (slot + 1) & (slots.count - 1)
+        }
+        return events
+    }
+
+    mutating func add(_ entry: Entry) {
+        entries.append(entry)
+        if entries.count * 2 > slots.count {
+            slots = Array(repeating: 0, count: max(64, slots.count * 2))
+            for index in entries.indices { fillSlot(index) }
+        } else {
+            fillSlot(entries.count - 1)
+        }
+    }
+
+    /// Removes the entries at the end whose events have higher numbers than `last`. No other entry is behind such an
+    /// entry in the slots, because they were filled in the order of addition. A slot can therefore simply be freed.
+    mutating func remove(after last: Int64) {
+        while let entry = entries.last, entry.event > last {
+            var slot = firstSlot(of: entry.place)
+            while slots[slot] != entries.count { slot = (slot + 1) & (slots.count - 1) }
+            slots[slot] = 0
+            entries.removeLast()
+        }
+    }
+
+    private mutating func fillSlot(_ index: Int) {
+        var slot = firstSlot(of: entries[index].place)
+        while slots[slot] != 0 { slot = (slot + 1) & (slots.count - 1) }
+        slots[slot] = UInt32(index + 1)
+    }
+
+    /// The multiplication spreads places over the slots that differ in high bits only: the drivers' numbers.
+    private func firstSlot(of place: Int64) -> Int {
+        let mixed = UInt64(bitPattern: place) &* 0x9E37_79B9_7F4A_7C15
+        return Int(mixed >> UInt64(64 - slots.count.trailingZeroBitCount))
+    }
+}
