@@ -57,7 +57,7 @@ struct EventKeyTableTests {
             let keys = try EventKeyTable(db)
             var stored: [Int64: (key: String, driver: Int64)] = [:]
             var removed: [(key: String, driver: Int64)] = []
-            for id in Int64(1)...120 {
+            for id in Int64(1)...60 {
                 // Drivers use the same keys.
                 let key = Bool.random(using: &random) ? "key-\(id / 2)" : UUID().uuidString.lowercased()
                 try insert(id, key, of: id % 2, keys, db)
