@@ -45,9 +45,10 @@ struct CheckTests {
         ("UPDATE event SET closed_session_id = 'other' WHERE seq = 2", "closing another session"),
         ("UPDATE driver SET state = 4", "its row differs from the fold"),
         ("UPDATE driver SET head_seq = 1", "does not reference its last event"),
-        ("UPDATE driver SET last_seq = 2", "numbers or positions"),
-        ("UPDATE driver SET last_seq = 9", "numbers or positions"),
-        ("UPDATE event SET position = 1 WHERE seq = 3", "numbers or positions"),
+        ("UPDATE driver SET last_seq = 2", "its last event has the number 3, its row says 2"),
+        ("UPDATE driver SET last_seq = 9", "its last event has the number 3, its row says 9"),
+        ("DELETE FROM event WHERE seq = 2", "event 3: the event with the number before is missing"),
+        ("UPDATE event SET position = 1 WHERE seq = 3", "event 3: its position is lower"),
         (
             "UPDATE event SET position = (SELECT position FROM event WHERE seq = 2 OFFSET 0) WHERE seq = 3",
             "several events"

@@ -17,11 +17,11 @@ struct CheckedJourney {
     /// - Parameters:
     ///   - base: the journey at the floor.
     ///   - events: the events from the floor on, in the stored order.
-    ///   - isNumbered: whether the numbers and positions of the events are right.
-    init(_ driver: StoredDriver, base: Journey?, events: [FoldedEvent], isNumbered: Bool) {
+    ///   - numbers: what was found about the numbers and positions of all events.
+    init(_ driver: StoredDriver, base: Journey?, events: [FoldedEvent], numbers: CheckedNumbers) {
         (self.driver, self.events) = (driver, events)
         journey = base ?? Journey()
-        if !isNumbered { problems.append("driver \(driver.id): the numbers or positions of its events are wrong") }
+        problems += numbers.problems(of: driver)
         if (driver.floor == nil) != (base == nil) {
             problems.append("driver \(driver.id): it has a floor without its journey, or a journey without a floor")
         }
@@ -94,5 +94,31 @@ struct CheckedJourney {
     private static func text(_ verdict: Verdict) -> String {
         verdict.transition.rawValue + (verdict.reason.map { " (\($0.rawValue))" } ?? "")
             + (verdict.implied.isEmpty ? "" : " after " + verdict.implied.names.joined(separator: ", "))
+    }
+}
+
+/// The numbers of a driver's events must be 1, 2, 3 and so on, of which retention may have deleted some, up to `lastSeq`,
+/// with positions that ascend with them. The number of an event that was transferred from SQLite is its position, with
+/// gaps between; the numbers of later events follow on the highest.
+struct CheckedNumbers {
+    /// The first event before which a number is missing.
+    var gap: Int64?
+    /// The first event that has a lower position than the event before it.
+    var misplaced: Int64?
+    /// The number of the last event; 0 if there is none.
+    var last: Int64
+
+    func problems(of driver: StoredDriver) -> [String] {
+        var problems: [String] = []
+        if let gap { problems.append("driver \(driver.id), event \(gap): the event with the number before is missing") }
+        if last > driver.lastSeq || last < driver.lastSeq && driver.floor == nil {
+            problems.append(
+                "driver \(driver.id): its last event has the number \(last), its row says \(driver.lastSeq)")
+        }
+        if let misplaced {
+            problems.append(
+                "driver \(driver.id), event \(misplaced): its position is lower than that of the event before it")
+        }
+        return problems
     }
 }

@@ -59,8 +59,11 @@ extension PostgresEventStore: JourneyCheck {
             let base = try found[2].rows.first.map { (row) throws(PostgresError) in try Journey(row, at: 1) }
             var events: [FoldedEvent] = []
             for row in found[3].rows { events.append(try FoldedEvent(row)) }
-            return CheckedJourney(
-                try StoredDriver(row), base: base, events: events, isNumbered: try row.bool(StoredDriver.columnCount))
+            let first = StoredDriver.columnCount
+            let numbers = CheckedNumbers(
+                gap: try row.optionalInt8(first), misplaced: try row.optionalInt8(first + 1),
+                last: try row.int8(first + 2))
+            return CheckedJourney(try StoredDriver(row), base: base, events: events, numbers: numbers)
         }
         guard var checked else { return }
         guard !checked.driver.needsRefold else {
@@ -83,23 +86,19 @@ private enum CheckStatements {
     static let drivers = PostgresStatement(
         "check_drivers", "SELECT id, number FROM driver WHERE number > $1::int8 ORDER BY number LIMIT $2::int8")
 
-    /// The driver's row, and whether the numbers of the events are right: 1, 2, 3 and so on, of which retention may
-    /// have deleted some, up to last_seq, with positions that ascend with them. The number of an event that was
-    /// transferred from SQLite is its position, with gaps between; the numbers of later events follow on the highest.
-    /// Parameters: lanes, any lane, the driver's row.
+    /// The driver's row and `CheckedNumbers`. Parameters: lanes, any lane, the driver's row.
     static let driver = PostgresStatement(
         "check_driver",
         """
-        SELECT \(StoredDriver.columns),
-            coalesce(numbers.highest, 0) <= driver.last_seq AND coalesce(numbers.lowest, 1) >= 1
-            AND (driver.floor_at_ms IS NOT NULL
-                OR numbers.count = driver.last_seq - coalesce(numbers.last_transferred, 0))
-            AND coalesce(numbers.ascend, true)
+        SELECT \(StoredDriver.columns), numbers.gap, numbers.misplaced, numbers.last
         FROM driver, LATERAL (
-            SELECT count(*) FILTER (WHERE seq <> position), max(seq) FILTER (WHERE seq = position) AS last_transferred,
-                min(seq) AS lowest, max(seq) AS highest, bool_and(placed.before <= placed.position) AS ascend
-            FROM (SELECT seq, position, lag(position) OVER (ORDER BY seq) AS before FROM event
-                WHERE event.driver = driver.id AND \(LaneParameters.condition("event"))) placed) numbers
+            SELECT coalesce(max(seq), 0) AS last, min(seq) FILTER (WHERE position < position_before) AS misplaced,
+                min(seq) FILTER (WHERE seq <= seq_before
+                    OR seq > seq_before + 1 AND seq <> position AND driver.floor_at_ms IS NULL) AS gap
+            FROM (SELECT seq, position, lag(seq, 1, 0::int8) OVER numbered AS seq_before,
+                    lag(position) OVER numbered AS position_before
+                FROM event WHERE event.driver = driver.id AND \(LaneParameters.condition("event"))
+                WINDOW numbered AS (ORDER BY seq)) placed) numbers
         WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))
         """)
 
