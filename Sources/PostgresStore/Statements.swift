@@ -31,6 +31,8 @@ enum RowByKey {
     /// The event of `driver` under `asked.idempotency_key`.
     static let askedEvent = row(
         "event", where: "event.driver = driver.id AND event.idempotency_key = asked.idempotency_key")
+    /// The event of `driver` with the highest number.
+    static let lastEvent = row("event", where: "event.driver = driver.id AND event.seq = driver.last_seq")
     /// The session of `driver` with the id `asked.session_id`.
     static let askedSession = row(
         "session", where: "session.driver = driver.id AND session.session_id = asked.session_id")

@@ -32,7 +32,8 @@ struct CitusTests {
     // MARK: One task
 
     private static let drivers = (0..<40).map { DriverID("one-task-\($0)") }
-    private static let noFanOut = "%20-ccitus.multi_task_query_log_level%3Derror"
+    /// The end of a URL with which a statement over several shards is refused.
+    static let noFanOut = "%20-ccitus.multi_task_query_log_level%3Derror"
 
     /// Citus plans each statement anew, and with this setting it refuses one that has a task for more than one shard. So
     /// all statements are tested as they are sent.

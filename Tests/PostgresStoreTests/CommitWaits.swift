@@ -37,11 +37,14 @@ extension StoreFixture.Database {
     }
 
     /// Waits until a backend of this database waits for `event`, and returns its process id.
-    func backend(waitingFor event: String) async throws -> String {
+    ///
+    /// - Parameter condition: what else the backend's row of `pg_stat_activity` must fulfil.
+    func backend(waitingFor event: String, and condition: String = "true") async throws -> String {
         while true {
             let found = try await rows(
                 """
-                SELECT pid FROM pg_stat_activity WHERE wait_event = '\(event)' AND datname = current_database() LIMIT 1
+                SELECT pid FROM pg_stat_activity
+                WHERE wait_event = '\(event)' AND datname = current_database() AND \(condition) LIMIT 1
                 """)
             if let pid = found.first { return pid }
             try await Task.sleep(for: .milliseconds(5))

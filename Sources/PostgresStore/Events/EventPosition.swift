@@ -7,6 +7,11 @@
 // visible to them when the transactions that began earlier have ended, which takes milliseconds; a transaction that is
 // left open holds them up, in any database of the server.
 //
+// A driver's events ascend in number (`event.seq`) and position together, so the feed has them in the driver's order. A
+// batch stores an event only if the driver still has the version that it read. Its transaction gets its number after that
+// read, and the transaction that stored this version had its number before. A batch that locks the driver's row may get
+// its number while it waits for the row, so it compares the positions (`BatchReads.isBehind`).
+//
 // An event that was transferred from SQLite has its number there as its position. `raise` puts all later ones above.
 //
 // An outbox table would need a second row for each event, an index on it, and deletions. This is one integer in a row
@@ -24,19 +29,22 @@ enum EventPosition {
     static let ofTransaction = """
         (SELECT pg_current_xact_id()::text::int8 + xact_offset << \(placeBits) FROM event_position)
         """
-    /// On Citus: the same, read in the transaction that is to insert the events, and whether the offset is for the
-    /// coordinator's present start. Otherwise nothing may be inserted before `raiseForServer`.
+    /// The same, read in the transaction that is to insert the events, after it has read the drivers. On Citus also
+    /// whether the offset is for the coordinator's present start. Otherwise nothing may be inserted there before
+    /// `raiseForServer`.
     ///
     /// A transaction that changes rows of one worker leaves nothing in the coordinator's log that is flushed with its
     /// commit. After a crash the coordinator may therefore give its number again, so the offset is raised by more than
-    /// the numbers that can be lost. The shared lock lets that wait for transactions with the old offset, because readers
-    /// know only one offset.
-    static let beginOfTransaction = [
-        PostgresStatement("event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lockNumber))"),
-        PostgresStatement(
-            "event_position_begun",
-            "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position"),
-    ]
+    /// the numbers that can be lost.
+    static let begin = PostgresStatement(
+        "event_position_begun",
+        "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position")
+
+    /// On Citus a transaction begins with this lock, which lets `raiseForServer` wait for transactions with the old offset,
+    /// because readers know only one offset. It comes before the locks of drivers. Otherwise a transaction with such a lock
+    /// could wait for a raise, and the raise for a transaction that waits for the driver.
+    static let shareOffset = PostgresStatement(
+        "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lockNumber))")
 
     static let raiseForServer = [
         PostgresStatement("event_position_locked", "SELECT 1 FROM pg_advisory_xact_lock(\(lockNumber))"),

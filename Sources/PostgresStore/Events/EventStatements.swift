@@ -191,6 +191,13 @@ enum EventReads {
             \(RowByKey.askedEvent)
         """)
 
+    /// The positions of drivers' last events. Parameters: lanes, any lane, ids of drivers.
+    static let lastPositions = PostgresStatement(
+        "last_positions",
+        """
+        SELECT event.position FROM unnest($3::text[]) asked(driver_id), \(RowByKey.askedDriver), \(RowByKey.lastEvent)
+        """)
+
     /// The columns that `FoldedEvent` reads, after the driver.
     static let foldedColumns = """
         event.driver, event.seq, event.name, event.session_id, event.charger, event.corrected_at_ms, event.sequence,

@@ -39,9 +39,12 @@ struct BatchReads: Sendable {
     var position: Int64?
     /// Whether the coordinator was started since its positions got their offset.
     var isOfOtherServer = false
+    /// Whether the driver was moved by a transaction with a higher number, while this one already had its own and waited
+    /// for the driver's row. Its events would get lower positions than the driver's last event.
+    var isBehind = false
 
     /// Reads what the groups name. With `isLocked`, begins a transaction and locks the drivers first. On Citus a
-    /// transaction is always begun, and its number is read.
+    /// transaction is always begun. The number of a transaction that is begun is read after the drivers.
     static func read(
         _ groups: [DriverGroup], isLocked: Bool, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -50,9 +53,14 @@ struct BatchReads: Sendable {
         for group in groups { asked.add(group) }
         var trip = RoundTrip()
         if isLocked || shards.areDistributed { trip.add([.init(.begin)]) }
-        let number = trip.add(shards.areDistributed ? EventPosition.beginOfTransaction.map { PostgresQuery($0) } : [])
-        if isLocked { trip.add(shards.queries(DriverStatements.lock, drivers: asked.drivers) { [.texts($0)] }) }
-        let drivers = trip.add(shards.queries(DriverStatements.read, drivers: asked.drivers) { [.texts($0)] })
+        if shards.areDistributed { trip.add([PostgresQuery(EventPosition.shareOffset)]) }
+        let ofDrivers = { (statement: PostgresStatement) in
+            shards.queries(statement, drivers: asked.drivers) { [.texts($0)] }
+        }
+        if isLocked { trip.add(ofDrivers(DriverStatements.lock)) }
+        let drivers = trip.add(ofDrivers(DriverStatements.read))
+        let last = trip.add(isLocked ? ofDrivers(EventReads.lastPositions) : [])
+        let begun = trip.add(isLocked || shards.areDistributed ? [PostgresQuery(EventPosition.begin)] : [])
         let keys = trip.add(
             shards.queries(EventReads.keys, asked.keys, lane: \.lane) {
                 [.texts($0.map(\.driver)), .texts($0.map(\.text))]
@@ -62,9 +70,13 @@ struct BatchReads: Sendable {
         let sessions = trip.add(Self.sessionQueries(asked.sessions, shards))
         let results = try await connection.run(trip.queries, until: deadline)
         var reads = BatchReads()
-        if let row = results.rows(number).last {
-            reads.position = try row.int8(0)
-            reads.isOfOtherServer = try !row.bool(1)
+        if let row = results.rows(begun).first {
+            let position = try row.int8(0)
+            for row in results.rows(last) where try row.int8(0) > position { reads.isBehind = true }
+            if shards.areDistributed {
+                reads.position = position
+                reads.isOfOtherServer = try !row.bool(1)
+            }
         }
         for row in results.rows(drivers) {
             let driver = try StoredDriver(row)

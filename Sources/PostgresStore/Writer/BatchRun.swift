@@ -84,6 +84,8 @@ struct BatchRun: Sendable {
             try await raisePositions(on: connection, until: deadline)
             return groups.map { _ in .conflict }
         }
+        // The next transaction gets a higher number.
+        if reads.isBehind { return groups.map { _ in .conflict } }
         var folded: [FoldedGroup]
         while true {
             var fold = BatchFold(reads, charging: charging, digests: digests, tailBegin: tailBegin)
