@@ -149,14 +149,20 @@ package final class SQLiteEventStore: EventStore {
         let newest = writer.newestKeys
         while true {
             let moveCount = newest.moveCount
-            let (outcomes, lastNumber) = try await readOutsideRefold(of: driver) { db in
-                let outcomes = try asked.map {
-                    try StoredEvents.outcome(of: $0.submission, digest: $0.digest, driver: driver, newest, db)
-                }
-                return (outcomes, try StoredEvents.lastNumber(db))
+            let (lastNumber, outcomes) = try await readOutsideRefold(of: driver) { db in
+                // Memory has the keys of all events of this snapshot that this process has stored, because a key is added
+                // before the commit.
+                let lastNumber = try StoredEvents.lastNumber(db)
+                guard newest.lastNumber >= lastNumber else { return (lastNumber, [EventOutcome?]?.none) }
+                return (
+                    lastNumber,
+                    try asked.map {
+                        try StoredEvents.outcome(of: $0.submission, digest: $0.digest, driver: driver, newest, db)
+                    }
+                )
             }
             if newest.moveCount != moveCount { continue }
-            if newest.lastNumber >= lastNumber { return outcomes }
+            if let outcomes { return outcomes }
             // The server has just started, or another process has stored events.
             await withCheckedContinuation { continuation in writer.loadKeys { continuation.resume() } }
             guard newest.lastNumber >= lastNumber else { throw .unavailable("idempotency keys could not be read") }
