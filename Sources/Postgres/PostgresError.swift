@@ -57,8 +57,8 @@ extension PostgresError: CustomStringConvertible {
 }
 
 /// The codes of PostgreSQL on which this module depends.
-enum SQLState {
-    static let serializationFailure = "40001"
+package enum SQLState {
+    package static let serializationFailure = "40001"
     static let deadlockDetected = "40P01"
     /// A statement was rejected because an earlier one in the transaction failed.
     static let inFailedTransaction = "25P02"

@@ -2,6 +2,7 @@
 
 package import Engine
 package import JourneyModel
+import Postgres
 package import SharedTables
 
 extension PostgresEventStore: EventErasure {
@@ -12,9 +13,16 @@ extension PostgresEventStore: EventErasure {
     /// it, fails with 40001, and is run again.
     package func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {
         let row = try db.addDriver(driver, at: now)
-        try db.execute(
+        let removedCount = try db.execute(
             sql: "DELETE FROM driver WHERE id = ?1 AND lane = \(Lane.sql(ofDriver: "?1")) AND version = 0",
             arguments: [row])
+        if removedCount == 0 {
+            // A worker of Citus does not report the batch that was first.
+            throw PostgresError(.server(sqlState: SQLState.serializationFailure), "the driver was added meanwhile")
+        }
+        // Has no effect on one PostgreSQL. On Citus, a transaction that changes a reference table is committed on the
+        // coordinator, where the tombstone is, before the worker lets the batch go on. Otherwise the worker is first.
+        try db.execute(sql: "DELETE FROM erasure WHERE driver = ?1", arguments: [row])
     }
 
     /// Raises the driver's version, so that no batch that has read the driver by the old name writes to it.
