@@ -93,7 +93,7 @@ def figure(server, series):
     return next((float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(series + " ")), None)
 
 
-def expect(phones, driver, kinds, seconds=10):
+def expect(phones, driver, kinds, seconds=30):
     """Waits until the driver's phone has these notifications, and returns whether it has exactly these."""
     try:
         wait_until(lambda: len(phones.of(driver)) >= len(kinds), seconds, f"{len(kinds)} notifications")

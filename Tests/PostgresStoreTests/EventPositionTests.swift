@@ -21,7 +21,8 @@ struct EventPositionTests {
     /// lock wait at exactly this place.
     @Test(.enabled(if: CitusCluster.named == nil, "the backends of a cluster may run on another machine"))
     func `a batch that got its number before a faster batch is run again with another one`() async throws {
-        let database = try await StoreFixture.database()
+        let database = try await StoreFixture.databaseOnOwnServer()
+        defer { database.server?.stop() }
         // A backend that looks for a deadlock has locks that all others need. It must not be stopped then.
         try await database.rows("ALTER DATABASE \(database.name) SET deadlock_timeout = '1h'")
         try await StoreFixture.withStores(2, on: database) { (stores) async throws in

@@ -14,6 +14,18 @@ extension EventTablesContract {
             forwarded: { () throws(StoreFailure) in forwarded })
     }
 
+    /// Runs rounds until `count` events are deleted, and returns how many were. On PostgreSQL a round leaves out events
+    /// while any older transaction of the server runs, also one of its own maintenance.
+    private static func deleted(_ count: Int, by keeping: RetentionService) async throws -> Int {
+        let end = ContinuousClock.now + .seconds(10)
+        var deleted = try await keeping.round().events
+        while deleted < count, .now < end {
+            try await Task.sleep(for: .milliseconds(10))
+            deleted += try await keeping.round().events
+        }
+        return deleted
+    }
+
     private static func eventIDs(_ store: any Store) async throws -> [String] {
         try await store.storedEvents(after: 0, limit: 100).map(\.eventID)
     }
@@ -55,7 +67,7 @@ extension EventTablesContract {
             try await drive("other", of: DriverID("other"), clock, to: store)
             let before = try await store.journey(of: driver)
             clock.advance(bySeconds: 30 * day)
-            try expect(try await keeping(store, clock).round().events, 16, "deleted events")
+            try expect(try await deleted(16, by: keeping(store, clock)), 16, "deleted events")
             try expect(try await eventIDs(store), [], "events left")
             try expect(try await store.journey(of: driver), before, "the journey")
             let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "new", at: clock.now)
@@ -89,7 +101,7 @@ extension EventTablesContract {
             }
             try expect(try await store.journey(of: driver), before, "journey")
             clock.advance(bySeconds: 8 * day)
-            try expect(try await keeping(store, clock).round().events, 1, "deleted events")
+            try expect(try await deleted(1, by: keeping(store, clock)), 1, "deleted events")
         },
         Clause("what is not forwarded yet stays for a week more, and is counted as lost") { store in
             let (clock, driver) = (ManualClock(), DriverID("driver"))
@@ -97,10 +109,10 @@ extension EventTablesContract {
             clock.advance(bySeconds: 8 * day)
             let third = try await store.storedEvents(after: 0, limit: 10)[2].id
             try await store.move("analytics", to: third, losing: 0, at: clock.now)
-            try expect(try await keeping(store, clock, forwarded: third).round().events, 3, "forwarded ones")
+            try expect(try await deleted(3, by: keeping(store, clock, forwarded: third)), 3, "forwarded ones")
             try expect(try await eventIDs(store), (3..<8).map { "a\($0)" }, "events left")
             clock.advance(bySeconds: 7 * day)
-            try expect(try await keeping(store, clock, forwarded: third).round().events, 5, "a week later")
+            try expect(try await deleted(5, by: keeping(store, clock, forwarded: third)), 5, "a week later")
             try await drive("b", of: driver, clock, to: store)
             // A consumer that has not begun to read has lost no events.
             let new = try await store.position(of: "new")
@@ -122,13 +134,13 @@ extension EventTablesContract {
             // The event has exactly the time of the deadline and comes before the expiry, so the deadline still runs.
             try await post(.sample(.diagnostic("d"), key: "d", at: deadline), of: driver, to: store)
             clock.advance(bySeconds: 9 * day)
-            try expect(try await keeping(store, clock).round().events, 4, "deleted events")
+            try expect(try await deleted(4, by: keeping(store, clock)), 4, "deleted events")
             try expect(try await eventIDs(store), ["d"], "events left")
             let expiry = ExpiryRequest(now: clock.now, settings: VersionedSettings(Settings()), driversMax: 1)
             try expect(try await store.storeExpiries(expiry).drivers, [driver], "expired drivers")
             try expect(try await store.journey(of: driver).state, .sessionEnded, "the journey")
             // The expiry was received today, so it is kept.
-            try expect(try await keeping(store, clock).round().events, 1, "the event before the expiry")
+            try expect(try await deleted(1, by: keeping(store, clock)), 1, "the event before the expiry")
         },
         Clause("a registration that is never used goes after thirty days, whether or not events have an age") { store in
             let (clock, driver) = (ManualClock(), DriverID("driver"))
@@ -152,7 +164,7 @@ extension EventTablesContract {
             _ = try await store.appended(ahead)
             try await drive("a", of: driver, clock, to: store)
             clock.advance(bySeconds: 8 * day)
-            try expect(try await keeping(store, clock).round().events, 8, "deleted events")
+            try expect(try await deleted(8, by: keeping(store, clock)), 8, "deleted events")
             try expect(try await eventIDs(store), ["ahead"], "events left")
         },
     ]
