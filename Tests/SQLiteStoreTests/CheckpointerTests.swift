@@ -73,7 +73,7 @@ struct CheckpointerTests {
         #expect(try await count(then: "SELECT 1") == 1)
         try await post(1..<200, to: store)
         let grown = try #require(store.logBytes())
-        #expect(grown > bytes(ofPages: 800))
+        #expect(grown > bytes(ofPages: 400))
         #expect(try await count(then: "COMMIT") == 1)
         try await post(200..<800, to: store)
         #expect(try #require(store.logBytes()) < grown + bytes(ofPages: 1500))
