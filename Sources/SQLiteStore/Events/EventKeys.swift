@@ -50,9 +50,16 @@ final class EventKeys {
         return nil
     }
 
-    /// Adds an event, whose row is written. Throws `.twoEventsWithOneKey` if the driver has another event with the key.
-    func add(_ event: Int64, under key: StoredKey, of driver: Int64) throws(SQLiteError) {
+    /// Returns the row number of the next event. It is higher than every number that was given before, also to events that
+    /// are deleted. Must be called before the event's row is written, because it may read the rows that memory lacks.
+    func nextNumber() throws(SQLiteError) -> Int64 {
         try bringUpToDate()
+        return newest.lastNumber + 1
+    }
+
+    /// Adds the event that got its number from `nextNumber`. Throws `.twoEventsWithOneKey` if the driver has another event
+    /// with the key.
+    func add(_ event: Int64, under key: StoredKey, of driver: Int64) throws(SQLiteError) {
         let place: Int64
         if let lastNew, lastNew.driver == driver, lastNew.key == key {
             place = lastNew.place

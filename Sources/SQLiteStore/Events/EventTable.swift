@@ -64,14 +64,11 @@ final class EventTable {
     /// The links between a driver's events. EventTable+Order.swift reads events by them.
     let chain: EventChain
     private let findKey: PreparedStatement
-    private let findLastNumber: PreparedStatement
     private let add: PreparedStatement
     private let updateVerdict: PreparedStatement
     private let byID: PreparedStatement
     private let listed: PreparedStatement
     private let findBase: PreparedStatement
-    /// The row number of the event that was added last; nil after `forget`.
-    private var lastNumber: Int64?
 
     /// - Parameters:
     ///   - newestKeys: filled at the first use of a key.
@@ -89,8 +86,6 @@ final class EventTable {
             """, on: connection)
         keys = try EventKeys(on: connection, newest: newestKeys)
         chain = try EventChain(on: connection)
-        findLastNumber = try PreparedStatement(
-            "SELECT seq FROM sqlite_sequence WHERE name = 'event_row'", on: connection)
         add = try PreparedStatement(Self.addSQL, on: connection)
         updateVerdict = try PreparedStatement(
             """
@@ -195,25 +190,12 @@ final class EventTable {
     }
 
     /// Must be called after a rollback, and when other code or another connection may have added events.
-    func forget() {
-        lastNumber = nil
-        keys.forget()
-    }
-
-    /// Returns the row number of the next event. It is higher than every number that was given before, also to events
-    /// that are deleted.
-    private func nextNumber() throws(SQLiteError) -> Int64 {
-        if let lastNumber { return lastNumber + 1 }
-        let last = try findLastNumber.first({ _ throws(SQLiteError) in }, read: { row in row.integer(0) })
-        return (last ?? 0) + 1
-    }
+    func forget() { keys.forget() }
 
     /// Adds a row at its place in the driver's chain. Changes `driver.chain`, so the driver must be written afterwards.
     /// Returns the row number.
     func add(_ event: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Int64 {
-        // Reads the rows that `keys` lacks before this event's row is among them.
-        try keys.bringUpToDate()
-        let id = try nextNumber()
+        let id = try keys.nextNumber()
         let time = event.clock.corrected.millisecondsSinceEpoch
         if let links = driver.append(id, at: time) {
             try add(event, id, previous: links.previous, jump: links.jump)
@@ -224,7 +206,6 @@ final class EventTable {
             try add(event, id, previous: insertion.previous, jump: insertion.jump)
             try chain.link(insertion, to: id)
         }
-        lastNumber = id
         return id
     }
 

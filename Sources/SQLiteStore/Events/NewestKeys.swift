@@ -35,8 +35,8 @@ final class NewestKeys: Sendable {
     /// Whether a move should begin.
     var isFull: Bool { fillingCount >= countMax }
 
-    /// Every event up to this number is here, or listed in `event_key`; -1 before the rows of the newest events were read.
-    /// Events that another process stores may have higher numbers.
+    /// Every event up to this number is here, listed in `event_key`, or deleted; -1 before the rows of the newest events
+    /// were read. Events that another process stores may have higher numbers.
     var lastNumber: Int64 { state.withLock { $0.lastNumber } }
 
     /// Notes that memory has the key of each event up to `number`.
