@@ -71,15 +71,15 @@ struct CheckpointerTests {
         }
         try await reader.writeWithoutTransaction { db in try db.execute(sql: "BEGIN") }
         #expect(try await count(then: "SELECT 1") == 1)
-        try await post(1..<200, to: store)
+        try await post(1..<400, to: store)
         let grown = try #require(store.logBytes())
-        #expect(grown > bytes(ofPages: 400))
+        #expect(grown > bytes(ofPages: 800))
         #expect(try await count(then: "COMMIT") == 1)
-        try await post(200..<800, to: store)
+        try await post(400..<1000, to: store)
         #expect(try #require(store.logBytes()) < grown + bytes(ofPages: 1500))
         try reader.close()
         await store.close()
-        try await expectWhole("db", events: 800)
+        try await expectWhole("db", events: 1000)
     }
 
     /// This pace copies one page per step and then pauses for 500 times the step's duration. Copying about 20 pages
