@@ -1,6 +1,6 @@
 // Writes the keys of the newest events to `event_key`, many at a time and in the order of their places, so that the rows
 // of a page are written together. Begins when memory is full, and writes a piece with each transaction that adds events,
-// two keys for each new event. A start after a crash begins the move again: rows that are written already stay.
+// two keys for each new event. After a restart an unfinished move begins again and skips the rows that are there.
 //
 // Not Sendable: used only on the writer's queue.
 

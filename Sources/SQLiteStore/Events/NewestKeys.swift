@@ -3,8 +3,8 @@
 // the order of their places, share these pages (KeyMove.swift).
 //
 // Memory and table together list every event. At a start, memory is filled from the rows of `event_row` that `event_key`
-// does not list yet. Memory only says which events may have a key: whoever finds one compares the driver and the full key
-// with the event's row.
+// does not list yet. An entry in memory is only a candidate: callers compare the driver and the full key with those in the
+// event's row.
 
 import Synchronization
 

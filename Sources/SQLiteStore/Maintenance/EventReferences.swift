@@ -1,7 +1,6 @@
 // Proves what foreign keys of `event` would prove, and that `event_key` lists every event up to the number
-// `event_key_progress.listed_through`. The table has no foreign keys,
-// because SQLite would look each of them up for every event that is stored. `dwell check` and every backup and restore
-// run this instead.
+// `event_key_progress.listed_through`. The table has no foreign keys, because SQLite would look each of them up for every
+// event that is stored. `dwell check` and every backup and restore run this instead.
 
 import GRDB
 
