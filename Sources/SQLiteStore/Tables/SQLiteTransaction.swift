@@ -71,14 +71,16 @@ extension Database {
 }
 
 extension StatementArguments {
+    /// The element type is an optional existential, because GRDB's initializer for a sequence of one concrete type builds
+    /// a key path in each call. That took half the time of storing a notification.
     fileprivate init(_ arguments: SQLArguments) {
         self.init(
-            arguments.values.map { value -> DatabaseValue in
+            arguments.values.map { value -> (any DatabaseValueConvertible)? in
                 switch value {
-                case .null: .null
-                case .integer(let integer): integer.databaseValue
-                case .text(let text): text.databaseValue
-                case .blob(let bytes): Data(bytes).databaseValue
+                case .null: nil
+                case .integer(let integer): integer
+                case .text(let text): text
+                case .blob(let bytes): Data(bytes)
                 }
             })
     }
