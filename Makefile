@@ -16,7 +16,7 @@ test: ## run all tests: unit, then integration without Redis, with Redis and on 
 test-unit: ## run the unit tests; warnings are errors
 	@scripts/test unit
 
-test-integration: ## test the built server over HTTP, without and with Redis
+test-integration: ## test the built server over HTTP: without Redis, with Redis and on PostgreSQL
 	@scripts/test integration
 
 test-one: ## run one test quickly: TEST=JourneyModelTests.FoldTests, TEST=events.bats or TEST=signin_codes.py (REDIS=1)

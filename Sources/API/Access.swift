@@ -9,11 +9,11 @@ import JourneyModel
 import Secrets
 
 /// A handler that requires a token and receives the caller whom the token identifies.
-typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) async throws(ProblemAnswer) -> Response
+typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) async throws(ProblemResponse) -> Response
 
 /// A handler that Access calls without authorization. If the route requires a credential, the service behind the
 /// handler verifies the credential.
-typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemAnswer) -> Response
+typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemResponse) -> Response
 
 /// A function that handles a request whose caller is known. It returns a response, or the work that makes the response.
 typealias CallerResponder = @Sendable (Request, Caller) -> Reply
@@ -34,7 +34,7 @@ struct Access: Sendable {
         -> RequestHandler
     {
         { request in
-            do throws(ProblemAnswer) {
+            do throws(ProblemResponse) {
                 return noted(try await handler(request), nil, route, request)
             } catch {
                 return noted(error.response(requestID: request.id, form), nil, route, request)
@@ -50,14 +50,14 @@ struct Access: Sendable {
     ///   - contentRefusal: returns a problem if the driver's content must not be read, otherwise nil.
     func driver(
         _ respond: @escaping CallerResponder, route: String, form: ProblemForm = .plain, admitsServices: Bool = false,
-        contentRefusal: @escaping @Sendable (DriverID) -> ProblemAnswer? = { _ in nil }
+        contentRefusal: @escaping @Sendable (DriverID) -> ProblemResponse? = { _ in nil }
     ) -> CredentialCheck {
         CredentialCheck(
             judge: driverJudge(route, form, admitsServices, contentRefusal),
             responder: { request in
                 switch judge(request) {
                 case .known(let caller) where caller.isService && !admitsServices:
-                    let response = ProblemAnswer.notForServices.response(requestID: request.id, form)
+                    let response = ProblemResponse.notForServices.response(requestID: request.id, form)
                     return .response(noted(response, of: caller, route, request.id, request.receivedAt))
                 case .known(let caller):
                     switch respond(request, caller) {
@@ -74,7 +74,7 @@ struct Access: Sendable {
                     return .response(noted(answer.response(requestID: request.id, form), nil, route, request))
                 case .needsLookup(let lookUp):
                     return .work {
-                        do throws(ProblemAnswer) {
+                        do throws(ProblemResponse) {
                             let caller = try await found(lookUp)
                             if caller.isService, !admitsServices { throw .notForServices }
                             let response = await respond(request, caller).response()
@@ -91,11 +91,11 @@ struct Access: Sendable {
     /// counts towards the driver's share of the BufferBudget.
     private func driverJudge(
         _ route: String, _ form: ProblemForm, _ admitsServices: Bool,
-        _ contentRefusal: @escaping @Sendable (DriverID) -> ProblemAnswer?
+        _ contentRefusal: @escaping @Sendable (DriverID) -> ProblemResponse?
     ) -> RequestJudge {
         { request in
             var driver: DriverID?
-            do throws(ProblemAnswer) {
+            do throws(ProblemResponse) {
                 let caller = try await caller(of: request)
                 driver = caller.driver
                 if caller.isService, !admitsServices { throw .notForServices }
@@ -135,7 +135,7 @@ struct Access: Sendable {
         driver(
             { request, caller in
                 if caller.isService { return respond(request, caller) }
-                return .response(ProblemAnswer.forServicesOnly.response(requestID: request.id))
+                return .response(ProblemResponse.forServicesOnly.response(requestID: request.id))
             }, route: route, admitsServices: true)
     }
 
@@ -150,12 +150,12 @@ struct Access: Sendable {
     }
 
     private func operatorHandler(_ handler: @escaping OpenHandler) -> RequestHandler {
-        anyone { request throws(ProblemAnswer) in
-            try await guesses.judged(request, token: "ops_token") { () throws(ProblemAnswer) in
+        anyone { request throws(ProblemResponse) in
+            try await guesses.judged(request, token: "ops_token") { () throws(ProblemResponse) in
                 if hasOperatorToken(request) { return }
                 let caller = try await caller(of: request)
                 guard caller.role == TokenRole.ops.rawValue else {
-                    throw ProblemAnswer(.forbidden, "Operator access required.")
+                    throw ProblemResponse(.forbidden, "Operator access required.")
                 }
             }
             return try await handler(request)
@@ -174,7 +174,7 @@ struct Access: Sendable {
     /// The result of checking a token without waiting.
     enum CallerVerdict {
         case known(Caller)
-        case refused(ProblemAnswer)
+        case refused(ProblemResponse)
         case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
     }
 
@@ -211,7 +211,7 @@ struct Access: Sendable {
         }
     }
 
-    private nonisolated(nonsending) func caller(of request: Request) async throws(ProblemAnswer) -> Caller {
+    private nonisolated(nonsending) func caller(of request: Request) async throws(ProblemResponse) -> Caller {
         switch judge(request) {
         case .known(let caller): return caller
         case .refused(let answer): throw answer
@@ -221,7 +221,7 @@ struct Access: Sendable {
 
     private nonisolated(nonsending) func found(
         _ lookUp: () async throws(TokenRefusal) -> Caller
-    ) async throws(ProblemAnswer) -> Caller {
+    ) async throws(ProblemResponse) -> Caller {
         do throws(TokenRefusal) {
             let caller = try await lookUp()
             metrics.count(.accepted)
@@ -232,7 +232,7 @@ struct Access: Sendable {
     }
 
     /// Returns the problem for a refused token. Only the access log contains the reason.
-    private func refused(_ refusal: TokenRefusal) -> ProblemAnswer {
+    private func refused(_ refusal: TokenRefusal) -> ProblemResponse {
         if refusal == .undecided {
             metrics.count(.undecided)
             return .undecidedToken
@@ -245,8 +245,8 @@ struct Access: Sendable {
         return answer
     }
 
-    private func unauthorized(_ detail: String, challenge: String) -> ProblemAnswer {
-        ProblemAnswer(.unauthorized, detail, fields: Fields([("WWW-Authenticate", challenge)]))
+    private func unauthorized(_ detail: String, challenge: String) -> ProblemResponse {
+        ProblemResponse(.unauthorized, detail, fields: Fields([("WWW-Authenticate", challenge)]))
     }
 }
 

@@ -6,31 +6,6 @@ import Identity
 import JourneyModel
 import Secrets
 
-enum AccountBody {
-    /// The maximum length of a body in bytes. Even a body with the longest tokens is shorter.
-    static let bytesMax = 16 * 1024
-
-    /// Reads the members of a JSON body with `read`. Throws all errors that `read` recorded.
-    static func decode<Body>(
-        _ request: Request, bytesMax: Int = bytesMax, _ read: (inout MemberReader) -> Body?
-    ) throws(ProblemAnswer) -> Body {
-        let bytes = try BodyDecoding.json(request, bytesMax: bytesMax)
-        let value: JSONValue
-        do { value = try JSONValue.parse(bytes) } catch { throw ProblemAnswer(.malformedJSON(error)) }
-        return try decode(value, read)
-    }
-
-    static func decode<Body>(
-        _ value: JSONValue, _ read: (inout MemberReader) -> Body?
-    ) throws(ProblemAnswer) -> Body {
-        var members = MemberReader(value)
-        guard members.errors.isEmpty else { throw ProblemAnswer(.invalid(InvalidFields(members.errors))) }
-        let body = read(&members)
-        guard members.errors.isEmpty, let body else { throw ProblemAnswer(.invalid(InvalidFields(members.errors))) }
-        return body
-    }
-}
-
 extension MemberReader {
     /// Reads a required, nonempty string.
     fileprivate mutating func credential(_ name: String) -> Secret<String>? {
@@ -60,8 +35,8 @@ struct AppleSignInBody {
     var authorizationCode: Secret<String>?
     var profile: FirstProfile
 
-    static func decode(_ request: Request) throws(ProblemAnswer) -> AppleSignInBody {
-        try AccountBody.decode(request) { members in
+    static func decode(_ request: Request) throws(ProblemResponse) -> AppleSignInBody {
+        try JSONBody.decode(request) { members in
             let identityToken = members.credential("identity_token")
             let nonce = members.credential("nonce")
             let authorizationCode = members.anyText("authorization_code")
@@ -79,13 +54,13 @@ struct AppleSignInBody {
 struct CodeRequestBody {
     var phone: String
 
-    static func decode(_ request: Request) throws(ProblemAnswer) -> CodeRequestBody {
-        try AccountBody.decode(request) { members in members.phone("phone").map { CodeRequestBody(phone: $0) } }
+    static func decode(_ request: Request) throws(ProblemResponse) -> CodeRequestBody {
+        try JSONBody.decode(request) { members in members.phone("phone").map { CodeRequestBody(phone: $0) } }
     }
 
     /// Decodes the body of POST /api/auth/send-code.
-    static func decodeLegacy(_ request: Request) throws(ProblemAnswer) -> CodeRequestBody {
-        try AccountBody.decode(request) { members in members.legacyPhone().map { CodeRequestBody(phone: $0) } }
+    static func decodeLegacy(_ request: Request) throws(ProblemResponse) -> CodeRequestBody {
+        try JSONBody.decode(request) { members in members.legacyPhone().map { CodeRequestBody(phone: $0) } }
     }
 }
 
@@ -94,19 +69,19 @@ struct CodeBody {
     var phone: String
     var code: Secret<String>
 
-    static func decode(_ request: Request) throws(ProblemAnswer) -> CodeBody {
+    static func decode(_ request: Request) throws(ProblemResponse) -> CodeBody {
         try decode(request) { $0.phone("phone") }
     }
 
     /// Decodes the body of POST /api/auth/verify-code.
-    static func decodeLegacy(_ request: Request) throws(ProblemAnswer) -> CodeBody {
+    static func decodeLegacy(_ request: Request) throws(ProblemResponse) -> CodeBody {
         try decode(request) { $0.legacyPhone() }
     }
 
     private static func decode(
         _ request: Request, _ readPhone: (inout MemberReader) -> String?
-    ) throws(ProblemAnswer) -> CodeBody {
-        try AccountBody.decode(request) { members in
+    ) throws(ProblemResponse) -> CodeBody {
+        try JSONBody.decode(request) { members in
             let phone = readPhone(&members)
             guard let code = members.code(), let phone else { return nil }
             return CodeBody(phone: phone, code: code)
@@ -133,8 +108,8 @@ extension MemberReader {
 struct RefreshBody {
     var refreshToken: Secret<String>
 
-    static func decode(_ request: Request) throws(ProblemAnswer) -> RefreshBody {
-        try AccountBody.decode(request) { members in
+    static func decode(_ request: Request) throws(ProblemResponse) -> RefreshBody {
+        try JSONBody.decode(request) { members in
             // An empty token is treated as an invalid token, not as a malformed body, so that the app signs in again.
             members.require("refresh_token")
             return members.anyText("refresh_token").map { RefreshBody(refreshToken: Secret($0)) }
@@ -146,22 +121,22 @@ struct RefreshBody {
 struct SignOutBody {
     var refreshToken: Secret<String>?
 
-    static func decode(_ request: Request) throws(ProblemAnswer) -> SignOutBody {
+    static func decode(_ request: Request) throws(ProblemResponse) -> SignOutBody {
         if request.body.isEmpty { return SignOutBody() }
-        return try AccountBody.decode(request) { members in
+        return try JSONBody.decode(request) { members in
             let token = members.anyText("refresh_token")
             return SignOutBody(refreshToken: token.map { Secret($0) })
         }
     }
 
     /// Returns whether the query contains `all=true`.
-    static func meansAll(_ request: Request) throws(ProblemAnswer) -> Bool {
+    static func meansAll(_ request: Request) throws(ProblemResponse) -> Bool {
         switch PageQuery.values(of: "all", in: request.query) {
         case [], ["false"]: return false
         case ["true"]: return true
         default:
             let error = FieldError(pointer: "/all", detail: "must be true or false, at most once")
-            throw ProblemAnswer(.invalid(InvalidFields([error])))
+            throw ProblemResponse(.invalid(InvalidFields([error])))
         }
     }
 }
@@ -169,23 +144,23 @@ struct SignOutBody {
 /// A change of name and email. A member with the value null is removed from the profile.
 enum ProfileBody {
     /// Decodes the body of PATCH /auth/me and PUT /api/drivers/profile. An absent member stays unchanged.
-    static func decodeChange(_ request: Request) throws(ProblemAnswer) -> ProfileChange {
+    static func decodeChange(_ request: Request) throws(ProblemResponse) -> ProfileChange {
         try decode(request, absent: .keep)
     }
 
     /// Decodes the body of PUT /auth/me. The body is the whole new profile (RFC 9110 section 9.3.4), so a member that
     /// is absent from the body is removed from the profile.
-    static func decodeReplacement(_ request: Request) throws(ProblemAnswer) -> ProfileChange {
+    static func decodeReplacement(_ request: Request) throws(ProblemResponse) -> ProfileChange {
         try decode(request, absent: .set(nil))
     }
 
     private static func decode(
         _ request: Request, absent: ProfileChange.Member
-    ) throws(ProblemAnswer) -> ProfileChange {
-        let bytes = try BodyDecoding.json(request, bytesMax: AccountBody.bytesMax)
+    ) throws(ProblemResponse) -> ProfileChange {
+        let bytes = try BodyDecoding.json(request, bytesMax: JSONBody.bytesMax)
         let value: JSONValue
-        do { value = try JSONValue.parse(bytes) } catch { throw ProblemAnswer(.malformedJSON(error)) }
-        return try AccountBody.decode(value) { members in
+        do { value = try JSONValue.parse(bytes) } catch { throw ProblemResponse(.malformedJSON(error)) }
+        return try JSONBody.decode(value) { members in
             ProfileChange(
                 name: member("name", of: value, absent: absent, &members),
                 email: member("email", of: value, absent: absent, &members))
@@ -205,12 +180,12 @@ enum ProfileBody {
 
 /// The body of DELETE /auth/me. It must contain a confirmation, so that a mistyped method deletes no account.
 enum ConfirmationBody {
-    static func decode(_ request: Request) throws(ProblemAnswer) {
+    static func decode(_ request: Request) throws(ProblemResponse) {
         let detail = "must be true: this deletes the account"
         if request.body.isEmpty {
-            throw ProblemAnswer(.invalid(InvalidFields([FieldError(pointer: "/confirm", detail: detail)])))
+            throw ProblemResponse(.invalid(InvalidFields([FieldError(pointer: "/confirm", detail: detail)])))
         }
-        _ = try AccountBody.decode(request) { members in
+        _ = try JSONBody.decode(request) { members in
             if members.value("confirm") != .bool(true) { members.refuse("confirm", detail) }
             return true
         }
@@ -219,9 +194,9 @@ enum ConfirmationBody {
 
 /// The body of PUT /native/devices/{token}.
 enum DeviceBody {
-    static func decode(_ request: Request) throws(ProblemAnswer) -> Device {
+    static func decode(_ request: Request) throws(ProblemResponse) -> Device {
         let token = try PushToken.read(request)
-        return try AccountBody.decode(request) { members in
+        return try JSONBody.decode(request) { members in
             members.require("platform")
             members.require("environment")
             let platform = members.text("platform", "must be ios, android or another word of a-z, 0-9 and _") {
@@ -263,8 +238,8 @@ enum DeviceBody {
 
     /// Decodes the body of POST /api/push/register-token, which contains the device's token. If `environment` is
     /// absent, it is `production`. `platform` may be spelled as the apps spell it, for example `iOS`.
-    static func decodeLegacy(_ request: Request) throws(ProblemAnswer) -> Device {
-        try AccountBody.decode(request) { members in
+    static func decodeLegacy(_ request: Request) throws(ProblemResponse) -> Device {
+        try JSONBody.decode(request) { members in
             members.require("token")
             let token = members.text("token", PushToken.allowed) { PushToken.isAllowed($0) }
             let platform = members.text("platform", "must be ios, android or another word of letters, 0-9 and _") {
@@ -296,10 +271,10 @@ enum DeviceBody {
 enum PushToken {
     static let bytesMax = 512
 
-    static func read(_ request: Request) throws(ProblemAnswer) -> String {
+    static func read(_ request: Request) throws(ProblemResponse) -> String {
         let token = request.parameters["token"] ?? ""
         guard isAllowed(token) else {
-            throw ProblemAnswer(.invalid(InvalidFields([FieldError(pointer: "/token", detail: allowed)])))
+            throw ProblemResponse(.invalid(InvalidFields([FieldError(pointer: "/token", detail: allowed)])))
         }
         return token
     }
@@ -320,8 +295,8 @@ struct AppleNotificationBody {
     /// The notification, a JWS in compact form.
     var payload: String
 
-    static func decode(_ request: Request) throws(ProblemAnswer) -> AppleNotificationBody {
-        try AccountBody.decode(request) { members in
+    static func decode(_ request: Request) throws(ProblemResponse) -> AppleNotificationBody {
+        try JSONBody.decode(request) { members in
             members.credential("payload").map { AppleNotificationBody(payload: $0.reveal()) }
         }
     }

@@ -8,17 +8,17 @@ import Logging
 struct AccountFailures: Sendable {
     let logger: Logger
 
-    func problem(_ failure: AccountFailure, _ request: Request) -> ProblemAnswer {
+    func problem(_ failure: AccountFailure, _ request: Request) -> ProblemResponse {
         log(failure, request)
-        return ProblemAnswer(failure)
+        return ProblemResponse(failure)
     }
 
     /// Logs the failure of a request that only reads, and returns the problem for its response.
-    func problem(reading failure: AccountFailure, _ request: Request) -> ProblemAnswer {
+    func problem(reading failure: AccountFailure, _ request: Request) -> ProblemResponse {
         log(failure, request)
         switch failure {
         case .unavailable, .unknown, .cancelled: return .accountsUnreadable
-        default: return ProblemAnswer(failure)
+        default: return ProblemResponse(failure)
         }
     }
 

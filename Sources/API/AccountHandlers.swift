@@ -20,37 +20,37 @@ struct AccountHandlers: Sendable {
     private static let exportBytesPerRead = 64 << 10
 
     var show: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             let user = try await user(of: caller, request)
-            guard let purchases else { return AccountAnswers.user(user) }
+            guard let purchases else { return AccountResponses.user(user) }
             do throws(AccountFailure) {
                 let token = try await purchases.appAccountToken(of: caller, at: request.receivedAt)
-                return AccountAnswers.user(user, appAccountToken: token)
+                return AccountResponses.user(user, appAccountToken: token)
             } catch { throw failures.problem(error, request) }
         }
     }
 
     var change: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
-            AccountAnswers.user(try await changed(ProfileBody.decodeChange(request), caller, request))
+        { request, caller throws(ProblemResponse) in
+            AccountResponses.user(try await changed(ProfileBody.decodeChange(request), caller, request))
         }
     }
 
     var replace: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
-            AccountAnswers.user(try await changed(ProfileBody.decodeReplacement(request), caller, request))
+        { request, caller throws(ProblemResponse) in
+            AccountResponses.user(try await changed(ProfileBody.decodeReplacement(request), caller, request))
         }
     }
 
     var erase: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             try ConfirmationBody.decode(request)
-            return AccountAnswers.receipt(try await erase(caller, request))
+            return AccountResponses.receipt(try await erase(caller, request))
         }
     }
 
     var export: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             // HEAD is a safe method (RFC 9110, sections 9.2.1 and 9.3.2). Therefore it exports nothing, writes no audit
             // entry, and does not count as a running export. Its response has no length, because the length is known
             // only when an export is complete.
@@ -96,38 +96,38 @@ struct AccountHandlers: Sendable {
     // MARK: Shipped clients
 
     var legacyShow: CallerHandler {
-        { request, caller throws(ProblemAnswer) in AccountAnswers.legacyUser(try await user(of: caller, request)) }
+        { request, caller throws(ProblemResponse) in AccountResponses.legacyUser(try await user(of: caller, request)) }
     }
 
     /// Changes name and email. Other members of the app's profile, such as a car or a picture, are accepted but not
     /// stored.
     var legacyChange: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
-            AccountAnswers.legacyUser(try await changed(ProfileBody.decodeChange(request), caller, request))
+        { request, caller throws(ProblemResponse) in
+            AccountResponses.legacyUser(try await changed(ProfileBody.decodeChange(request), caller, request))
         }
     }
 
     /// Deletes the account without a confirmation in the body. Shipped clients send no body, and ask the user on the
     /// screen.
     var legacyErase: CallerHandler {
-        { request, caller throws(ProblemAnswer) in AccountAnswers.legacyReceipt(try await erase(caller, request)) }
+        { request, caller throws(ProblemResponse) in AccountResponses.legacyReceipt(try await erase(caller, request)) }
     }
 
     private func changed(
         _ change: ProfileChange, _ caller: Caller, _ request: Request
-    ) async throws(ProblemAnswer) -> User {
+    ) async throws(ProblemResponse) -> User {
         do throws(AccountFailure) {
             return try await accounts.change(change, of: caller, from: request.origin)
         } catch { throw failures.problem(error, request) }
     }
 
-    private func user(of caller: Caller, _ request: Request) async throws(ProblemAnswer) -> User {
+    private func user(of caller: Caller, _ request: Request) async throws(ProblemResponse) -> User {
         do throws(AccountFailure) {
             return try await accounts.user(of: caller)
         } catch { throw failures.problem(reading: error, request) }
     }
 
-    private func erase(_ caller: Caller, _ request: Request) async throws(ProblemAnswer) -> ErasureReceipt {
+    private func erase(_ caller: Caller, _ request: Request) async throws(ProblemResponse) -> ErasureReceipt {
         do throws(AccountFailure) {
             return try await accounts.erase(caller, from: request.origin)
         } catch { throw failures.problem(error, request) }

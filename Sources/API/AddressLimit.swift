@@ -20,7 +20,7 @@ struct AddressLimit: Sendable {
             let decision = await admission.admit(.ofOneRequest(.auth, fromAddressOf: request))
             var response =
                 decision.verdict == .refused
-                ? ProblemAnswer.tooManyRequests(decision.quota).response(requestID: request.id, form)
+                ? ProblemResponse.tooManyRequests(decision.quota).response(requestID: request.id, form)
                 : await handler(request)
             if let rateLimit = RateLimitValues.rateLimit([(.auth, decision.quota)]) {
                 response.rateLimit = rateLimit + (response.rateLimit.map { ", " + $0 } ?? "")

@@ -14,11 +14,11 @@ struct AppleHandlers: Sendable {
     let failures: AccountFailures
 
     var signIn: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             let body = try AppleSignInBody.decode(request)
             let identity = try await identity(body, request)
             do throws(AccountFailure) {
-                return AccountAnswers.pair(
+                return AccountResponses.pair(
                     try await signIns.signIn(
                         identity, authorizationCode: body.authorizationCode, profile: body.profile,
                         from: request.origin))
@@ -27,20 +27,20 @@ struct AppleHandlers: Sendable {
     }
 
     var legacySignIn: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             let body = try AppleSignInBody.decode(request)
             let identity = try await identity(body, request)
             do throws(AccountFailure) {
                 let token = try await signIns.signInWithSingleToken(
                     identity, profile: body.profile, from: request.origin)
-                return AccountAnswers.singleToken(token, withUser: true)
+                return AccountResponses.singleToken(token, withUser: true)
             } catch { throw failures.problem(error, request) }
         }
     }
 
     /// Accepts a notification. After any status other than 200, Apple sends the notification again.
     var takeNotice: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             let body = try AppleNotificationBody.decode(request)
             let notice: AppleServerNotification
             do throws(AppleTokenRefusal) {
@@ -49,11 +49,11 @@ struct AppleHandlers: Sendable {
             do throws(AccountFailure) {
                 try await notices.take(notice, from: request.origin)
             } catch { throw failures.problem(error, request) }
-            return AccountAnswers.noticeTaken
+            return AccountResponses.noticeTaken
         }
     }
 
-    private func identity(_ body: AppleSignInBody, _ request: Request) async throws(ProblemAnswer) -> AppleIdentity {
+    private func identity(_ body: AppleSignInBody, _ request: Request) async throws(ProblemResponse) -> AppleIdentity {
         do throws(AppleTokenRefusal) {
             return try await tokens.identity(
                 of: body.identityToken.reveal(), rawNonce: body.nonce.reveal(),
@@ -68,10 +68,10 @@ struct AppleHandlers: Sendable {
 
     /// Returns the same 401 for every reason of a refusal. The access log contains the reason. For a refused sign-in,
     /// the audit contains the reason too.
-    private func problem(_ refusal: AppleTokenRefusal) -> ProblemAnswer {
+    private func problem(_ refusal: AppleTokenRefusal) -> ProblemResponse {
         switch refusal {
         case .refused(let reason):
-            var answer = ProblemAnswer.refusedCredential
+            var answer = ProblemResponse.refusedCredential
             answer.reason = "\(reason)"
             return answer
         case .keysUnavailable(let seconds): return .keySetUnavailable(retryAfterSeconds: seconds)

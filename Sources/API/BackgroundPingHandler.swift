@@ -23,7 +23,7 @@ struct BackgroundPingHandler: Sendable {
     var post: CallerHandler {
         { [pings] _, _ in
             pings.increment(by: 1)
-            return AccountAnswers.noContent
+            return AccountResponses.noContent
         }
     }
 }

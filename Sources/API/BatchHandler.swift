@@ -21,9 +21,10 @@ struct BatchHandler: Sendable {
 
     var post: CallerResponder {
         { request, caller in
-            events.respond(request, of: caller) { () throws(ProblemAnswer) in
-                let (decoded, bytes) = try events.decode(request, of: caller, bytesMax: RequestLimits.batchBytesMax) {
-                    body, headers throws(BodyRefusal) in
+            events.respond(request, of: caller) { () throws(ProblemResponse) in
+                let (decoded, buffer) = try events.decode(
+                    request, of: caller, bytesMax: RequestLimits.batchBytesMax, eventCount: \.count
+                ) { body, headers throws(BodyRefusal) in
                     try EventBatch.decode(
                         body, route: caller.isService ? .service : .native, sentAt: headers.sentAt
                     ).map { checked($0, of: caller) }
@@ -35,8 +36,8 @@ struct BatchHandler: Sendable {
                         appVersion: events.appVersion(request))
                     let refusedCount = decoded.count - submissions.count + ingested.count(where: \.outcome.isRefusal)
                     events.refusals.charge(
-                        caller.driver, bytes: bytes, events: decoded.count, refused: refusedCount,
-                        repeats: ingested.count(where: \.outcome.isRepeat))
+                        caller.driver, refused: refusedCount, repeats: ingested.count(where: \.outcome.isRepeat))
+                    withExtendedLifetime(buffer) {}
                     return events.withQuotas(answer(decoded, ingested, of: caller.driver, request), of: caller)
                 }
             }
@@ -77,8 +78,8 @@ struct BatchHandler: Sendable {
     }
 
     private func result(_ ingested: Ingested, _ request: Request) -> BatchResult {
-        do throws(ProblemAnswer) {
-            return .answer(try events.eventAnswer(ingested, request))
+        do throws(ProblemResponse) {
+            return .answer(try events.eventResponse(ingested, request))
         } catch {
             return .problem(error.problem(requestID: request.id))
         }

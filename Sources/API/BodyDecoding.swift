@@ -8,9 +8,9 @@ import JourneyModel
 package enum BodyDecoding {
     /// Returns the JSON text of a request, decompressed if necessary. `bytesMax` limits both the compressed and the
     /// decompressed size.
-    package static func json(_ request: Request, bytesMax: Int) throws(ProblemAnswer) -> [UInt8] {
+    package static func json(_ request: Request, bytesMax: Int) throws(ProblemResponse) -> [UInt8] {
         guard isJSON(request.fields) else {
-            throw ProblemAnswer(.unsupportedMediaType, "The Content-Type must be application/json.")
+            throw ProblemResponse(.unsupportedMediaType, "The Content-Type must be application/json.")
         }
         switch try contentCoding(request.fields) {
         case .identity:
@@ -21,9 +21,9 @@ package enum BodyDecoding {
             } catch {
                 switch error {
                 case .malformed:
-                    throw ProblemAnswer(.badRequest, "The body is not valid gzip.")
+                    throw ProblemResponse(.badRequest, "The body is not valid gzip.")
                 case .tooLong:
-                    throw ProblemAnswer(
+                    throw ProblemResponse(
                         .contentTooLarge, "The body is longer than \(bytesMax) bytes when decompressed.")
                 }
             }
@@ -42,7 +42,7 @@ package enum BodyDecoding {
 
     private enum ContentCoding { case identity, gzip }
 
-    private static func contentCoding(_ fields: Fields) throws(ProblemAnswer) -> ContentCoding {
+    private static func contentCoding(_ fields: Fields) throws(ProblemResponse) -> ContentCoding {
         if fields.first("Content-Encoding") == nil { return .identity }
         let codings = fields.values("Content-Encoding").flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
             .map(trimmed)
@@ -50,7 +50,7 @@ package enum BodyDecoding {
         case [], ["identity"]: return .identity
         case ["gzip"], ["x-gzip"]: return .gzip
         default:  // RFC 9110 section 15.5.16: names the supported codings.
-            throw ProblemAnswer(
+            throw ProblemResponse(
                 .unsupportedMediaType, "Content-Encoding must be gzip or absent.",
                 fields: Fields([("Accept-Encoding", "gzip")]))
         }
@@ -58,12 +58,8 @@ package enum BodyDecoding {
 
     /// Returns the text in lower case, without surrounding whitespace.
     private static func trimmed(_ bytes: Substring.UTF8View) -> String {
-        var bytes = bytes.drop(while: isSpace)
-        while let last = bytes.last, isSpace(last) { bytes.removeLast() }
+        var bytes = bytes.drop(while: \.isOptionalWhitespace)
+        while let last = bytes.last, last.isOptionalWhitespace { bytes.removeLast() }
         return String(decoding: bytes, as: UTF8.self).lowercased()
-    }
-
-    private static func isSpace(_ byte: UInt8) -> Bool {
-        byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
     }
 }

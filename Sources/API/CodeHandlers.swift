@@ -13,17 +13,17 @@ struct CodeHandlers: Sendable {
 
     /// Sends a code. The response does not depend on whether an account has the phone number.
     var start: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             try await send(CodeRequestBody.decode(request), request)
-            return AccountAnswers.codeSent
+            return AccountResponses.codeSent
         }
     }
 
     func verify(for client: PairClient) -> OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             let body = try CodeBody.decode(request)
             do throws(AccountFailure) {
-                return AccountAnswers.pair(
+                return AccountResponses.pair(
                     try await signIns.signIn(phone: body.phone, code: body.code, for: client, from: request.origin))
             } catch { throw failures.problem(error, request) }
         }
@@ -32,24 +32,24 @@ struct CodeHandlers: Sendable {
     // MARK: Shipped clients with a single token
 
     var legacyStart: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             try await send(CodeRequestBody.decodeLegacy(request), request)
-            return AccountAnswers.legacyCodeSent
+            return AccountResponses.legacyCodeSent
         }
     }
 
     var legacyVerify: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             let body = try CodeBody.decodeLegacy(request)
             do throws(AccountFailure) {
                 let token = try await signIns.signInWithSingleToken(
                     phone: body.phone, code: body.code, from: request.origin)
-                return AccountAnswers.singleToken(token, withUser: true)
+                return AccountResponses.singleToken(token, withUser: true)
             } catch { throw failures.problem(error, request) }
         }
     }
 
-    private func send(_ body: CodeRequestBody, _ request: Request) async throws(ProblemAnswer) {
+    private func send(_ body: CodeRequestBody, _ request: Request) async throws(ProblemResponse) {
         guard areSent else { throw .sendsNoCodes }
         do throws(AccountFailure) {
             try await signIns.sendCode(to: body.phone, from: request.origin)

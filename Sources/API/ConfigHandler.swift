@@ -54,7 +54,7 @@ struct ConfigHandler: Sendable {
         return { request, caller in
             let (version, json, rules) = settings.readWireJSON()
             let charger: String?
-            do throws(ProblemAnswer) {
+            do throws(ProblemResponse) {
                 charger = try Self.charger(request.query)
             } catch {
                 return error.response(requestID: request.id)
@@ -78,16 +78,16 @@ struct ConfigHandler: Sendable {
     ) -> Prepared {
         let subject = SettingsSubject(
             driver: driver, appVersion: rules.dependsOnAppVersion ? request.appVersion : nil, at: request.receivedAt)
-        let answer = rules.answer(for: subject, charger: charger)
+        let document = rules.document(for: subject, charger: charger)
         // The copy is fresh until the next rule begins or ends, rounded up to a second.
-        let untilChange = answer.nextChange.map { ($0.milliseconds(since: subject.at) + 999) / 1000 }
+        let untilChange = document.nextChange.map { ($0.milliseconds(since: subject.at) + 999) / 1000 }
         return Prepared(
-            version: answer.tag, tag: answer.tag, json: answer.json,
+            version: document.tag, tag: document.tag, json: document.json,
             freshSeconds: min(untilChange ?? freshSecondsMax, freshSecondsMax), varies: rules.dependsOnAppVersion)
     }
 
     /// Returns the value of the query parameter `charger_id`; nil if it is absent. All other parameters are ignored.
-    private static func charger(_ query: String?) throws(ProblemAnswer) -> String? {
+    private static func charger(_ query: String?) throws(ProblemResponse) -> String? {
         let values = PageQuery.values(of: "charger_id", in: query)
         guard let value = values.first else { return nil }
         guard values.count == 1, let charger = value.removingPercentEncoding,
@@ -95,51 +95,8 @@ struct ConfigHandler: Sendable {
         else {
             let error = FieldError(
                 pointer: "/charger_id", detail: "must be one percent-encoded text of 1 to 128 characters")
-            throw ProblemAnswer(.invalid(InvalidFields([error])))
+            throw ProblemResponse(.invalid(InvalidFields([error])))
         }
         return charger
-    }
-}
-
-package enum EntityTag {
-    /// Returns whether If-None-Match contains `etag` or "*". RFC 9110 section 13.1.2 requires the weak comparison,
-    /// which ignores `W/`.
-    package static func matches(_ fieldValues: [String], _ etag: String) -> Bool {
-        var etag = etag
-        return etag.withUTF8 { etag in
-            fieldValues.contains { value in
-                var value = value
-                return value.withUTF8 { names($0, etag) }
-            }
-        }
-    }
-
-    /// Returns whether the list contains the entity tag. In each member of the list, everything after a space is
-    /// ignored.
-    private static func names(_ list: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>) -> Bool {
-        var index = 0
-        while index < list.count {
-            while index < list.count, isSpace(list[index]) { index += 1 }
-            let start = index
-            while index < list.count, !isSpace(list[index]), list[index] != UInt8(ascii: ",") { index += 1 }
-            let tag = UnsafeBufferPointer(rebasing: list[start..<index])
-            if isSame(tag, etag) { return true }
-            while index < list.count, list[index] != UInt8(ascii: ",") { index += 1 }
-            index += 1
-        }
-        return false
-    }
-
-    private static func isSame(_ tag: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>) -> Bool {
-        switch tag.count {
-        case 1 where tag[0] == UInt8(ascii: "*"): true
-        case etag.count: tag.elementsEqual(etag)
-        case etag.count + 2: tag.starts(with: "W/".utf8) && tag[2...].elementsEqual(etag)
-        default: false
-        }
-    }
-
-    private static func isSpace(_ byte: UInt8) -> Bool {
-        byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
     }
 }

@@ -63,10 +63,10 @@ package struct ControlRoutes: Sendable {
     }
 
     private func route(
-        _ path: String, _ handler: @escaping @Sendable (Request) async throws(ProblemAnswer) -> Response
+        _ path: String, _ handler: @escaping @Sendable (Request) async throws(ProblemResponse) -> Response
     ) -> Route {
         Route(.post, path, bodyBytesMax: Self.bodyBytesMax) { request in
-            do throws(ProblemAnswer) {
+            do throws(ProblemResponse) {
                 return try await handler(request)
             } catch {
                 return error.response(requestID: request.id)
@@ -75,7 +75,7 @@ package struct ControlRoutes: Sendable {
     }
 
     /// Signs a driver out. Takes `{"database", "driver_id"}` and returns `{"ended"}`.
-    @Sendable private func signOut(_ request: Request) async throws(ProblemAnswer) -> Response {
+    @Sendable private func signOut(_ request: Request) async throws(ProblemResponse) -> Response {
         let driver = try driver(request)
         let count: Int?
         do throws(AccountFailure) {
@@ -89,7 +89,7 @@ package struct ControlRoutes: Sendable {
     }
 
     /// Deletes a driver. Takes `{"database", "driver_id"}` and returns `{"receipt", "deleted_at", "is_in_wal"}`.
-    @Sendable private func erase(_ request: Request) async throws(ProblemAnswer) -> Response {
+    @Sendable private func erase(_ request: Request) async throws(ProblemResponse) -> Response {
         let driver = try driver(request)
         let receipt: ErasureReceipt?
         do throws(AccountFailure) {
@@ -109,7 +109,7 @@ package struct ControlRoutes: Sendable {
 
     /// Repeats earlier deletions. Takes `{"database", "erasures", "dry_run"}`, where `erasures` are lines of the list
     /// of deletions. Returns `{"drivers": [{"driver_id", "erasure"}], "without_driver", "is_in_wal"}`.
-    @Sendable private func repeatErasures(_ request: Request) async throws(ProblemAnswer) -> Response {
+    @Sendable private func repeatErasures(_ request: Request) async throws(ProblemResponse) -> Response {
         let (erasures, isDryRun): ([RecordedErasure], Bool) = try decode(request) { members in
             members.require("erasures")
             let text = members.text("erasures", "must be at most \(Self.erasuresMax) lines") {
@@ -155,7 +155,7 @@ package struct ControlRoutes: Sendable {
 
     /// Records a correction of settings. Takes `{"database", "since_ms", "until_ms", "settings", "instead_of",
     /// "changed_by", "reason"}` and returns the correction.
-    @Sendable private func correct(_ request: Request) async throws(ProblemAnswer) -> Response {
+    @Sendable private func correct(_ request: Request) async throws(ProblemResponse) -> Response {
         let (order, note) = try decode(request) { members -> (CorrectionOrder, SettingsChangeNote)? in
             let since = members.moment("since_ms", isRequired: true)
             let until = members.moment("until_ms")
@@ -175,7 +175,7 @@ package struct ControlRoutes: Sendable {
         } catch { throw problem(error, request) }
         switch outcome {
         case .unknownSettings(let version):
-            throw ProblemAnswer(
+            throw ProblemResponse(
                 .invalid(
                     InvalidFields([
                         FieldError(
@@ -194,7 +194,7 @@ package struct ControlRoutes: Sendable {
     }
 
     /// Records that a correction is complete. Takes `{"database", "correction"}`.
-    @Sendable private func finishCorrection(_ request: Request) async throws(ProblemAnswer) -> Response {
+    @Sendable private func finishCorrection(_ request: Request) async throws(ProblemResponse) -> Response {
         let correction = try decode(request) { members in members.integer("correction", isRequired: true) }
         do throws(StoreFailure) {
             try await refolder.finish(correction: correction, at: clock())
@@ -205,7 +205,7 @@ package struct ControlRoutes: Sendable {
 
     /// Refolds for a short time. Takes `{"database", "after", "since_ms", "correction"}` and returns `{"next",
     /// "failure"}` and the counts.
-    @Sendable private func refold(_ request: Request) async throws(ProblemAnswer) -> Response {
+    @Sendable private func refold(_ request: Request) async throws(ProblemResponse) -> Response {
         let refold = try decode(request) { members -> RefoldRequest? in
             let after = members.integer("after", isRequired: true)
             return RefoldRequest(
@@ -219,16 +219,20 @@ package struct ControlRoutes: Sendable {
         return Self.json { $0.members(of: part) }
     }
 
-    private func problem(_ failure: StoreFailure, _ request: Request) -> ProblemAnswer {
+    private func problem(_ failure: StoreFailure, _ request: Request) -> ProblemResponse {
         logger.storeFailed(failure, request)
-        return ProblemAnswer(reading: failure)
+        if case .unknown = failure {
+            return ProblemResponse(
+                .internalError, "The change may or may not be stored. Look at the database's state, then repeat it.")
+        }
+        return ProblemResponse(reading: failure)
     }
 
     // MARK: Requests and responses
 
-    private static let driverNotFound = ProblemAnswer(.notFound, "Driver not found.")
+    private static let driverNotFound = ProblemResponse(.notFound, "Driver not found.")
 
-    private func driver(_ request: Request) throws(ProblemAnswer) -> DriverID {
+    private func driver(_ request: Request) throws(ProblemResponse) -> DriverID {
         try decode(request) { members in
             members.require("driver_id")
             return members.text("driver_id", "must be a string") { _ in true }.map { DriverID($0) }
@@ -237,8 +241,8 @@ package struct ControlRoutes: Sendable {
 
     private func decode<Body>(
         _ request: Request, _ read: (inout MemberReader) -> Body?
-    ) throws(ProblemAnswer) -> Body {
-        try AccountBody.decode(request) { members in
+    ) throws(ProblemResponse) -> Body {
+        try JSONBody.decode(request) { members in
             members.require("database")
             if let named = members.text("database"), named != database {
                 members.refuse("database", "is another file than the one that this server has open")

@@ -11,34 +11,34 @@ struct DeviceHandlers: Sendable {
 
     /// Stores the device. Responds with 201 if the driver did not have this device before, otherwise with 200.
     var put: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             let device = try DeviceBody.decode(request)
             do throws(AccountFailure) {
                 let isNew = try await devices.put(device, of: caller, from: request.origin)
-                return AccountAnswers.device(device, isNew: isNew)
+                return AccountResponses.device(device, isNew: isNew)
             } catch { throw failures.problem(error, request) }
         }
     }
 
     var legacyPut: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             let device = try DeviceBody.decodeLegacy(request)
             do throws(AccountFailure) {
                 _ = try await devices.put(device, of: caller, from: request.origin)
             } catch { throw failures.problem(error, request) }
-            return AccountAnswers.legacyDone
+            return AccountResponses.legacyDone
         }
     }
 
     /// Deletes the driver's device. Responds with 204 even if the driver does not have the device. A device of another
     /// driver is kept, and the response does not reveal that it exists.
     var delete: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             let token = try PushToken.read(request)
             do throws(AccountFailure) {
                 try await devices.remove(pushToken: token, of: caller, from: request.origin)
             } catch { throw failures.problem(error, request) }
-            return AccountAnswers.noContent
+            return AccountResponses.noContent
         }
     }
 }

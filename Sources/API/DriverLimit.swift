@@ -20,7 +20,7 @@ struct DriverLimit: Sendable {
             .work {
                 let decision = await admission.admit(.ofOneRequest(limitClass, by: caller.driver))
                 var response: Response
-                do throws(ProblemAnswer) {
+                do throws(ProblemResponse) {
                     guard decision.verdict != .refused else { throw .tooManyRequests(decision.quota) }
                     response = try await handler(request, caller)
                 } catch {

@@ -57,4 +57,10 @@ enum ProblemForm: Sendable {
     case plain
     /// The form with the member `success`, which shipped clients of /api/auth expect.
     case legacy
+
+    /// The form of a refusal that no handler makes, for example because the body is too long.
+    init(path: String) {
+        let isLegacy = ["/api/auth/", "/api/drivers/", "/api/push/"].contains { path.hasPrefix($0) }
+        self = isLegacy ? .legacy : .plain
+    }
 }

@@ -13,21 +13,24 @@ import RateLimiting
 final class EventHandlers: Sendable {
     let ingest: Ingest
     let refusals: RefusalLimit
+    private let bufferBudget: BufferBudget
     let logger: Logger
 
-    init(ingest: Ingest, refusals: RefusalLimit, logger: Logger) {
+    init(ingest: Ingest, refusals: RefusalLimit, bufferBudget: BufferBudget, logger: Logger) {
         self.ingest = ingest
         self.refusals = refusals
+        self.bufferBudget = bufferBudget
         self.logger = logger
     }
 
     /// Returns the responder for a single event in the JSON form of `route`.
     func post(_ route: EventRoute) -> CallerResponder {
         { [self] request, caller in
-            respond(request, of: caller) { () throws(ProblemAnswer) in
+            respond(request, of: caller) { () throws(ProblemResponse) in
                 let route = caller.isService ? .service : route
-                let (submission, bytes) = try decode(request, of: caller, bytesMax: RequestLimits.eventBytesMax) {
-                    body, headers throws(BodyRefusal) in
+                let (submission, buffer) = try decode(
+                    request, of: caller, bytesMax: RequestLimits.eventBytesMax, eventCount: { _ in 1 }
+                ) { body, headers throws(BodyRefusal) in
                     let submission = try EventSubmission.decode(body, route: route, headers: headers)
                     try submission.checkDriver(caller)
                     return submission
@@ -37,8 +40,8 @@ final class EventHandlers: Sendable {
                     let ingested = await ingest.ingest(
                         submission, of: sender.driver(of: submission), from: sender.service,
                         receivedAt: request.receivedAt, appVersion: appVersion(request))
-                    refusals.charge(
-                        caller.driver, bytes: bytes, events: 1, refused: ingested.outcome.isRefusal ? 1 : 0)
+                    refusals.charge(caller.driver, refused: ingested.outcome.isRefusal ? 1 : 0)
+                    withExtendedLifetime(buffer) {}
                     return withQuotas(answer(ingested, request), of: caller)
                 }
             }
@@ -47,9 +50,9 @@ final class EventHandlers: Sendable {
 
     /// Decodes the content without waiting. Returns the work that remains, or the response if decoding failed.
     func respond(
-        _ request: Request, of caller: Caller, _ work: () throws(ProblemAnswer) -> RequestWork
+        _ request: Request, of caller: Caller, _ work: () throws(ProblemResponse) -> RequestWork
     ) -> Reply {
-        do throws(ProblemAnswer) {
+        do throws(ProblemResponse) {
             return .work(try work())
         } catch {
             return .response(withQuotas(error.response(requestID: request.id), of: caller))
@@ -78,17 +81,20 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the decoded body and its decompressed length in bytes. The bytes of a refused body count towards the
-    /// driver's limit of refusals. When that limit is used up, further bodies are refused without being decoded.
+    /// Returns the decoded body. The excess bytes of the body count towards the driver's limit of refusals. When that
+    /// limit is used up, further bodies are refused without being decoded.
+    ///
+    /// If the body was compressed, its decompressed bytes count towards the driver's share of the BufferBudget until the
+    /// returned reservation is released. The caller must keep it until the events are stored.
     func decode<Value>(
-        _ request: Request, of caller: Caller, bytesMax: Int,
+        _ request: Request, of caller: Caller, bytesMax: Int, eventCount: (Value) -> Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value
-    ) throws(ProblemAnswer) -> (value: Value, bytes: Int) {
+    ) throws(ProblemResponse) -> (value: Value, buffer: BufferReservation?) {
         if let quota = refusals.exhausted(by: caller.driver) { throw .tooManyRefusals(quota) }
         var bytes = request.body.count
-        do throws(ProblemAnswer) {
+        do throws(ProblemResponse) {
             let body: [UInt8]
-            do throws(ProblemAnswer) {
+            do throws(ProblemResponse) {
                 body = try BodyDecoding.json(request, bytesMax: bytesMax)
             } catch {
                 // The server decompressed `bytesMax` bytes before it refused the body, so these bytes are charged.
@@ -96,22 +102,30 @@ final class EventHandlers: Sendable {
                 throw error
             }
             bytes = body.count
+            var buffer: BufferReservation?
+            if bytes > request.body.count {
+                buffer = bufferBudget.reserve(bytes, for: caller.driver.rawValue)
+                guard buffer != nil else { throw .tooManyRequestsUnderWay }
+            }
             let headers = try EventHeaders(request.fields)
             do throws(BodyRefusal) {
-                return (try decoded(body, headers), bytes)
+                let value = try decoded(body, headers)
+                refusals.charge(caller.driver, bytes: bytes, events: eventCount(value))
+                return (value, buffer)
             } catch {
-                throw ProblemAnswer(error)
+                throw ProblemResponse(error)
             }
         } catch {
-            refusals.charge(caller.driver, bytes: bytes, events: 0, refused: 1)
+            refusals.charge(caller.driver, bytes: bytes, events: 0)
+            refusals.charge(caller.driver, refused: 1)
             throw error
         }
     }
 
     private func answer(_ ingested: Ingested, _ request: Request) -> Response {
         var response: Response
-        do throws(ProblemAnswer) {
-            response = Self.response(try eventAnswer(ingested, request))
+        do throws(ProblemResponse) {
+            response = Self.response(try eventResponse(ingested, request))
         } catch {
             response = error.response(requestID: request.id)
         }
@@ -119,37 +133,37 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    private static func response(_ answer: EventAnswer) -> Response {
+    private static func response(_ answer: EventResponse) -> Response {
         var response = Response(
             status: .ok, fields: Fields([("Content-Type", "application/json")]), body: .bytes(answer.encoded()))
         if answer.status == .alreadyProcessed { response.fields.append("Idempotent-Replayed", "true") }
         return response
     }
 
-    /// Returns the response for an event that the server made for the request.
-    func confirmationAnswer(_ outcome: EventOutcome, _ request: Request) throws(ProblemAnswer) -> Response {
+    /// Returns the response for an event that the server made for the driver's request.
+    func confirmationResponse(
+        _ outcome: EventOutcome, of driver: DriverID, _ request: Request
+    ) throws(ProblemResponse) -> Response {
+        let quota = ingest.quota(of: driver, in: .sessionEvents)
         var response = Self.response(
-            try eventAnswer(
-                Ingested(
-                    outcome: outcome, limitClass: .sessionEvents,
-                    quota: Quota(limit: 0, windowSeconds: 60, remaining: 0, resetMilliseconds: 0)), request))
+            try eventResponse(Ingested(outcome: outcome, limitClass: .sessionEvents, quota: quota), request))
         response.fields.append("Cache-Control", "no-store")
         return response
     }
 
     /// Returns the result that the client gets for one event, sent alone or in a batch. Logs the details that the
     /// client must not see.
-    func eventAnswer(_ ingested: Ingested, _ request: Request) throws(ProblemAnswer) -> EventAnswer {
+    func eventResponse(_ ingested: Ingested, _ request: Request) throws(ProblemResponse) -> EventResponse {
         switch ingested.outcome {
-        case .stored(let event): return EventAnswer(event, .ok)
-        case .replayed(let event): return EventAnswer(event, .alreadyProcessed)
+        case .stored(let event): return EventResponse(event, .ok)
+        case .replayed(let event): return EventResponse(event, .alreadyProcessed)
         case .rateLimited: throw .rateLimited(ingested.quota)
         case .keyReused: throw .keyReused
         case .sessionNotFound: throw .sessionNotFound
         case .driverNotFound: throw .driverNotFound
         case .failed(let failure):
             logger.storeFailed(failure, request)
-            throw ProblemAnswer(failure)
+            throw ProblemResponse(failure)
         }
     }
 }
@@ -165,7 +179,7 @@ extension EventSubmission {
     }
 }
 
-extension EventAnswer {
+extension EventResponse {
     fileprivate init(_ event: StoredEvent, _ status: Status) {
         self.init(
             status: status, eventID: event.eventID, state: event.journey.state, endedBy: event.journey.endedBy,
@@ -176,15 +190,15 @@ extension EventAnswer {
 extension EventHeaders {
     /// Reads the header fields that apply to an event. Throws if such a field is repeated, because it is then undefined
     /// which value applies.
-    init(_ fields: Fields) throws(ProblemAnswer) {
+    init(_ fields: Fields) throws(ProblemResponse) {
         self.init(
             idempotencyKey: try Self.single("Idempotency-Key", in: fields),
             sentAt: try Self.single("X-Sent-At", in: fields))
     }
 
-    private static func single(_ name: String, in fields: Fields) throws(ProblemAnswer) -> String? {
+    private static func single(_ name: String, in fields: Fields) throws(ProblemResponse) -> String? {
         guard fields.count(of: name) <= 1 else {
-            throw ProblemAnswer(
+            throw ProblemResponse(
                 .invalid(InvalidFields([FieldError(pointer: name, detail: "must not be repeated")])))
         }
         return fields.first(name)

@@ -30,7 +30,7 @@ struct JourneyHandlers: Sendable {
     let logger: Logger
 
     var current: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             let journey = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await journeys.journey(of: caller.driver)
             }
@@ -38,12 +38,12 @@ struct JourneyHandlers: Sendable {
                 for: SettingsSubject(
                     driver: caller.driver, appVersion: request.appVersion, at: request.receivedAt))
             let version = choice.settings(charger: journey.targetChargerID).version
-            return .noStore(JourneyAnswers.session(journey, settingsVersion: version, at: request.receivedAt))
+            return .noStore(JourneyResponses.session(journey, settingsVersion: version, at: request.receivedAt))
         }
     }
 
     var sessions: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             let query = try PageQuery(
                 request.query, limitDefault: Self.sessionsDefault, limitMax: Self.sessionsMax)
             let cursor = try sessionCursor(query.cursor)
@@ -52,12 +52,12 @@ struct JourneyHandlers: Sendable {
             }
             guard let page else { throw cursorIsUnknown }
             limit.charge(caller.driver, .reads, times: page.sessions.count / Self.sessionsPerRead)
-            return .noStore(JourneyAnswers.sessions(page, at: request.receivedAt))
+            return .noStore(JourneyResponses.sessions(page, at: request.receivedAt))
         }
     }
 
     var timeline: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             let query = try PageQuery(request.query, limitDefault: Self.eventsMax, limitMax: Self.eventsMax)
             let cursor = try eventCursor(query.cursor)
             let sessionID = request.parameters["session_id"] ?? ""
@@ -67,7 +67,7 @@ struct JourneyHandlers: Sendable {
             switch outcome {
             case .found(let timeline):
                 limit.charge(caller.driver, .reads, times: timeline.events.count / Self.eventsPerRead)
-                return .noStore(JourneyAnswers.timeline(timeline, at: request.receivedAt))
+                return .noStore(JourneyResponses.timeline(timeline, at: request.receivedAt))
             case .sessionNotFound: throw .sessionNotFound
             case .cursorNotFound: throw cursorIsUnknown
             }
@@ -76,11 +76,11 @@ struct JourneyHandlers: Sendable {
 
     // MARK: Cursors
 
-    private var cursorIsUnknown: ProblemAnswer {
-        ProblemAnswer(.invalid(InvalidFields([PageQuery.cursorIsUnknown])))
+    private var cursorIsUnknown: ProblemResponse {
+        ProblemResponse(.invalid(InvalidFields([PageQuery.cursorIsUnknown])))
     }
 
-    private func sessionCursor(_ cursor: PageCursor?) throws(ProblemAnswer) -> String? {
+    private func sessionCursor(_ cursor: PageCursor?) throws(ProblemResponse) -> String? {
         switch cursor {
         case nil: return nil
         case .session(let sessionID): return sessionID
@@ -88,7 +88,7 @@ struct JourneyHandlers: Sendable {
         }
     }
 
-    private func eventCursor(_ cursor: PageCursor?) throws(ProblemAnswer) -> Int64? {
+    private func eventCursor(_ cursor: PageCursor?) throws(ProblemResponse) -> Int64? {
         switch cursor {
         case nil: return nil
         case .event(let id): return id

@@ -45,7 +45,7 @@ package struct PageQuery: Hashable {
     package var cursor: PageCursor?
 
     /// - Throws: `validation_failed`, with a pointer for each invalid parameter. Unknown parameters are ignored.
-    package init(_ query: String?, limitDefault: Int, limitMax: Int) throws(ProblemAnswer) {
+    package init(_ query: String?, limitDefault: Int, limitMax: Int) throws(ProblemResponse) {
         var errors: [FieldError] = []
         limit = limitDefault
         if let text = Self.single("limit", in: query, &errors) {
@@ -60,7 +60,7 @@ package struct PageQuery: Hashable {
             cursor = PageCursor(text)
             if cursor == nil { errors.append(Self.cursorIsUnknown) }
         }
-        guard errors.isEmpty else { throw ProblemAnswer(.invalid(InvalidFields(errors))) }
+        guard errors.isEmpty else { throw ProblemResponse(.invalid(InvalidFields(errors))) }
     }
 
     static let cursorIsUnknown = FieldError(pointer: "/cursor", detail: "is not a cursor of this list")

@@ -30,7 +30,7 @@ struct LinkHandlers: Sendable {
 
     private static func answer(_ page: Page?, _ request: Request) -> Response {
         page?.answer(request)
-            ?? ProblemAnswer(.notFound, "This server does not have this document.").response(requestID: request.id)
+            ?? ProblemResponse(.notFound, "This server does not have this document.").response(requestID: request.id)
     }
 
     /// Apple's and Google's caches may keep a document for an hour. The correction of a mistake therefore takes effect

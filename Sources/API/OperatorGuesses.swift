@@ -28,13 +28,13 @@ package struct OperatorGuesses: Sendable {
     /// without a bearer token, `judge` is called but nothing is counted.
     nonisolated(nonsending) func judged<Outcome>(
         _ request: Request, token name: String,
-        _ judge: nonisolated(nonsending) () async throws(ProblemAnswer) -> Outcome
-    ) async throws(ProblemAnswer) -> Outcome {
+        _ judge: nonisolated(nonsending) () async throws(ProblemResponse) -> Outcome
+    ) async throws(ProblemResponse) -> Outcome {
         guard BearerToken.read(from: request.fields) != nil else { return try await judge() }
         let claim = AdmissionClaim.ofOneRequest(.operatorGuesses, fromAddressOf: request)
         let decision = await admission.admit(claim)
         guard decision.verdict != .refused else { throw .tooManyRequests(decision.quota) }
-        do throws(ProblemAnswer) {
+        do throws(ProblemResponse) {
             let outcome = try await judge()
             admission.refund(claim)
             return outcome

@@ -97,20 +97,20 @@ struct OperatorHandlers: Sendable {
 
     /// The handler of `GET /ops/picture`.
     var one: OpenHandler {
-        { request throws(ProblemAnswer) in .noStore(try await encodedPicture(request)) }
+        { request throws(ProblemResponse) in .noStore(try await encodedPicture(request)) }
     }
 
     /// The handler of `GET /ops/stream`: sends the data of `/ops/picture` every two seconds. The stream ends when the
     /// client disconnects, when the client's token becomes invalid, or when the server shuts down.
     var stream: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             let fields = Fields([
                 ("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"),
             ])
             if request.method == .head { return Response(status: .ok, fields: fields, body: .stream { _ in }) }
             let first = try await encodedPicture(request)
             guard let slot = streams.take() else {
-                throw ProblemAnswer(
+                throw ProblemResponse(
                     .serviceUnavailable, "There are \(Self.streamsMax) operator streams open already. Try again later.",
                     retryAfterSeconds: StreamHandler.retryAfterSeconds)
             }
@@ -130,33 +130,33 @@ struct OperatorHandlers: Sendable {
 
     /// The handler of `GET /ops/settings`.
     var versions: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             let (current, rules) = settings.readWithRules()
             let (versions, history) = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 let versions = try await operation.reader.settingsVersions(limit: Self.versionsMax)
                 return (versions, try await operation.reader.settingsHistory(limit: Self.versionsMax))
             }
-            return .noStore(OperatorAnswers.settings(versions, history, inForce: current, rules: rules?.recorded))
+            return .noStore(OperatorResponses.settings(versions, history, inForce: current, rules: rules?.recorded))
         }
     }
 
     /// The handler of `GET /ops/config`.
     var inForce: OpenHandler {
-        { request throws(ProblemAnswer) in
-            guard let current = operation.settings() else { throw ProblemAnswer(.notFound, "No settings available.") }
+        { request throws(ProblemResponse) in
+            guard let current = operation.settings() else { throw ProblemResponse(.notFound, "No settings available.") }
             return .noStore(current.json(version: operation.version, settingsVersion: settings.read().version))
         }
     }
 
     /// The handler of `GET /ops/sessions/{session_id}`.
     var timeline: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             let found = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await operation.reader.operatorTimeline(
                     of: request.parameters["session_id"] ?? "", limit: Self.eventsMax)
             }
             guard let found else { throw .sessionNotFound }
-            return .noStore(JourneyAnswers.timeline(found.timeline, of: found.driver, at: request.receivedAt))
+            return .noStore(JourneyResponses.timeline(found.timeline, of: found.driver, at: request.receivedAt))
         }
     }
 
@@ -165,12 +165,12 @@ struct OperatorHandlers: Sendable {
 
     // MARK: Answers
 
-    private func encodedPicture(_ request: Request) async throws(ProblemAnswer) -> [UInt8] {
+    private func encodedPicture(_ request: Request) async throws(ProblemResponse) -> [UInt8] {
         let now = clock()
         let current = try await logger.reading(for: request) { () async throws(StoreFailure) in
             try await picture.current(at: now)
         }
-        return OperatorAnswers.picture(
+        return OperatorResponses.picture(
             current, requests: operation.figures.sum(), settings: settings.read(), admission: operation.admission(),
             freeBytes: operation.freeBytes(), outbox: await operation.outbox(),
             purchases: operation.purchases(), version: operation.version, server: operation.settings(),

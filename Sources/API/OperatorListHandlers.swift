@@ -19,7 +19,7 @@ struct OperatorListHandlers: Sendable {
 
     /// The handler of `GET /ops/history`.
     var history: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             var query = OperatorQuery(request.query)
             let range: HistoryRange = query.word("range") ?? .hour
             try query.finish()
@@ -27,13 +27,13 @@ struct OperatorListHandlers: Sendable {
             let steps = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await operation.history.steps(range, at: now)
             }
-            return .noStore(HistoryAnswers.history(steps, range, at: now))
+            return .noStore(HistoryResponses.history(steps, range, at: now))
         }
     }
 
     /// The handler of `GET /ops/drivers`.
     var drivers: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             var query = OperatorQuery(request.query)
             let (state, cursor, limit): (JourneyState?, Int64?, Int) = (
                 query.word("state"), query.cursor(), query.limit()
@@ -42,27 +42,27 @@ struct OperatorListHandlers: Sendable {
             let page = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await operation.lists.drivers(in: state, before: cursor, limit: limit)
             }
-            return .noStore(OperatorListAnswers.drivers(page))
+            return .noStore(OperatorListResponses.drivers(page))
         }
     }
 
     /// The handler of `GET /ops/drivers/{driver_id}`.
     var driver: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             let id = DriverID(request.parameters["driver_id"] ?? "")
             let found = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await operation.lists.driver(
                     id, sessions: Self.driverSessionsMax, events: Self.driverEventsMax)
             }
-            guard let found else { throw ProblemAnswer(.notFound, "Driver not found.") }
+            guard let found else { throw ProblemResponse(.notFound, "Driver not found.") }
             let refused = operation.refused.list(of: id, status: nil, limit: OperatorQuery.limitDefault)
-            return .noStore(OperatorListAnswers.driver(found, refused, at: request.receivedAt))
+            return .noStore(OperatorListResponses.driver(found, refused, at: request.receivedAt))
         }
     }
 
     /// The handler of `GET /ops/sessions`.
     var sessions: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             var query = OperatorQuery(request.query)
             var filter = SessionFilter()
             filter.state = query.word("state")
@@ -75,13 +75,13 @@ struct OperatorListHandlers: Sendable {
             let page = try await logger.reading(for: request) { [filter] () async throws(StoreFailure) in
                 try await operation.lists.sessions(filter, before: cursor, limit: limit, at: request.receivedAt)
             }
-            return .noStore(OperatorListAnswers.sessions(page, at: request.receivedAt))
+            return .noStore(OperatorListResponses.sessions(page, at: request.receivedAt))
         }
     }
 
     /// The handler of `GET /ops/events`.
     var events: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             var query = OperatorQuery(request.query)
             var filter = EventFilter()
             filter.name = query.text("event")
@@ -95,35 +95,35 @@ struct OperatorListHandlers: Sendable {
             let page = try await logger.reading(for: request) { [filter] () async throws(StoreFailure) in
                 try await operation.lists.events(filter, before: cursor, limit: limit)
             }
-            return .noStore(OperatorListAnswers.events(page))
+            return .noStore(OperatorListResponses.events(page))
         }
     }
 
     /// The handler of `GET /ops/refusals`.
     var refusals: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             var query = OperatorQuery(request.query)
             let driver = query.text("driver").map(DriverID.init)
             let status = query.number("status", in: 400...599)
             let limit = query.limit()
             try query.finish()
             return .noStore(
-                OperatorListAnswers.refusals(operation.refused.list(of: driver, status: status, limit: limit)))
+                OperatorListResponses.refusals(operation.refused.list(of: driver, status: status, limit: limit)))
         }
     }
 
     /// The handler of `POST /ops/search`. The search text is in the body, because proxies log URLs and the text may be
     /// a phone number.
     var search: OpenHandler {
-        { request throws(ProblemAnswer) in
-            let text: String = try AccountBody.decode(request) { members in
+        { request throws(ProblemResponse) in
+            let text: String = try JSONBody.decode(request) { members in
                 members.require("query")
                 return members.text("query")
             }
             let found = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await operation.lists.search(text, limit: Self.searchMax)
             }
-            return .noStore(OperatorListAnswers.search(found, at: request.receivedAt))
+            return .noStore(OperatorListResponses.search(found, at: request.receivedAt))
         }
     }
 }

@@ -81,7 +81,7 @@ struct OperatorQuery {
         return nil
     }
 
-    func finish() throws(ProblemAnswer) {
-        guard errors.isEmpty else { throw ProblemAnswer(.invalid(InvalidFields(errors))) }
+    func finish() throws(ProblemResponse) {
+        guard errors.isEmpty else { throw ProblemResponse(.invalid(InvalidFields(errors))) }
     }
 }

@@ -43,7 +43,7 @@ package struct OperatorRoutes: Sendable {
         Route(
             .get, "/metrics",
             credential: CredentialCheck(handler: { [self] request in
-                do throws(ProblemAnswer) {
+                do throws(ProblemResponse) {
                     try await admitReader(request)
                 } catch {
                     return error.response(requestID: request.id)
@@ -55,11 +55,11 @@ package struct OperatorRoutes: Sendable {
             }))
     }
 
-    private func admitReader(_ request: Request) async throws(ProblemAnswer) {
+    private func admitReader(_ request: Request) async throws(ProblemResponse) {
         guard let metricsToken else { return }
-        try await guesses.judged(request, token: "metrics_token") { () throws(ProblemAnswer) in
+        try await guesses.judged(request, token: "metrics_token") { () throws(ProblemResponse) in
             guard metricsToken.isShown(by: request) else {
-                throw ProblemAnswer(
+                throw ProblemResponse(
                     .unauthorized, "The bearer token of METRICS_TOKEN is required.",
                     fields: Fields([("WWW-Authenticate", "Bearer realm=\"metrics\"")]))
             }
@@ -79,7 +79,7 @@ enum ReadyHandler {
                 body: .bytes(Array(#"{"status":"ready",\#(checks(report))}"#.utf8)))
         }
         let detail = report.isDraining ? "The server is shutting down." : "The database cannot be written."
-        var response = ProblemAnswer(.serviceUnavailable, detail, retryAfterSeconds: retryAfterSeconds)
+        var response = ProblemResponse(.serviceUnavailable, detail, retryAfterSeconds: retryAfterSeconds)
             .response(requestID: requestID)
         // Insert `checks` as an extension member (RFC 9457 section 3.2) before the closing brace of the problem.
         if case .bytes(let problem) = response.body, problem.last == UInt8(ascii: "}") {

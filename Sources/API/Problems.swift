@@ -12,46 +12,50 @@ import RateLimiting
 /// for the disk to recover, and short compared with a session.
 private let storeRetryAfterSeconds = 5
 
-extension ProblemAnswer {
-    static func rateLimited(_ quota: Quota) -> ProblemAnswer {
+extension ProblemResponse {
+    static func rateLimited(_ quota: Quota) -> ProblemResponse {
         let seconds = RateLimitValues.retryAfterSeconds(quota)
-        return ProblemAnswer(
+        return ProblemResponse(
             .rateLimited, "Too many events in \(quota.windowSeconds) seconds. Send again in \(seconds) s.",
             retryAfterSeconds: seconds)
     }
 
     /// Returns the problem for too many requests of one client address or of one driver.
-    static func tooManyRequests(_ quota: Quota) -> ProblemAnswer {
+    static func tooManyRequests(_ quota: Quota) -> ProblemResponse {
         let seconds = RateLimitValues.retryAfterSeconds(quota)
-        return ProblemAnswer(
+        return ProblemResponse(
             .rateLimited, "Too many requests in \(quota.windowSeconds) seconds. Try again in \(seconds) s.",
             retryAfterSeconds: seconds)
     }
 
-    static func tooManyRefusals(_ quota: Quota) -> ProblemAnswer {
+    static func tooManyRefusals(_ quota: Quota) -> ProblemResponse {
         let seconds = RateLimitValues.retryAfterSeconds(quota)
-        return ProblemAnswer(
+        return ProblemResponse(
             .rateLimited, "Too many rejected events in \(quota.windowSeconds) seconds. Send again in \(seconds) s.",
             retryAfterSeconds: seconds)
     }
 
+    /// The problem for a driver whose decompressed bodies do not fit into the BufferBudget.
+    static let tooManyRequestsUnderWay = ProblemResponse(
+        .serviceUnavailable, "You have too many requests under way.", retryAfterSeconds: 1)
+
     /// The problem for an invalid credential in a body. The problem does not tell why the credential is invalid.
-    static let refusedCredential = ProblemAnswer(
+    static let refusedCredential = ProblemResponse(
         .unauthorized, "The credential is not valid. Sign in again.",
         fields: Fields([("WWW-Authenticate", "Bearer realm=\"dwell\"")]))
 
-    static let sendsNoCodes = ProblemAnswer(.notFound, "This server does not send codes. Sign in another way.")
+    static let sendsNoCodes = ProblemResponse(.notFound, "This server does not send codes. Sign in another way.")
 
     /// Returns the problem for an identity token that cannot be checked because Apple's key set has not been fetched
     /// yet.
-    static func keySetUnavailable(retryAfterSeconds seconds: Int64) -> ProblemAnswer {
+    static func keySetUnavailable(retryAfterSeconds seconds: Int64) -> ProblemResponse {
         let seconds = Int(min(max(seconds, 1), 3600))
-        return ProblemAnswer(
+        return ProblemResponse(
             .upstreamUnavailable, "Apple's keys are unavailable. Try again in \(seconds) s.",
             retryAfterSeconds: seconds)
     }
 
-    static let accountsUnreadable = ProblemAnswer(
+    static let accountsUnreadable = ProblemResponse(
         .storeUnavailable, "The database is unavailable. Try again later.",
         retryAfterSeconds: storeRetryAfterSeconds)
 
@@ -76,28 +80,28 @@ extension ProblemAnswer {
         }
     }
 
-    static let keyReused = ProblemAnswer(
+    static let keyReused = ProblemResponse(
         .idempotencyKeyReused, "This idempotency key was used for a different event. Use a new key.")
 
     /// The problem for a session of another driver and for a session that does not exist. A client cannot distinguish
     /// the two cases.
-    static let sessionNotFound = ProblemAnswer(
+    static let sessionNotFound = ProblemResponse(
         .sessionNotFound, "Session not found.")
 
     /// The problem for a service's event of a driver who is unknown or deleted.
-    static let driverNotFound = ProblemAnswer(
+    static let driverNotFound = ProblemResponse(
         Problem(
             .driverNotFound, detail: "Driver not found. /driver_id must be a driver known to this server.",
             errors: [FieldError(pointer: "/driver_id", detail: "must be a driver known to this server")]))
 
     /// The problem for a service on a route that is not for services.
-    static let notForServices = ProblemAnswer(
+    static let notForServices = ProblemResponse(
         .forbidden,
         "A token of the role service only posts events, on /native/events and /native/events/batch, and requests codes."
     )
 
     /// The problem for a driver on a route for services.
-    static let forServicesOnly = ProblemAnswer(.forbidden, "A token of the role service is required.")
+    static let forServicesOnly = ProblemResponse(.forbidden, "A token of the role service is required.")
 
     init(_ failure: StoreFailure) {
         switch failure {
@@ -120,7 +124,7 @@ extension ProblemAnswer {
 
     /// The problem for a token whose status cannot be read, for example because the server's disk is full. It is not a
     /// 401, because the app signs the driver out after a 401.
-    static let undecidedToken = ProblemAnswer(
+    static let undecidedToken = ProblemResponse(
         .storeUnavailable, "The token cannot be verified now. Try again later.",
         retryAfterSeconds: storeRetryAfterSeconds)
 
@@ -145,7 +149,11 @@ extension ProblemAnswer {
 
     /// Creates the problem for a request that reached no handler.
     init(_ refused: RefusedRequest) {
-        self.init(ProblemCode(status: refused.status), refused.detail, fields: refused.fields)
+        let retryAfterSeconds = refused.fields.first("Retry-After").flatMap { Int($0) }
+        self.init(
+            Problem(
+                ProblemCode(status: refused.status), detail: refused.detail, retryAfterSeconds: retryAfterSeconds),
+            fields: refused.fields)
     }
 }
 

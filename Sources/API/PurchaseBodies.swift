@@ -13,8 +13,8 @@ enum PurchaseBody {
     /// The ids of a purchase, sent by an app that does not use StoreKit 2.
     case claimed(PurchaseClaim)
 
-    static func decode(_ request: Request) throws(ProblemAnswer) -> PurchaseBody {
-        try AccountBody.decode(request, bytesMax: RequestLimits.purchaseBytesMax) { members in
+    static func decode(_ request: Request) throws(ProblemResponse) -> PurchaseBody {
+        try JSONBody.decode(request, bytesMax: RequestLimits.purchaseBytesMax) { members in
             if members.value("signed_transaction") == nil, members.value("transactionId") != nil {
                 return claim(&members)
             }
@@ -45,8 +45,8 @@ enum PurchaseBody {
 /// The body of PUT /native/purchases/consent.
 enum ConsentBody {
     /// Returns whether the driver allows the server to send consumption information.
-    static func decode(_ request: Request) throws(ProblemAnswer) -> Bool {
-        try AccountBody.decode(request) { members in
+    static func decode(_ request: Request) throws(ProblemResponse) -> Bool {
+        try JSONBody.decode(request) { members in
             members.require("consumption")
             guard let value = members.value("consumption") else { return nil }
             if case .bool(let consumption) = value { return consumption }
@@ -58,8 +58,8 @@ enum ConsentBody {
 
 /// The body of POST /apple/store-notifications, with member names in Apple's spelling.
 enum StoreNotificationBody {
-    static func decode(_ request: Request) throws(ProblemAnswer) -> String {
-        try AccountBody.decode(request, bytesMax: RequestLimits.storeNotificationBytesMax) { members in
+    static func decode(_ request: Request) throws(ProblemResponse) -> String {
+        try JSONBody.decode(request, bytesMax: RequestLimits.storeNotificationBytesMax) { members in
             members.require("signedPayload")
             return members.text("signedPayload", "must be a JWS signed by Apple") { !$0.isEmpty }
         }

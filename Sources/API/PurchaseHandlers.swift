@@ -32,7 +32,7 @@ struct PurchaseHandlers: Sendable {
     private static let busyRetryAfterSeconds = 2
 
     var post: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             guard let purchases else { throw .takesNoPurchases }
             let body = try PurchaseBody.decode(request)
             do throws(PurchaseFailure) {
@@ -47,7 +47,7 @@ struct PurchaseHandlers: Sendable {
                 metrics.count(purchase: .stored)
                 changed(caller.driver)
                 limit.charge(caller.driver, .purchases, times: entitlements.factCount / Self.factsPerPurchase)
-                return EntitlementAnswers.whole(entitlements.entitlements)
+                return EntitlementResponses.whole(entitlements.entitlements)
             } catch {
                 metrics.count(purchase: PurchaseMetrics.Purchase(error))
                 throw problem(error, request)
@@ -56,31 +56,31 @@ struct PurchaseHandlers: Sendable {
     }
 
     var entitlements: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             guard let purchases else { throw .takesNoPurchases }
             do throws(AccountFailure) {
                 let read = try await purchases.entitlements(of: caller.driver, at: request.receivedAt)
                 limit.chargeRead(ofFacts: read.factCount, by: caller.driver)
-                return EntitlementAnswers.answer(
+                return EntitlementResponses.answer(
                     read.entitlements, unlessKnown: request.fields.values("If-None-Match"))
             } catch { throw failures.problem(reading: error, request) }
         }
     }
 
     var putConsent: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             guard let purchases else { throw .takesNoPurchases }
             let consumption = try ConsentBody.decode(request)
             do throws(AccountFailure) {
                 let consent = try await purchases.setConsumptionConsent(
                     consumption, of: caller, at: request.receivedAt)
-                return EntitlementAnswers.consent(consent)
+                return EntitlementResponses.consent(consent)
             } catch { throw failures.problem(error, request) }
         }
     }
 
     var takeNotification: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             guard let purchases else { throw .takesNoPurchases }
             try forgeries.check(request)
             let payload = try StoreNotificationBody.decode(request)
@@ -88,7 +88,7 @@ struct PurchaseHandlers: Sendable {
                 let taken = try await purchases.take(signedPayload: payload, at: request.receivedAt)
                 metrics.count(taken)
                 if case .taken(let owner?) = taken.outcome { changed(owner) }
-                return AccountAnswers.noticeTaken
+                return AccountResponses.noticeTaken
             } catch {
                 metrics.count(refusedNotification: error)
                 if case .refused(let refusal) = error, refusal.isForgery { forgeries.charge(request) }
@@ -100,21 +100,21 @@ struct PurchaseHandlers: Sendable {
     /// Returns the problem of a failure. Only the access log contains the reason. Every notification that Apple did not
     /// sign for this server gets the same 401. A failure that may be temporary gets 503, so that Apple sends the
     /// notification again.
-    private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemAnswer {
+    private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemResponse {
         switch failure {
         case .refused(.signedInFuture):
-            var answer = ProblemAnswer(
+            var answer = ProblemResponse(
                 .serviceUnavailable, "The signature is dated in the future. Try again later.",
                 retryAfterSeconds: Self.clockRetryAfterSeconds)
             answer.reason = PurchaseRefusal.signedInFuture.rawValue
             return answer
         case .refused(let refusal):
-            var answer: ProblemAnswer =
+            var answer: ProblemResponse =
                 request.path.hasPrefix("/apple/") ? .refusedCredential : .refusedPurchase
             answer.reason = refusal.rawValue
             return answer
         case .busy:
-            var answer = ProblemAnswer(
+            var answer = ProblemResponse(
                 .serviceUnavailable, "Too many purchases are being verified. Try again later.",
                 retryAfterSeconds: Self.busyRetryAfterSeconds)
             answer.reason = "busy"
@@ -123,7 +123,7 @@ struct PurchaseHandlers: Sendable {
         case .needsSignedTransaction: return .needsSignedTransaction
         case .unknownTransaction: return .unknownTransaction
         case .appleUnavailable(let seconds, let reason):
-            var answer = ProblemAnswer(
+            var answer = ProblemResponse(
                 .upstreamUnavailable, "Apple cannot be asked about the purchase now. Try again in \(seconds) s.",
                 retryAfterSeconds: seconds)
             answer.reason = reason
@@ -137,12 +137,12 @@ struct PurchaseHandlers: Sendable {
     }
 }
 
-extension ProblemAnswer {
-    static let takesNoPurchases = ProblemAnswer(.notFound, "This server accepts no purchases.")
+extension ProblemResponse {
+    static let takesNoPurchases = ProblemResponse(.notFound, "This server accepts no purchases.")
 
     /// The problem for a purchase that Apple did not sign. It is not a 401, because shipped clients sign the driver out
     /// after a 401.
-    static let refusedPurchase = ProblemAnswer(
+    static let refusedPurchase = ProblemResponse(
         .invalid(
             InvalidFields([
                 FieldError(
@@ -150,17 +150,17 @@ extension ProblemAnswer {
                     detail: "this, or signed_renewal_info, is not signed by Apple for an app of this server")
             ])))
 
-    static let needsSignedTransaction = ProblemAnswer(
+    static let needsSignedTransaction = ProblemResponse(
         .invalid(InvalidFields([FieldError(pointer: "/signed_transaction", detail: "is required")])))
 
-    static let unknownTransaction = ProblemAnswer(
+    static let unknownTransaction = ProblemResponse(
         .invalid(
             InvalidFields([
                 FieldError(
                     pointer: "/transactionId", detail: "must be a transaction of this product, which Apple knows")
             ])))
 
-    static let purchaseOwnedByAnother = ProblemAnswer(
+    static let purchaseOwnedByAnother = ProblemResponse(
         .purchaseOwnedByAnother, "The purchase belongs to another account. Sign in to that account.")
 }
 
@@ -181,7 +181,7 @@ extension DriverLimit {
 struct ForgeryLimit: Sendable {
     let admission: any Admission
 
-    func check(_ request: Request) throws(ProblemAnswer) {
+    func check(_ request: Request) throws(ProblemResponse) {
         let claim = AdmissionClaim.ofOneRequest(.notifications, fromAddressOf: request)
         let quota = admission.quota(of: claim.driver, in: claim.limitClass)
         guard quota.limit == 0 || quota.remaining > 0 else { throw .tooManyRequests(quota) }

@@ -37,12 +37,13 @@ package struct API: Sendable {
     ///   - purchases: the purchase service; nil if the server accepts no purchases.
     ///   - links: the apps that open links to this host.
     ///   - pages: the pages that the operator keeps as files.
+    ///   - bufferBudget: the budget of the server, for the memory of decompressed bodies.
     package init(
         ingest: Ingest, store: any EventStore, journeys: any JourneyReader, streams: JourneyStreams,
         settings: CurrentSettings, limits: RateLimits, admission: any Admission, tokens: any TokenVerifier,
         signIn: SignInServices, purchases: (any PurchaseService)? = nil, operation: OperatorParts,
         links: AppLinks = AppLinks(), pages: PublicPages = PublicPages(),
-        clock: @escaping @Sendable () -> Moment, logger: Logger,
+        bufferBudget: BufferBudget, clock: @escaping @Sendable () -> Moment, logger: Logger,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         access = Access(
@@ -51,7 +52,8 @@ package struct API: Sendable {
         addressLimit = AddressLimit(admission: admission)
         driverLimit = DriverLimit(admission: admission)
         refusalLimit = RefusalLimit(admission: admission)
-        events = EventHandlers(ingest: ingest, refusals: refusalLimit, logger: logger)
+        events = EventHandlers(
+            ingest: ingest, refusals: refusalLimit, bufferBudget: bufferBudget, logger: logger)
         sessions = SessionsHandler(store: store)
         sessionCodes = SessionCodeHandlers(
             codes: signIn.sessionCodes, events: events, failures: AccountFailures(logger: logger))
@@ -182,7 +184,9 @@ package struct API: Sendable {
 
     /// Renders the response to a request that reached no handler.
     package var refusals: RefusalRenderer {
-        { refused in ProblemAnswer(refused).response(requestID: refused.requestID) }
+        { refused in
+            ProblemResponse(refused).response(requestID: refused.requestID, ProblemForm(path: refused.path))
+        }
     }
 
     // MARK: The kinds of routes, with the credential and the limits of each
@@ -226,7 +230,7 @@ package struct API: Sendable {
     private func service(_ template: String, _ handler: @escaping CallerHandler) -> Endpoint {
         let limited = access.service(driverLimit.limited(.serviceEvents, handler), route: template)
         return Endpoint(
-            route: Route(.post, template, bodyBytesMax: AccountBody.bytesMax, credential: limited),
+            route: Route(.post, template, bodyBytesMax: JSONBody.bytesMax, credential: limited),
             credential: .serviceToken, limits: [.serviceEvents])
     }
 
@@ -237,7 +241,7 @@ package struct API: Sendable {
     ) -> Endpoint {
         Endpoint(
             route: Route(
-                method, template, bodyBytesMax: AccountBody.bytesMax, credential: access.operatorOnly(handler)),
+                method, template, bodyBytesMax: JSONBody.bytesMax, credential: access.operatorOnly(handler)),
             credential: .operatorToken, limits: [.operatorGuesses])
     }
 
@@ -249,7 +253,7 @@ package struct API: Sendable {
     ) -> Endpoint {
         let check = access.driver(driverLimit.limited(limit, form: form, handler), route: template, form: form)
         let route = Route(
-            method, template, bodyBytesMax: AccountBody.bytesMax, credential: addressLimit.limited(form, check))
+            method, template, bodyBytesMax: JSONBody.bytesMax, credential: addressLimit.limited(form, check))
         return Endpoint(route: route, credential: .accessToken, limits: [.auth, limit])
     }
 
@@ -260,7 +264,7 @@ package struct API: Sendable {
     ) -> Endpoint {
         let handler = access.anyone(handler, route: template, form: form)
         let route = Route(
-            .post, template, bodyBytesMax: AccountBody.bytesMax, handler: addressLimit.limited(form, handler))
+            .post, template, bodyBytesMax: JSONBody.bytesMax, handler: addressLimit.limited(form, handler))
         return Endpoint(route: route, credential: credential, limits: [.auth])
     }
 
@@ -279,7 +283,7 @@ package struct API: Sendable {
         admitsServices: Bool = false
     ) -> Endpoint {
         let check = access.driver(respond, route: template, admitsServices: admitsServices) { [refusalLimit] driver in
-            refusalLimit.exhausted(by: driver).map(ProblemAnswer.tooManyRefusals)
+            refusalLimit.exhausted(by: driver).map(ProblemResponse.tooManyRefusals)
         }
         return Endpoint(
             route: Route(.post, template, bodyBytesMax: bodyBytesMax, credential: check), credential: .accessToken,

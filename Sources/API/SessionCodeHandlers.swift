@@ -15,7 +15,7 @@ struct SessionCodeHandlers: Sendable {
     let failures: AccountFailures
 
     var issue: CallerHandler {
-        { request, _ throws(ProblemAnswer) in
+        { request, _ throws(ProblemResponse) in
             let sessionID = request.parameters["session_id"] ?? ""
             let code: Secret<String>
             let issue: SessionCodeIssue
@@ -26,13 +26,13 @@ struct SessionCodeHandlers: Sendable {
             case .issued(let expiresAt): return answer(sessionID, code, expiresAt)
             case .sessionNotFound: throw .sessionNotFound
             case .sessionNotActive:
-                throw ProblemAnswer(.sessionNotActive, "A code is issued only while the session is in progress.")
+                throw ProblemResponse(.sessionNotActive, "A code is issued only while the session is in progress.")
             }
         }
     }
 
     var verify: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             let sessionID = request.parameters["session_id"] ?? ""
             let code = try SessionCodeBody.decode(request)
             let verdict: SessionCodeRule?
@@ -47,7 +47,7 @@ struct SessionCodeHandlers: Sendable {
                 let outcome = await events.ingest.confirm(
                     .verification(ofSession: sessionID, at: acceptedAt), of: caller.driver,
                     receivedAt: request.receivedAt)
-                return try events.confirmationAnswer(outcome, request)
+                return try events.confirmationResponse(outcome, of: caller.driver, request)
             case .wrong(let left)?:
                 throw .codeProblem(
                     .wrongCode,
@@ -81,14 +81,14 @@ struct SessionCodeHandlers: Sendable {
 
 /// The body of POST /native/sessions/{session_id}/verify.
 enum SessionCodeBody {
-    static func decode(_ request: Request) throws(ProblemAnswer) -> Secret<String> {
-        try AccountBody.decode(request) { $0.code() }
+    static func decode(_ request: Request) throws(ProblemResponse) -> Secret<String> {
+        try JSONBody.decode(request) { $0.code() }
     }
 }
 
-extension ProblemAnswer {
-    fileprivate static func codeProblem(_ code: ProblemCode, _ detail: String) -> ProblemAnswer {
-        ProblemAnswer(
+extension ProblemResponse {
+    fileprivate static func codeProblem(_ code: ProblemCode, _ detail: String) -> ProblemResponse {
+        ProblemResponse(
             Problem(code, detail: "/code \(detail).", errors: [FieldError(pointer: "/code", detail: detail)]))
     }
 }

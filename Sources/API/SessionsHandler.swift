@@ -10,13 +10,13 @@ struct SessionsHandler: Sendable {
     let store: any EventStore
 
     var post: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             let body = try BodyDecoding.json(request, bytesMax: RequestLimits.eventBytesMax)
             let session: SessionSubmission
             do throws(BodyRefusal) {
                 session = try SessionSubmission.decode(body)
             } catch {
-                throw ProblemAnswer(error)
+                throw ProblemResponse(error)
             }
             let registration = SessionRegistration(
                 sessionID: session.sessionID, driver: caller.driver, chargerID: session.chargerID,
@@ -25,7 +25,7 @@ struct SessionsHandler: Sendable {
             do throws(StoreFailure) {
                 outcome = try await store.register(registration)
             } catch {
-                throw ProblemAnswer(error)
+                throw ProblemResponse(error)
             }
             switch outcome {
             case .created: return answer(session, .created)

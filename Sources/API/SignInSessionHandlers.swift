@@ -10,10 +10,10 @@ struct SignInSessionHandlers: Sendable {
     let failures: AccountFailures
 
     func refresh(for client: PairClient) -> OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             let body = try RefreshBody.decode(request)
             do throws(AccountFailure) {
-                return AccountAnswers.pair(
+                return AccountResponses.pair(
                     try await sessions.refresh(body.refreshToken, for: client, from: request.origin))
             } catch { throw failures.problem(error, request) }
         }
@@ -22,17 +22,17 @@ struct SignInSessionHandlers: Sendable {
     /// Renews a single token. The service checks the token instead of `Access`, because an expired token can be renewed
     /// and `Access` rejects expired tokens.
     var legacyRefresh: OpenHandler {
-        { request throws(ProblemAnswer) in
+        { request throws(ProblemResponse) in
             guard let token = BearerToken.read(from: request.fields) else { throw .refusedCredential }
             do throws(AccountFailure) {
                 let renewed = try await sessions.refreshSingleToken(token, from: request.origin)
-                return AccountAnswers.singleToken(renewed, withUser: false)
+                return AccountResponses.singleToken(renewed, withUser: false)
             } catch { throw failures.problem(error, request) }
         }
     }
 
     var signOut: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             let meansAll = try SignOutBody.meansAll(request)
             let body = try SignOutBody.decode(request)
             do throws(AccountFailure) {
@@ -42,25 +42,25 @@ struct SignInSessionHandlers: Sendable {
                     try await sessions.signOut(caller, refreshToken: body.refreshToken, from: request.origin)
                 }
             } catch { throw failures.problem(error, request) }
-            return AccountAnswers.noContent
+            return AccountResponses.noContent
         }
     }
 
     var list: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             do throws(AccountFailure) {
                 let listed = try await sessions.sessions(of: caller, at: request.receivedAt)
-                return AccountAnswers.sessions(listed, current: caller.signInSession)
+                return AccountResponses.sessions(listed, current: caller.signInSession)
             } catch { throw failures.problem(reading: error, request) }
         }
     }
 
     var end: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             do throws(AccountFailure) {
                 try await sessions.endSession(request.parameters["id"] ?? "", of: caller, from: request.origin)
             } catch { throw failures.problem(error, request) }
-            return AccountAnswers.noContent
+            return AccountResponses.noContent
         }
     }
 }

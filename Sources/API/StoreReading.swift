@@ -13,12 +13,12 @@ extension Logger {
     ///   disconnected. In that case no client receives it.
     func reading<Value>(
         for request: Request, _ body: () async throws(StoreFailure) -> Value
-    ) async throws(ProblemAnswer) -> Value {
+    ) async throws(ProblemResponse) -> Value {
         do throws(StoreFailure) {
             return try await body()
         } catch {
             storeFailed(error, request)
-            throw ProblemAnswer(reading: error)
+            throw ProblemResponse(reading: error)
         }
     }
 

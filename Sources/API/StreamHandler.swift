@@ -34,7 +34,7 @@ struct StreamHandler: Sendable {
     var heartbeat = Duration.seconds(heartbeatSeconds)
 
     var get: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
+        { request, caller throws(ProblemResponse) in
             let fields = Fields([
                 ("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"),
                 // Without this field, nginx would buffer messages instead of passing them on.
@@ -55,11 +55,11 @@ struct StreamHandler: Sendable {
         }
     }
 
-    private func open(_ driver: DriverID) throws(ProblemAnswer) -> JourneyStream {
+    private func open(_ driver: DriverID) throws(ProblemResponse) -> JourneyStream {
         do throws(JourneyStreams.Refusal) {
             return try streams.open(driver, at: clock())
         } catch {
-            throw ProblemAnswer(error)
+            throw ProblemResponse(error)
         }
     }
 
@@ -150,7 +150,7 @@ struct StreamHandler: Sendable {
         }
         let read = try await purchases.entitlements(of: driver, at: clock())
         limit.chargeRead(ofFacts: read.factCount, by: driver)
-        let json = EntitlementAnswers.json(read.entitlements)
+        let json = EntitlementResponses.json(read.entitlements)
         guard json != last else { return last }
         try await writer.write(Array("event: entitlements\ndata: ".utf8) + json + Array("\n\n".utf8))
         return json
@@ -158,7 +158,7 @@ struct StreamHandler: Sendable {
 
     private func message(_ change: JourneyChange, isSnapshot: Bool) -> [UInt8] {
         var bytes = Array("id: \(change.id)\ndata: ".utf8)
-        bytes += JourneyAnswers.change(change, isSnapshot: isSnapshot, at: clock())
+        bytes += JourneyResponses.change(change, isSnapshot: isSnapshot, at: clock())
         bytes += Array("\n\n".utf8)
         return bytes
     }

@@ -54,10 +54,9 @@ enum Grammar {
         byte >= 0x20 && byte != 0x7F || byte == tab
     }
 
-    /// Returns whether the byte is optional whitespace (RFC 9110 section 5.6.3: `OWS = *( SP / HTAB )`).
     @inline(__always)
     static func isWhitespace(_ byte: UInt8) -> Bool {
-        byte == space || byte == tab
+        byte.isOptionalWhitespace
     }
 
     @inline(__always)
@@ -191,4 +190,10 @@ extension Grammar {
     static func text(_ bytes: [UInt8], _ range: Range<Int>) -> String {
         String(decoding: bytes[range], as: UTF8.self)
     }
+}
+
+extension UInt8 {
+    /// Whether the byte is optional whitespace (RFC 9110 section 5.6.3: `OWS = *( SP / HTAB )`).
+    @inline(__always)
+    package var isOptionalWhitespace: Bool { self == Grammar.space || self == Grammar.tab }
 }

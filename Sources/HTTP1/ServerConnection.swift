@@ -68,7 +68,7 @@ package struct ServerConnection: ~Copyable, Sendable {
         case closed
     }
 
-    enum Answering: Hashable {
+    enum Responding: Hashable {
         case notDue
         case due
         case streaming(ResponseFraming)
@@ -77,7 +77,7 @@ package struct ServerConnection: ~Copyable, Sendable {
 
     private let limits: Limits
     private var receiving = Receiving.head
-    private(set) var answering = Answering.notDue
+    private(set) var answering = Responding.notDue
     private var input = InputBuffer()
     private var inputEnded = false
 

@@ -1,9 +1,9 @@
 internal import Synchronization
 
-/// A limit on the memory that the server holds for clients, over all connections: bodies, incomplete requests, and
-/// responses that the peer has not read. Each body, request and response also has its own limit. The budget limits the
-/// total for all clients, and the part of this total for one client.
-final class BufferBudget: Sendable {
+/// A limit on the memory that the server holds for clients, over all connections: bodies, as received and decompressed,
+/// incomplete requests, and responses that the peer has not read. Each body, request and response also has its own limit.
+/// The budget limits the total for all clients, and the part of this total for one client.
+package final class BufferBudget: Sendable {
     let bytesMax: Int
     /// The maximum number of bytes held for one client. It is a sixteenth of `bytesMax`, so that a few clients cannot
     /// use all of the memory. It is at least 2 MiB, so that one long body fits.
@@ -13,7 +13,7 @@ final class BufferBudget: Sendable {
     /// clients count only towards the total for all clients.
     private let clients = Mutex<[String: Int]>([:])
 
-    init(bytesMax: Int) {
+    package init(bytesMax: Int) {
         self.bytesMax = bytesMax
         bytesPerClientMax = min(bytesMax, max(bytesMax / 16, 2 << 20))
     }
@@ -48,4 +48,22 @@ final class BufferBudget: Sendable {
             clients[client] = held > 0 ? held : nil
         }
     }
+
+    /// Reserves bytes, like `take`, until the reservation is released. Returns nil if they do not fit into the budget.
+    package func reserve(_ count: Int, for client: String) -> BufferReservation? {
+        take(count, for: client) ? BufferReservation(count, for: client, of: self) : nil
+    }
+}
+
+/// Reserved bytes of a budget. They return to the budget when the reservation is deallocated.
+package final class BufferReservation: Sendable {
+    private let count: Int
+    private let client: String
+    private let budget: BufferBudget
+
+    fileprivate init(_ count: Int, for client: String, of budget: BufferBudget) {
+        (self.count, self.client, self.budget) = (count, client, budget)
+    }
+
+    deinit { budget.give(count, for: client) }
 }

@@ -62,7 +62,7 @@ package struct CrossOrigin: Hashable, Sendable {
     /// fields are the same for every path, even for an unknown path. Therefore the page always sends its request after
     /// the preflight, and can read the response even if it is a 404 or 405. If the preflight were refused, the page
     /// could not read that status. `methods` lists the methods that the server accepts on at least one path.
-    func preflightAnswer(_ method: Method, _ request: Fields, methods: String) -> Fields? {
+    func preflightResponse(_ method: Method, _ request: Fields, methods: String) -> Fields? {
         guard method == .options, request.count(of: "Access-Control-Request-Method") == 1,
             allowedOrigin(of: request) != nil
         else { return nil }

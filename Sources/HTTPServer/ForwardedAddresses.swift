@@ -53,14 +53,10 @@ enum ForwardedAddresses {
     }
 }
 
-private func isSpace(_ byte: UInt8) -> Bool {
-    byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
-}
-
 extension Collection<UInt8> {
     /// The bytes without optional whitespace at the beginning and the end (RFC 9110 section 5.6.3).
     fileprivate var trimmed: [UInt8] {
-        Array(drop(while: isSpace).reversed().drop(while: isSpace).reversed())
+        Array(drop(while: \.isOptionalWhitespace).reversed().drop(while: \.isOptionalWhitespace).reversed())
     }
 }
 
@@ -154,6 +150,6 @@ private struct ForwardedReading {
     }
 
     private mutating func skipSpace() {
-        while index < bytes.count, isSpace(bytes[index]) { index += 1 }
+        while index < bytes.count, bytes[index].isOptionalWhitespace { index += 1 }
     }
 }

@@ -75,7 +75,7 @@ final class HTTP1Connection: @unchecked Sendable {
             // Cancel the task only after `advance`, because `advance` first reads the peer's last bytes, which the
             // kernel may still hold.
             if connection.peerIsGone { task?.cancel() }
-        case .tickEnds: writeAtTickEnd()
+        case .roundEnds: writeAtRoundEnd()
         case .timedOut: timedOut()
         case .draining: advance()
         case .closed: closed()
@@ -196,7 +196,7 @@ final class HTTP1Connection: @unchecked Sendable {
             state.endStream()
         } catch {
             connection.whenPeerEndsSending(nil)
-            // Without the last chunk, the client can tell that the response is incomplete.
+            state.breakOffStream()
             state.context.logger.debug("a streamed body ended early", metadata: ["error": "\(type(of: error))"])
             connection.close()
         }
@@ -303,7 +303,7 @@ final class HTTP1Connection: @unchecked Sendable {
 
     /// Writes the output at the end of a round of the loop. The loop's other connections write at the same time. If the
     /// task of the next request is already running, the output contains only whole responses.
-    private func writeAtTickEnd() {
+    private func writeAtRoundEnd() {
         // A stalled output is written at the next `.ready`, when the peer takes output again.
         if isStalled { return }
         do throws(TransportError) {

@@ -96,14 +96,14 @@ extension HTTP1ConnectionState {
 
     /// Schedules writing the output for the end of this round of the loop. Returns false if the output must be written
     /// now, because it is large or because the peer has not taken earlier output.
-    mutating func deferWriteToTickEnd() -> Bool {
-        output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtTickEnd()
+    mutating func deferWriteToRoundEnd() -> Bool {
+        output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtRoundEnd()
     }
 
     /// Returns false if the socket did not accept all of the output. Returns true if it did, or if the output will be
     /// written at the end of this round.
     mutating func flush() throws(TransportError) -> Bool {
-        if deferWriteToTickEnd() { return true }
+        if deferWriteToRoundEnd() { return true }
         return try write()
     }
 

@@ -1,5 +1,5 @@
 // Decides what a connection does next: turns bytes into events, events into responses, and responses into bytes. This
-// type never waits: HTTP1Connection waits and owns the socket. HTTP1ConnectionState+Answers.swift responds to requests.
+// type never waits: HTTP1Connection waits and owns the socket. HTTP1ConnectionState+Responses.swift responds to requests.
 // HTTP1ConnectionState+Output.swift writes the output and counts bytes in the budget.
 //
 // The state is one value that contains everything that changes from request to request. Therefore Swift checks
@@ -102,7 +102,7 @@ struct HTTP1ConnectionState: ~Copyable {
             case .work(let work):
                 // Write the responses to the earlier requests of the batch now or at the end of this round, because
                 // these responses must not wait for the work of the current request.
-                if !deferWriteToTickEnd() { _ = try write() }
+                if !deferWriteToRoundEnd() { _ = try write() }
                 return .work(work)
             case .pause: return try write() ? .nextRound : .stalled
             case .end(let ending): return .end(ending)
@@ -298,6 +298,8 @@ struct HTTP1ConnectionState: ~Copyable {
                 context.configuration.bodyTimeoutMilliseconds + earned, context.configuration.bodyTimeMaxMilliseconds)
             return start.at.advanced(byMilliseconds: waitMilliseconds)
         case .idle, .response, .closed:
+            // Bytes of a new request that turned out to be an empty line (RFC 9112 section 2.2) have begun no head.
+            headDeadline = nil
             if connection.isDraining, drainDeadline == nil {
                 drainDeadline = .inMilliseconds(context.configuration.drainIdleMilliseconds)
             }

@@ -167,7 +167,7 @@ struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
 
     func begin(_ exchange: inout Exchange) {
         guard exchange.hasHead,
-            let fields = crossOrigin.preflightAnswer(
+            let fields = crossOrigin.preflightResponse(
                 exchange.request.method, exchange.request.fields, methods: methods)
         else { return }
         exchange.destination = .noContent(fields)
@@ -221,6 +221,7 @@ struct Problems: ResponseMiddleware {
         guard let detail = exchange.refusalDetail else { return }
         response = render(
             RefusedRequest(
-                status: response.status, detail: detail, requestID: exchange.request.id, fields: response.fields))
+                status: response.status, detail: detail, requestID: exchange.request.id, path: exchange.request.path,
+                fields: response.fields))
     }
 }

@@ -150,13 +150,16 @@ package struct RefusedRequest: Sendable {
     /// A sentence for the client. It never contains the client's input.
     package var detail: String
     package var requestID: String
+    /// The path of the request; empty if the head is incomplete.
+    package var path: String
     /// The fields that the response must have: `Allow` with 405, `Retry-After` with 503.
     package var fields: Fields
 
-    package init(status: Status, detail: String, requestID: String, fields: Fields = Fields()) {
+    package init(status: Status, detail: String, requestID: String, path: String, fields: Fields = Fields()) {
         self.status = status
         self.detail = detail
         self.requestID = requestID
+        self.path = path
         self.fields = fields
     }
 }

@@ -32,11 +32,12 @@ package final class Server: Sendable {
     private let state = Mutex(State())
 
     /// Creates a server that runs on `loops`. If `loops` is nil, the server makes its own loops and shuts them down
-    /// after draining. Requests are counted in `metrics`.
+    /// after draining. If `bufferBudget` is nil, the server makes one with `configuration.bufferedBytesMax`. Requests are
+    /// counted in `metrics`.
     package init(
         configuration: ServerConfiguration, routes: [Route], refusals: @escaping RefusalRenderer,
         observer: any RequestObserver, logger: Logger, loops: EventLoopGroup? = nil,
-        metrics: any MetricsFactory = NOOPMetricsHandler.instance
+        bufferBudget: BufferBudget? = nil, metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         self.configuration = configuration
         self.routes = routes
@@ -45,7 +46,7 @@ package final class Server: Sendable {
         self.logger = logger
         givenLoops = loops
         self.metrics = RequestMetrics(routes, metrics)
-        bufferBudget = BufferBudget(bytesMax: configuration.bufferedBytesMax)
+        self.bufferBudget = bufferBudget ?? BufferBudget(bytesMax: configuration.bufferedBytesMax)
         limiter = ConnectionLimiter(
             ConnectionLimits(
                 connectionsMax: configuration.connectionsMax,

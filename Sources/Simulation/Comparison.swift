@@ -3,10 +3,10 @@
 import JourneyModel
 
 struct Comparison {
-    var expected: ExpectedAnswer
+    var expected: ExpectedResponse
     var eventID: String
     /// The permitted values of `status`: `ok`, `already_processed`, or both if an earlier response may have been lost.
-    var statuses: [EventAnswer.Status]
+    var statuses: [EventResponse.Status]
 
     /// Returns the differences, one sentence each. Returns an empty array if there are none.
     func differences(from answer: Answer) -> [String] {

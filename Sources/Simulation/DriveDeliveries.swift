@@ -35,8 +35,8 @@ extension DriveScript {
     private func offlineGap(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         let first = Int.random(in: 1..<(all.count - 1), using: &random)
         let end = Int.random(in: (first + 1)...all.count, using: &random)
-        let lostAnswers = random.happens(inPercent: 50) ? 1 : 0
-        return all[..<first].map(alone) + [batch(all[(first - lostAnswers)..<end])] + all[end...].map(alone)
+        let lostResponses = random.happens(inPercent: 50) ? 1 : 0
+        return all[..<first].map(alone) + [batch(all[(first - lostResponses)..<end])] + all[end...].map(alone)
     }
 
     private func duplicates(of event: Int, _ random: inout ScriptRandom) -> [Delivery] {

@@ -137,13 +137,13 @@ struct DriverPlay {
         if answers.contains(where: \.isSessionUnknown), try await register(message) {
             return try await deliverTogether(messages, of: drive)
         }
-        let firsts = answers.filter { $0.status == EventAnswer.Status.ok.rawValue }.count
+        let firsts = answers.filter { $0.status == EventResponse.Status.ok.rawValue }.count
         let mayBeLost = all.contains(where: \.mayBeRepeat)
         if firsts > (wasNew ? 1 : 0) || (firsts == 0 && wasNew && !mayBeLost && answers.allSatisfy(\.isOK)) {
             throw divergence(message, of: drive, how, ["\(firsts) of them got a response as the first one"])
         }
         for (answer, outcome) in zip(answers, all) {
-            let statuses: [EventAnswer.Status] = wasNew ? [.ok, .alreadyProcessed] : [.alreadyProcessed]
+            let statuses: [EventResponse.Status] = wasNew ? [.ok, .alreadyProcessed] : [.alreadyProcessed]
             try compare(answer, outcome, with: message, of: drive, how, statuses: statuses)
         }
     }
@@ -186,10 +186,10 @@ struct DriverPlay {
 
     private mutating func compare(
         _ answer: Answer, _ outcome: SendOutcome, with message: EventMessage, of drive: Int, _ how: String,
-        statuses: [EventAnswer.Status]? = nil
+        statuses: [EventResponse.Status]? = nil
     ) throws {
         let isRepeat = expected.contains(message.id)
-        let firstStatuses: [EventAnswer.Status] = outcome.mayBeRepeat ? [.ok, .alreadyProcessed] : [.ok]
+        let firstStatuses: [EventResponse.Status] = outcome.mayBeRepeat ? [.ok, .alreadyProcessed] : [.ok]
         expected.add(message.placed)
         guard let answerExpected = expected.answer(about: message.id, within: outcome.span) else { return }
         let comparison = Comparison(

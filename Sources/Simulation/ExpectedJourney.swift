@@ -26,13 +26,13 @@ struct ExpectedJourney {
 
     /// Returns the response that is expected for an event. The server made the response within `span`. Returns nil for
     /// an event that was not added.
-    func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedAnswer? {
+    func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedResponse? {
         let ordered = Fold.inOrder(events, from: start)
         let folded = Fold.replay(ordered, from: start)
         guard let index = ordered.firstIndex(where: { $0.idempotencyKey == idempotencyKey }), let head = folded.last
         else { return nil }
         let heads = [span.lowerBound, span.upperBound].map { head.journey.advanced(to: $0) }
-        return ExpectedAnswer(
+        return ExpectedResponse(
             verdict: folded[index].verdict, states: heads.map(\.state), endings: heads.map(\.endedBy))
     }
 
@@ -54,7 +54,7 @@ struct ExpectedJourney {
     }
 }
 
-struct ExpectedAnswer {
+struct ExpectedResponse {
     var verdict: Verdict
     /// The states at the beginning and at the end of the span. The server may return either of the two. They differ if
     /// a deadline passes within the span.

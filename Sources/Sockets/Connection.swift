@@ -22,8 +22,8 @@ package enum ConnectionChange: Sendable {
     case ready
     /// The deadline that was set last has passed.
     case timedOut
-    /// The round of the loop in which `flushAtTickEnd` was called ends.
-    case tickEnds
+    /// The round of the loop in which `flushAtRoundEnd` was called ends.
+    case roundEnds
     /// A drain began. The owner finishes the request in progress and closes the connection.
     case draining
     /// The connection was closed by either side. This is always the last change.
@@ -164,16 +164,16 @@ package final class Connection: @unchecked Sendable {
         owner?(.ready)
     }
 
-    /// Requests a `.tickEnds` at the end of this round of the loop. If the peer has not taken the last output, requests
+    /// Requests a `.roundEnds` at the end of this round of the loop. If the peer has not taken the last output, requests
     /// nothing and returns false. Must be called on the loop.
-    package func flushAtTickEnd() -> Bool {
+    package func flushAtRoundEnd() -> Bool {
         guard owner != nil, mayWrite else { return false }
-        loop.flushAtTickEnd { self.tickEnds() }
+        loop.flushAtRoundEnd { self.roundEnds() }
         return true
     }
 
-    private func tickEnds() {
-        owner?(.tickEnds)
+    private func roundEnds() {
+        owner?(.roundEnds)
     }
 
     /// Requests a `.timedOut` at that time. Replaces the previous deadline. Must be called on the loop.

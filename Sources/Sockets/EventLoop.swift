@@ -27,7 +27,7 @@ private struct DescriptorHandler {
     let call: (DescriptorEvent) -> Void
 }
 
-private struct TickEndAction {
+private struct RoundEndAction {
     let call: () -> Void
 }
 
@@ -45,7 +45,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     private var runnable: [UnownedJob] = []
     private var running: [UnownedJob] = []
     private var yielded: [() -> Void] = []
-    private var tickEndActions: [TickEndAction] = []
+    private var roundEndActions: [RoundEndAction] = []
     private var timers = TimerQueue()
     private var handlers = SlotMap<DescriptorHandler>()
     var idleTasks = IdleTasks()
@@ -234,15 +234,15 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// of this output, such as a proxy, wakes up once instead of once for each connection.
     ///
     /// The action must not request another action.
-    func flushAtTickEnd(_ action: @escaping () -> Void) {
+    func flushAtRoundEnd(_ action: @escaping () -> Void) {
         assertOnLoop()
-        tickEndActions.append(TickEndAction(call: action))
+        roundEndActions.append(RoundEndAction(call: action))
     }
 
     private func endRound() {
-        if tickEndActions.isEmpty { return }
-        for action in tickEndActions { action.call() }
-        tickEndActions.removeAll(keepingCapacity: true)
+        if roundEndActions.isEmpty { return }
+        for action in roundEndActions { action.call() }
+        roundEndActions.removeAll(keepingCapacity: true)
     }
 
     // MARK: - Timers

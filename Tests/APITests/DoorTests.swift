@@ -76,14 +76,14 @@ struct BodyDecodingTests {
         [("Content-Type", "application/json"), ("Content-Encoding", "gzip, gzip")],
     ])
     func anythingElseIs415(_ fields: [(String, String)]) {
-        let refused = #expect(throws: ProblemAnswer.self) {
+        let refused = #expect(throws: ProblemResponse.self) {
             try BodyDecoding.json(request(fields), bytesMax: 10)
         }
         #expect(refused?.problem.code == .unsupportedMediaType)
     }
 
     @Test func gzipOverTheLimitIs413() {
-        let refused = #expect(throws: ProblemAnswer.self) {
+        let refused = #expect(throws: ProblemResponse.self) {
             try BodyDecoding.json(
                 request(
                     [("Content-Type", "application/json"), ("Content-Encoding", "gzip")], body: GzipTests.member),

@@ -1,13 +1,14 @@
 // Tests of the event routes' responses, without a socket. Every response contains the driver's quota, even a rejection.
 // The result of a rate-limited event in a batch contains the time to wait (contract, sections 3 to 5).
 
+import Foundation
 import HTTP1
-import HTTPServer
 import JourneyModel
 import TestSupport
 import Testing
 
 @testable import API
+@testable import HTTPServer
 
 struct EventRouteTests {
     private static let json = [("Authorization", "Bearer good"), ("Content-Type", "application/json")]
@@ -119,6 +120,55 @@ struct EventRouteTests {
         let api = ScriptedAPI()
         _ = await post(body, to: "/native/events/batch", api)
         #expect(await post(Self.event, api).status == .tooManyRequests)
+    }
+
+    /// The responder decodes a body before any task stores the events of an earlier one.
+    @Test func `excess bytes are charged before the events are stored`() async throws {
+        let api = ScriptedAPI()
+        let body = #"{"events":[\#(Self.event)],"x":"\#(String(repeating: "x", count: 1_000_000))"}"#
+        let first = try reply(Array(body.utf8), api)
+        guard case .response(let second) = try reply(Array(body.utf8), api) else {
+            Issue.record("the second body was decoded")
+            return
+        }
+        #expect(second.status == .tooManyRequests)
+        #expect(await first.response().status == .ok)
+    }
+
+    /// One event and 100,000 spaces.
+    private static let compressedBatch: [UInt8] = Array(
+        Data(
+            base64Encoded:
+                "H4sIAAAAAAACA+3JMQqDQBQE0KuErSO4FhaewyohiOiSpElgY9KId4/iJSze4/OZYeaQfuk1fUJznffYPcfQhBTDee9rGR59vqfc"
+                + "bn9K47q8h+Gbcxq7ftursqqLGItYt7FqynK9S1huJwAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                + "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAOCwlj+9v4gt/YYBAA==") ?? Data())
+
+    @Test func `decompressed bodies count towards the driver's share of the budget`() async throws {
+        let api = ScriptedAPI(bufferedBytesMax: 250_000)
+        let gzip = [("Content-Encoding", "gzip")]
+        var replies: [Reply] = []
+        for _ in 0..<2 { replies.append(try reply(Self.compressedBatch, fields: gzip, api)) }
+        #expect(api.bufferBudget.bytesHeld > 200_000)
+        guard case .response(let refused) = try reply(Self.compressedBatch, fields: gzip, api) else {
+            Issue.record("the third body was accepted")
+            return
+        }
+        #expect(refused.status == .serviceUnavailable)
+        #expect(refused.fields.first("Retry-After") == "1")
+        for reply in replies { #expect(await reply.response().status == .ok) }
+        replies = []
+        #expect(api.bufferBudget.bytesHeld == 0)
+        #expect(try await reply(Self.compressedBatch, fields: gzip, api).response().status == .ok)
+    }
+
+    private func reply(
+        _ body: [UInt8], fields: [(String, String)] = [], _ api: ScriptedAPI
+    ) throws -> Reply {
+        let route = try #require(api.routes.first { $0.method == .post && $0.template == "/native/events/batch" })
+        return route.prepared.responder(
+            Request(
+                method: .post, path: route.template, fields: Fields(Self.json + fields), body: body, id: "r1",
+                receivedAtMilliseconds: api.clock.now.millisecondsSinceEpoch))
     }
 
     @Test func aDaysQueueIsNotTakenForRefusals() async {

@@ -58,7 +58,7 @@ struct PageQueryTests {
         do {
             _ = try read(query)
             return []
-        } catch let refused as ProblemAnswer {
+        } catch let refused as ProblemResponse {
             #expect(refused.problem.code == .validationFailed)
             return refused.problem.errors.map(\.pointer)
         } catch {

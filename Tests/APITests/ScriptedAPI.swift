@@ -25,9 +25,11 @@ final class ScriptedAPI: Sendable {
     let operators = ScriptedOperatorReader()
     let figures: RequestStatistics
     let metrics = PrometheusMetrics()
+    let bufferBudget: BufferBudget
     /// The recorded audit lines about wrong operator tokens.
     let guessed = Guessed()
     let surface: [Endpoint]
+    let refusals: RefusalRenderer
     var routes: [Route] { surface.map(\.route) }
     static let operatorToken = "operator-of-these-tests"
     static let serverSettings = ServerSettings(
@@ -66,8 +68,9 @@ final class ScriptedAPI: Sendable {
     ///   - rules: the rules that give some drivers other settings.
     init(
         limits: RateLimits = RateLimits(), sendsCodes: Bool = true, takesPurchases: Bool = true, hasLinks: Bool = true,
-        rules: SettingsRules? = nil
+        rules: SettingsRules? = nil, bufferedBytesMax: Int = 256 << 20
     ) {
+        bufferBudget = BufferBudget(bytesMax: bufferedBytesMax)
         let page = PublicPage(bytes: Array("<p>Page</p>".utf8), mediaType: "text/html; charset=utf-8")
         pages = PublicPages(hasLinks ? [.privacy: page, .terms: page, .support: page] : [:])
         let settings = CurrentSettings(VersionedSettings(settings: Settings(), version: "v1"), rules: rules)
@@ -87,14 +90,15 @@ final class ScriptedAPI: Sendable {
                 [OutboxStatus(queue: "analytics", waitingCount: 2, oldest: .sample, lostCount: 0)]
             }, version: "1.2.3",
             settings: { Self.serverSettings }, instances: { Self.instances })
-        surface =
+        let api =
             API(
                 ingest: ingest, store: store, journeys: journeys, streams: streams, settings: settings, limits: limits,
                 admission: admission, tokens: tokens, signIn: signIn.services(sendsCodes: sendsCodes),
                 purchases: takesPurchases ? purchases : nil, operation: operation,
-                links: hasLinks ? Self.links : AppLinks(), pages: pages, clock: { [clock] in clock.now },
-                logger: Self.silent, metrics: metrics
-            ).surface
+                links: hasLinks ? Self.links : AppLinks(), pages: pages,
+                bufferBudget: bufferBudget, clock: { [clock] in clock.now }, logger: Self.silent, metrics: metrics)
+        surface = api.surface
+        refusals = api.refusals
     }
 
     func askSignedIn(_ target: String, method: HTTP1.Method = .get, lastEventID: String? = nil) async -> Response {

@@ -114,6 +114,32 @@ import Testing
         }
     }
 
+    /// Returns, for each target in Package.swift, the packages of which it uses products.
+    private static func packages() throws -> [String: Set<String>] {
+        var packages: [String: Set<String>] = [:]
+        for target in try text("Package.swift").split(separator: #/\.(?:target|executableTarget)\(/#).dropFirst() {
+            let own = target.prefix(upTo: target.firstRange(of: ".testTarget(")?.lowerBound ?? target.endIndex)
+            guard let name = own.firstMatch(of: #/name: "(\w+)"/#)?.1 else { continue }
+            packages[String(name)] = Set(own.matches(of: #/package: "([^"]+)"/#).map { String($0.1) })
+        }
+        return packages
+    }
+
+    @Test func `the table of modules names the packages of each`() throws {
+        // The page calls two packages by the names of their modules.
+        let names = ["jwt-kit": "JWTKit", "GRDB.swift": "GRDB"]
+        let page = try Self.text("docs/architecture.md")
+        let packages = try Self.packages()
+        let all = Set(packages.values.joined()).map { names[$0] ?? $0 }
+        let rows = page.matches(of: #/(?m)^\| `(\w+)` \|[^|]*\|[^|]*\|([^|]*)\|$/#)
+        #expect(rows.count > 15)
+        for row in rows {
+            let used = Set((packages[String(row.1)] ?? []).map { names[$0] ?? $0 })
+            let listed = Set(all.filter { row.2.contains($0) })
+            #expect(listed == used, "\(row.1): \(listed.symmetricDifference(used).sorted())")
+        }
+    }
+
     @Test func `no module reaches back`() throws {
         let declared = try Self.declared()
         for module in declared.keys {
@@ -157,6 +183,18 @@ import Testing
         #expect(found.count > 40)
         for folder in Set(listed.keys).union(found.keys).sorted() {
             #expect(listed[folder] == found[folder], "expected: - `\(folder)/`: \(found[folder] ?? "no such line")")
+        }
+    }
+
+    @Test func `every Swift file that the pages for contributors name exists`() throws {
+        let folders = try Self.files().flatMap { folder, names in
+            names.split(separator: ", ").map { "/\(folder)/\($0).swift" }
+        }
+        for page in ["CONTRIBUTING.md", "docs/architecture.md"] {
+            let named = Set(try Self.text(page).matches(of: #/`([\w\/+]+\.swift)`/#).map { String($0.1) })
+            #expect(named.count > 20)
+            let missing = named.subtracting(["Package.swift"]).filter { name in !folders.contains { $0.hasSuffix("/\(name)") } }
+            #expect(missing.isEmpty, "\(page): \(missing.sorted())")
         }
     }
 

@@ -76,7 +76,7 @@ final class ServedDwell: Sendable {
                 drivers: DriverCounts(reader: store),
                 history: OperationHistory(store: store, totals: { [:] }, clock: now, logger: quiet),
                 figures: RequestStatistics { 0 }, admission: { "process" }, freeBytes: { nil }, outbox: { [] },
-                version: "test"), clock: now, logger: quiet)
+                version: "test"), bufferBudget: BufferBudget(bytesMax: 256 << 20), clock: now, logger: quiet)
         deadlines = ExpiryScheduler(store: store, settings: inForce, clock: now, logger: quiet)
         server = Server(
             configuration: ServerConfiguration(addresses: [.ip(host: "127.0.0.1", port: 0)]),

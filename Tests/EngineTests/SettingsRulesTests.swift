@@ -49,7 +49,7 @@ struct SettingsRulesTests {
         }
         #expect(rules.inForceCount(at: Self.now) == 1 && rules.inForceCount(at: until) == 0)
         let changes = [Self.now.advanced(byMilliseconds: -1), Self.now, until].map {
-            rules.answer(for: subject(at: $0), charger: nil).nextChange
+            rules.document(for: subject(at: $0), charger: nil).nextChange
         }
         #expect(changes == [Self.now, until, nil])
     }
@@ -143,9 +143,9 @@ struct SettingsRulesTests {
         for row in expected {
             let settings = rules.choice(for: subject(row.driver)).settings(charger: row.charger).settings
             #expect(settings.gracePeriodSeconds == row.grace && settings.hardTimeoutSeconds == row.hard, "\(row)")
-            let answer = rules.answer(for: subject(row.driver), charger: row.charger)
+            let document = rules.document(for: subject(row.driver), charger: row.charger)
             let flags = #""flags":{"newMap":\#(row.newMap),"banner":"\#(row.banner)"}}"#
-            let text = String(decoding: answer.json, as: UTF8.self)
+            let text = String(decoding: document.json, as: UTF8.self)
             #expect(text.hasSuffix("," + flags), "\(row): \(text)")
             #expect(text.hasPrefix(String(decoding: settings.wireJSON.dropLast(), as: UTF8.self)), "\(row): \(text)")
         }
@@ -159,10 +159,10 @@ struct SettingsRulesTests {
         let without = try one("")
         var settings = Settings()
         settings.gracePeriodSeconds = 1200
-        #expect(without.answer(for: subject(), charger: nil).tag == settings.version)
-        #expect(without.answer(for: subject(), charger: nil).json == settings.wireJSON)
+        #expect(without.document(for: subject(), charger: nil).tag == settings.version)
+        #expect(without.document(for: subject(), charger: nil).json == settings.wireJSON)
         let rules = try rules(Self.several)
-        let tags = ["a", "b", "c"].map { rules.answer(for: subject($0), charger: "c-7").tag }
+        let tags = ["a", "b", "c"].map { rules.document(for: subject($0), charger: "c-7").tag }
         settings = Settings(hardTimeoutSeconds: 1800)
         #expect(tags.allSatisfy { $0.hasPrefix(settings.version + "-") } && Set(tags).count == 3, "\(tags)")
     }
@@ -171,7 +171,7 @@ struct SettingsRulesTests {
         let (one, other) = (try rules(Self.several), try rules(Self.several))
         for number in 0..<100 {
             let subject = subject("drv_\(number)")
-            #expect(one.answer(for: subject, charger: "c-7") == other.answer(for: subject, charger: "c-7"))
+            #expect(one.document(for: subject, charger: "c-7") == other.document(for: subject, charger: "c-7"))
         }
         #expect(one.version == other.version && one.version.count == 16)
         let reformatted = try rules(Self.several + "\n")

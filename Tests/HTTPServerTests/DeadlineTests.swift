@@ -43,6 +43,22 @@ import Testing
         }
     }
 
+    /// RFC 9112 section 2.2: an empty line before the request line is ignored. It begins no head, also if its two bytes
+    /// arrive apart.
+    @Test func `an empty line before a request does not shorten the time for its head`() async throws {
+        try await withServer([.hello], .test.with(\.headTimeoutMilliseconds, 100)) { test in
+            let client = try await test.connect()
+            try await client.send("\r")
+            try await client.connection.loop.sleep(until: .inMilliseconds(30))
+            try await client.send("\n")
+            try await client.connection.loop.sleep(until: .inMilliseconds(150))
+            try await client.send("GET /hello HTTP/1.1\r\n")
+            try await client.connection.loop.sleep(until: .inMilliseconds(20))
+            try await client.send("\(host)\r\n")
+            #expect(try await client.answer().status == 200)
+        }
+    }
+
     /// An incomplete head that may belong to a request with events must not be answered 408, because shipped phones
     /// drop an event after a 408 (docs/decisions/late-requests.md).
     @Test(arguments: ["POST /echo HTTP/1.1\r\n", "POST /ec", "DELETE /echo HTTP/1.1\r\nHost: "])

@@ -9,7 +9,7 @@ import Synchronization
 /// format.
 final class ScriptedServer: Transport {
     /// A function that changes the response to an event. `number` counts the events in the order of arrival, from 1.
-    typealias Lie = @Sendable (_ number: Int, inout EventAnswer) -> Void
+    typealias Lie = @Sendable (_ number: Int, inout EventResponse) -> Void
     /// Returns the response that the server sends instead of reading the event. Returns nil if the server is to read
     /// the event and respond correctly.
     typealias Refusal = @Sendable (_ requestNumber: Int) -> HTTPExchange.Outcome?
@@ -34,14 +34,14 @@ final class ScriptedServer: Transport {
     private let refusal: Refusal
     private let losesAnswer: @Sendable (Int) -> Bool
     /// The response to a different event that reuses an idempotency key. If nil, such an event is rejected.
-    private let reusesKeys: EventAnswer?
+    private let reusesKeys: EventResponse?
     /// The reason that the server reports for the end of every session. If nil, the server reports the real reason.
     private let showsEnding: Journey.Ending?
 
     init(
         clock: @escaping @Sendable () -> Moment = ServerClock.system, lie: @escaping Lie = { _, _ in },
         refusal: @escaping Refusal = { _ in nil }, losesAnswer: @escaping @Sendable (Int) -> Bool = { _ in false },
-        reusesKeys: EventAnswer? = nil, showsEnding: Journey.Ending? = nil
+        reusesKeys: EventResponse? = nil, showsEnding: Journey.Ending? = nil
     ) {
         self.clock = clock
         self.lie = lie
@@ -133,7 +133,7 @@ final class ScriptedServer: Transport {
     private static let keyReused = Problem(.idempotencyKeyReused, detail: "why")
 
     /// Returns the response to an event, or nil if its idempotency key was used for another event.
-    private func take(_ submission: EventSubmission, from token: String, _ state: inout State) -> EventAnswer? {
+    private func take(_ submission: EventSubmission, from token: String, _ state: inout State) -> EventResponse? {
         var driver = state.drivers[token] ?? Driver()
         let stored = driver.submissions[submission.idempotencyKey]
         if let stored, !submission.isRepeat(of: stored) { return reusesKeys }
@@ -145,7 +145,7 @@ final class ScriptedServer: Transport {
         let folded = Fold.replay(ordered)
         let index = ordered.firstIndex { $0.idempotencyKey == submission.idempotencyKey } ?? 0
         let head = folded[folded.count - 1].journey.advanced(to: now)
-        var answer = EventAnswer(
+        var answer = EventResponse(
             status: isRepeat ? .alreadyProcessed : .ok, eventID: submission.eventID, state: head.state,
             endedBy: head.endedBy, verdict: folded[index].verdict)
         state.answeredCount += 1

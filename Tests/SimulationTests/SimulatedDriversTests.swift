@@ -57,7 +57,7 @@ struct SimulatedDriversTests {
 
     // MARK: A server with wrong responses
 
-    private static let lies: [@Sendable (inout EventAnswer) -> Void] = [
+    private static let lies: [@Sendable (inout EventResponse) -> Void] = [
         { $0.verdict = $0.verdict.transition == .none ? .applied : .none },
         { $0.verdict.implied.formSymmetricDifference(.reset) },
         { $0.state = $0.state == .inTransit ? .atMerchant : .inTransit },
@@ -109,7 +109,7 @@ struct SimulatedDriversTests {
 
     @Test("a server that takes another event under a used key is caught")
     func catchesReuse() async throws {
-        let answer = EventAnswer(status: .alreadyProcessed, eventID: "x", state: .idle, verdict: .none)
+        let answer = EventResponse(status: .alreadyProcessed, eventID: "x", state: .idle, verdict: .none)
         // A correct server answers 422 to the first body that differs.
         let server = ScriptedServer(reusesKeys: answer)
         let divergence = try await divergence(of: server, seed: 1, scenarios: [.rebuiltBody])

@@ -31,7 +31,7 @@ enum Sample {
 
             """.utf8) + body
 
-    static let answer = EventAnswer(
+    static let answer = EventResponse(
         status: .ok, eventID: "7f3c9a52-1d2e-4b6f-8f52-6d6ab91f0c11", state: .atMerchant, verdict: .applied)
 
     /// The events of a journey from IDLE to SESSION_ENDED. If this sequence is repeated, the first events of the next

@@ -17,7 +17,7 @@ struct Conversation: ~Copyable {
     private(set) var said: [Said] = []
     private(set) var output: [UInt8] = []
     /// The responses that `output` must contain, in order.
-    private(set) var answers: [ExpectedAnswer] = []
+    private(set) var answers: [ExpectedResponse] = []
     /// The offset in the input at which the first request ended, and the number of elements of `said` at that time. Nil
     /// until the first request has ended.
     private(set) var firstEnd: (offset: Int, saidCount: Int)?
@@ -142,7 +142,7 @@ struct Conversation: ~Copyable {
         said.append(.refused(refusal))
         let isEncoded = connection.encode(status: refusal.status, dateText: "", into: &output)
         try require(isEncoded, "A refusal that cannot be answered.")
-        answers.append(ExpectedAnswer(status: refusal.status.code))
+        answers.append(ExpectedResponse(status: refusal.status.code))
         head = nil
         try require(connection.nextEvent() == .closed, "Something follows a refusal.")
     }

@@ -25,8 +25,8 @@ struct ServerAnswer {
         self.content = content
     }
 
-    func expected(byHead: Bool) -> ExpectedAnswer {
-        var expected = ExpectedAnswer(status: (200...599).contains(status.code) ? status.code : 500)
+    func expected(byHead: Bool) -> ExpectedResponse {
+        var expected = ExpectedResponse(status: (200...599).contains(status.code) ? status.code : 500)
         // A response has no content if it answers HEAD, or if its status is 204, 205 or 304 (RFC 9110 sections 9.3.2,
         // 15.3.5, 15.3.6 and 15.4.5).
         let hasContent = !byHead && ![204, 205, 304].contains(expected.status)
@@ -36,7 +36,7 @@ struct ServerAnswer {
     }
 }
 
-struct ExpectedAnswer {
+struct ExpectedResponse {
     var status: Int
     var content: [UInt8] = []
     /// Whether no content follows the head, whatever Content-Length says.
@@ -49,7 +49,7 @@ struct ResponseReader {
 
     /// Throws unless `bytes` are these responses, in this order, and nothing else. 100 (Continue) responses are allowed
     /// before, between and after them.
-    static func check(_ bytes: [UInt8], are answers: [ExpectedAnswer]) throws(Finding) {
+    static func check(_ bytes: [UInt8], are answers: [ExpectedResponse]) throws(Finding) {
         var reader = ResponseReader(bytes: bytes)
         for answer in answers { try reader.read(answer) }
         while reader.index < bytes.count {
@@ -67,7 +67,7 @@ struct ResponseReader {
         var isChunked = false
     }
 
-    private mutating func read(_ answer: ExpectedAnswer) throws(Finding) {
+    private mutating func read(_ answer: ExpectedResponse) throws(Finding) {
         var head = try head()
         while head.status == 100 { head = try self.head() }
         try require(head.status == answer.status, "Status \(head.status) where \(answer.status) is answered.")

@@ -122,7 +122,7 @@ struct SettingsPreview {
     }
 
     private var ending: String {
-        let tag = rules.answer(for: subject, charger: charger).tag
+        let tag = rules.document(for: subject, charger: charger).tag
         return "ETag \"\(tag)\", rules \(rules.version)"
     }
 

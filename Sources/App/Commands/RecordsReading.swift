@@ -1,4 +1,4 @@
-// Opens a database file for one read. Used by `explain`, `audit` and `config history`.
+// Opens a database file for one read of a command.
 
 import ArgumentParser
 import SQLiteStore

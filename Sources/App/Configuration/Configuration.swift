@@ -1,6 +1,8 @@
-// Every variable that the server reads (contract, sections 2 and 8), with its name, type, default, range and purpose,
-// and whether it is a secret. The server validates its settings against this table. `dwell check-config` prints the
-// table, and a test compares ENV.example with it. ConfigurationReading decides where each value comes from.
+// The variables that the server reads (contract, sections 2 and 8), with their names, types, defaults, ranges and
+// purposes, and whether they are secrets. The variables of sign-in, purchases, push and other parts are declared in the
+// files beside this one; `all` lists every variable. The server validates its settings against these declarations.
+// `dwell check-config` prints them, and a test compares ENV.example with them. ConfigurationReading decides where each
+// value comes from.
 //
 // The eight variables of the session engine are declared in JourneyModel, next to the type that clients decode.
 
@@ -147,8 +149,8 @@ enum Variables {
     /// The lower bound leaves room for one batch of the maximum size and its copies.
     static let bufferedBytesMax = Variable<Int>.integer(
         "HTTP_BUFFERED_BYTES_MAX", .http, default: 268_435_456, in: 4_194_304...1_099_511_627_776,
-        "Maximum memory for bodies, incomplete requests and unsent responses of all connections together. Requests "
-            + "beyond it get 503.")
+        "Maximum memory for bodies (as received and decompressed), incomplete requests and unsent responses of all "
+            + "connections together. Requests beyond it get 503.")
 
     // MARK: Storage
 

@@ -63,7 +63,7 @@ extension Stores {
             purchases: StoredPurchases(accounts: accounts), pushes: store, simulatedDrivers: store,
             recordedEvents: store, erasureSearch: store, driverSearch: store, journeyCheck: store,
             refoldTrial: store, status: store, backups: nil,
-            sampler: { store.sampler($0) }, loops: [], close: close)
+            sampler: { store.sampler($0) }, loops: [], file: nil, close: close)
     }
 }
 /// The schema of a PostgreSQL database.

@@ -38,7 +38,7 @@ extension Stores {
             recordedEvents: nil, erasureSearch: nil, driverSearch: nil, journeyCheck: nil,
             refoldTrial: nil, status: store, backups: store,
             sampler: { store.sampler(path: path, $0) },
-            loops: [LoopService(loop: truncation.run)], close: store.close)
+            loops: [LoopService(loop: truncation.run)], file: path, close: store.close)
     }
 }
 

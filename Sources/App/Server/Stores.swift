@@ -1,5 +1,5 @@
-// The database of one process, as the ports that the other parts use. SQLiteStores and PostgresStores fill them. No
-// other file of the server knows which database it is.
+// The database of one process, as the ports that the other parts use. SQLiteStores and PostgresStores fill them. The
+// wiring of the server does not depend on which database it is.
 
 import CoreMetrics
 import Engine
@@ -48,6 +48,8 @@ struct Stores: Sendable {
     let sampler: @Sendable (any MetricsFactory) -> (@Sendable () -> Void)
     /// The background loops of the database itself. They run for as long as the server runs.
     let loops: [any Service]
+    /// The database file; nil if the database is not a file. Commands that change the file ask the server to do it.
+    let file: String?
     /// Answers all waiting writes, and closes the database.
     let close: @Sendable () async -> Void
 }

@@ -1,5 +1,5 @@
-// Connects every protocol with its implementation, and starts and stops the parts in order. Only this file uses all
-// modules.
+// Connects the parts of the server, and starts and stops them in order. The wiring of one part is in its own file:
+// Stores, SignInWiring, PurchaseWiring, NotificationWiring, OperationWiring.
 
 import API
 import CoreMetrics
@@ -61,14 +61,9 @@ struct Wiring {
         let metrics = PrometheusMetrics()
 
         let process = LocalRateLimiter(limits: configuration.rateLimits)
-        if let endpoint = configuration.redis.endpoint {
-            let shared = RedisRateLimiter(
-                endpoint: endpoint, timeoutMilliseconds: configuration.redis.timeoutMilliseconds, fallback: process,
-                loops: loops, logger: logger)
-            (self.shared, admission) = (shared, shared)
-        } else {
-            (shared, admission) = (nil, process)
-        }
+        shared = Self.sharedLimiter(
+            configuration.redis, fallback: process, loops: loops, digests: digests, logger: logger)
+        admission = shared ?? process
         stores = try await Stores.open(
             configuration.database,
             Stores.Opening(
@@ -112,17 +107,19 @@ struct Wiring {
             configuration, guesses: guesses, figures: figures, stores: stores, drivers: drivers,
             history: operationHistory, outbox: outbox, purchases: purchases?.counts, shared: shared,
             settings: settingsStatus, instance: instance)
+        let bufferBudget = BufferBudget(bytesMax: configuration.http.server.bufferedBytesMax)
         let api = API(
             ingest: ingest, store: stores.events, journeys: stores.journeys, streams: streams, settings: settings,
             limits: configuration.rateLimits, admission: admission, tokens: signIn.verifier,
             signIn: signIn.services, purchases: purchases?.service, operation: operation,
-            links: configuration.links.apps, pages: pages, clock: { .now }, logger: logger, metrics: metrics)
+            links: configuration.links.apps, pages: pages, bufferBudget: bufferBudget, clock: { .now }, logger: logger,
+            metrics: metrics)
         requestLog = RequestLog(
             logger: logger, limits: configuration.log.refusals, driverName: { digests.logName($0) })
         server = Server(
             configuration: configuration.http.server, routes: api.routes + watching.publicRoutes,
             refusals: api.refusals, observer: RequestObservers([requestLog, figures]), logger: logger,
-            loops: loops, metrics: metrics)
+            loops: loops, bufferBudget: bufferBudget, metrics: metrics)
         watching.watch(server)
         watching.watch(streams, operators: { api.operatorStreamCount })
         if let webhook = signIn.webhook { watching.watch(webhook) }
@@ -131,8 +128,8 @@ struct Wiring {
         operatorServer = watching.ownServer(
             configuration.http, refusals: api.refusals, observer: requestLog, logger: logger, loops: loops)
         control = Self.control(
-            configuration, signIn.operatorAccounts, stores.refolds, refusals: api.refusals, observer: requestLog,
-            logger: logger, loops: loops)
+            configuration, file: stores.file, signIn.operatorAccounts, stores.refolds, refusals: api.refusals,
+            observer: requestLog, logger: logger, loops: loops)
     }
 
     /// Serves until a signal requests the shutdown. Services end in the reverse order of their start. Therefore the
@@ -214,14 +211,15 @@ struct Wiring {
     }
 
     private static func control(
-        _ configuration: Configuration, _ accounts: OperatorAccounts, _ refolds: any SettingsCorrecting,
-        refusals: @escaping RefusalRenderer, observer: any RequestObserver, logger: Logger, loops: EventLoopGroup
+        _ configuration: Configuration, file: String?, _ accounts: OperatorAccounts,
+        _ refolds: any SettingsCorrecting, refusals: @escaping RefusalRenderer, observer: any RequestObserver,
+        logger: Logger, loops: EventLoopGroup
     ) -> ControlService? {
-        guard case .sqlite(let path) = configuration.database else { return nil }
+        guard let file else { return nil }
         let routes = ControlRoutes(
             accounts: accounts, refolder: refolds, version: version,
-            database: ControlSocket.identity(ofDatabase: path) ?? "", clock: { .now }, logger: logger)
-        var limits = configuration.http.server(on: [.unix(path: ControlSocket.path(ofDatabase: path))])
+            database: ControlSocket.identity(ofDatabase: file) ?? "", clock: { .now }, logger: logger)
+        var limits = configuration.http.server(on: [.unix(path: ControlSocket.path(ofDatabase: file))])
         limits.connectionsMax = 8
         return ControlService(
             makeServer: { [limits] in
@@ -229,6 +227,17 @@ struct Wiring {
                     configuration: limits, routes: routes.routes, refusals: refusals, observer: observer,
                     logger: logger, loops: loops)
             }, logger: logger)
+    }
+
+    /// Returns the rate limiter that uses Redis; nil if no Redis is configured.
+    private static func sharedLimiter(
+        _ redis: Configuration.Redis, fallback: LocalRateLimiter, loops: EventLoopGroup, digests: KeyedHashes,
+        logger: Logger
+    ) -> RedisRateLimiter? {
+        guard let endpoint = redis.endpoint else { return nil }
+        return RedisRateLimiter(
+            endpoint: endpoint, timeoutMilliseconds: redis.timeoutMilliseconds, fallback: fallback, loops: loops,
+            keyedHash: digests.serviceEvent, logger: logger)
     }
 
     private static func guesses(_ admission: any Admission, _ accounts: any SignInStore) -> OperatorGuesses {

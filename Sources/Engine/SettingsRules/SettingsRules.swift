@@ -39,16 +39,6 @@ package struct SettingsChoice: Sendable {
     }
 }
 
-/// The response of `GET /native/config` for one request.
-package struct SettingsAnswer: Hashable, Sendable {
-    /// The opaque tag of the strong ETag, without its quotes. It is the version of the settings. If the file declares
-    /// flags, a hyphen and a hash of the flags follow.
-    package var tag: String
-    package var json: [UInt8]
-    /// The next time at which a rule begins or ends; nil if there is none.
-    package var nextChange: Moment?
-}
-
 package final class SettingsRules: Sendable {
     package struct Entry: Sendable {
         package let rule: SettingsRule
@@ -97,15 +87,15 @@ package final class SettingsRules: Sendable {
         return SettingsChoice(byCharger: byCharger, otherwise: base)
     }
 
-    package func answer(for subject: SettingsSubject, charger: String?) -> SettingsAnswer {
+    package func document(for subject: SettingsSubject, charger: String?) -> SettingsDocument {
         let matching = entries.filter { $0.rule.mismatch(charger: charger) == nil && $0.rule.mismatch(subject) == nil }
         let chosen = matching.first { $0.settings != nil }
         let version = (chosen?.settings ?? base).version
         let json = chosen?.json ?? baseJSON
         let nextChange = nextChange(after: subject.at)
-        if flags.isEmpty { return SettingsAnswer(tag: version, json: json, nextChange: nextChange) }
+        if flags.isEmpty { return SettingsDocument(tag: version, json: json, nextChange: nextChange) }
         let values = Self.json(flags.map { ($0.name, Self.value(of: $0, in: matching)) })
-        return SettingsAnswer(
+        return SettingsDocument(
             tag: "\(version)-\(Settings.tag(of: values))",
             json: json.dropLast() + Array(#","flags":"#.utf8) + values + [UInt8(ascii: "}")],
             nextChange: nextChange)

@@ -24,7 +24,7 @@ public struct Refusal: Hashable, Sendable {
 enum EventReply: Hashable {
     /// The event is durable on the server. The associated value is the server's answer, or nil if this release cannot
     /// read the answer.
-    case stored(EventAnswer?)
+    case stored(EventResponse?)
     /// The event is not stored, or it is unknown whether it is stored. It must be sent again.
     case again
     /// Status 500. The event must be sent again, but it may be the cause of the server's failure.
@@ -36,7 +36,7 @@ enum EventReply: Hashable {
     /// - Parameter body: the body of the response; nil if it is not JSON.
     init(status: Int, body: JSONValue?, eventID: String) {
         switch status {
-        case 200..<300: self = Self.isAcknowledgement(body, of: eventID) ? .stored(EventAnswer(json: body)) : .again
+        case 200..<300: self = Self.isAcknowledgement(body, of: eventID) ? .stored(EventResponse(json: body)) : .again
         case 401, 403: self = .unauthorized
         case 500: self = .serverError
         case 408, 429, 501...: self = .again
@@ -86,12 +86,12 @@ enum EventReply: Hashable {
     /// Returns whether the response contains the event's id. Only then is the event removed from the queue. A captive
     /// portal or a misconfigured proxy also returns 200, but without the id.
     private static func isAcknowledgement(_ body: JSONValue?, of eventID: String) -> Bool {
-        guard let status = body?["status"]?.text, EventAnswer.Status(rawValue: status) != nil else { return false }
+        guard let status = body?["status"]?.text, EventResponse.Status(rawValue: status) != nil else { return false }
         return body?["event_id"]?.text == eventID
     }
 }
 
-extension EventAnswer {
+extension EventResponse {
     /// Reads the JSON that `encoded` writes. Nil if a member is missing or has a value unknown to this release.
     init?(json: JSONValue?) {
         guard let json, let session = json["session"],

@@ -15,7 +15,7 @@ public struct Attempt: Hashable, Sendable {
 public enum QueueOutput: Hashable, Sendable {
     /// The event is durable on the server and removed from the queue. The associated answer is nil if a newer server
     /// sent it in a form that this release cannot read.
-    case delivered(eventID: String, EventAnswer?)
+    case delivered(eventID: String, EventResponse?)
     /// The event is removed from the queue and not stored on the server. The app should log this, because the cause is
     /// a bug, or weeks without a network.
     case dropped(QueuedEvent, DropReason)

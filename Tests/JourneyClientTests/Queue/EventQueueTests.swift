@@ -77,11 +77,11 @@ struct EventQueueTests {
     @Test("2xx takes the event out and hands over what the server said, repeats included")
     func delivered() throws {
         for (status, verdict) in [
-            (EventAnswer.Status.ok, Verdict.applied), (.alreadyProcessed, .rejected(.mustDepartFirst)),
+            (EventResponse.Status.ok, Verdict.applied), (.alreadyProcessed, .rejected(.mustDepartFirst)),
             (.ok, Verdict(.applied, implied: .reset)),
         ] {
             let bench = try QueueBench("e1")
-            let answer = EventAnswer(status: status, eventID: "e1", state: .inTransit, verdict: verdict)
+            let answer = EventResponse(status: status, eventID: "e1", state: .inTransit, verdict: verdict)
             let outcome = HTTPExchange.Outcome.response(HTTPExchange.Response(status: 200, body: answer.encoded()))
             #expect(bench.exchange(outcome, at: 1) == [.delivered(eventID: "e1", answer)])
             #expect(bench.queue.count == 0)

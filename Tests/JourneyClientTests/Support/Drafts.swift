@@ -20,7 +20,7 @@ extension HTTPExchange.Outcome {
 
     /// Returns the server's response to a stored event.
     static func stored(_ eventID: String) -> HTTPExchange.Outcome {
-        .response(HTTPExchange.Response(status: 200, body: EventAnswer.stored(eventID).encoded()))
+        .response(HTTPExchange.Response(status: 200, body: EventResponse.stored(eventID).encoded()))
     }
 
     static func problem(
@@ -38,9 +38,9 @@ extension HTTPExchange.Outcome {
     }
 }
 
-extension EventAnswer {
-    static func stored(_ eventID: String) -> EventAnswer {
-        EventAnswer(status: .ok, eventID: eventID, state: .nearCharger, verdict: .applied)
+extension EventResponse {
+    static func stored(_ eventID: String) -> EventResponse {
+        EventResponse(status: .ok, eventID: eventID, state: .nearCharger, verdict: .applied)
     }
 }
 

@@ -7,7 +7,7 @@ import HTTPServer
 import JourneyModel
 import Purchases
 
-enum EntitlementAnswers {
+enum EntitlementResponses {
     static func whole(_ entitlements: [Entitlement]) -> Response {
         answer(entitlements, unlessKnown: [])
     }

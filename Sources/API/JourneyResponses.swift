@@ -4,7 +4,7 @@
 import Engine
 import JourneyModel
 
-enum JourneyAnswers {
+enum JourneyResponses {
     /// Encodes the response of `GET /native/session`. Applies the deadlines that have passed by `now` before encoding.
     static func session(_ journey: Journey, settingsVersion: String, at now: Moment) -> [UInt8] {
         let journey = journey.advanced(to: now)

@@ -4,7 +4,7 @@
 import Engine
 import JourneyModel
 
-enum HistoryAnswers {
+enum HistoryResponses {
     static func history(_ steps: [HistoryStep], _ range: HistoryRange, at now: Moment) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 256 + 256 * steps.count)
         writer.beginObject()

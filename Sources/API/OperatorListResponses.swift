@@ -5,7 +5,7 @@
 import Engine
 import JourneyModel
 
-enum OperatorListAnswers {
+enum OperatorListResponses {
     static func drivers(_ page: ListPage<DriverSummary>) -> [UInt8] {
         list("drivers", page) { writer, driver in writer.members(of: driver) }
     }

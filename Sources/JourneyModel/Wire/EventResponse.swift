@@ -1,7 +1,7 @@
 // The response to an event (contract, section 3), written directly as bytes. The order of the members is fixed.
 
 /// The 200 response to one event.
-public struct EventAnswer: Hashable, Sendable {
+public struct EventResponse: Hashable, Sendable {
     /// Raw values are the spelling on the wire.
     public enum Status: String, Hashable, Sendable, CaseIterable {
         case ok
@@ -75,7 +75,7 @@ public struct EventAnswer: Hashable, Sendable {
 
 /// The result of one event of a batch. It is the same as for a request with only that event.
 public enum BatchResult: Hashable, Sendable {
-    case answer(EventAnswer)
+    case answer(EventResponse)
     case problem(Problem)
 
     /// Returns `{"results":[...]}`, where each result has a `status_code`.

@@ -7,7 +7,7 @@ import Identity
 import JourneyModel
 import Secrets
 
-enum AccountAnswers {
+enum AccountResponses {
     static func pair(_ pair: TokenPair) -> Response {
         json { writer in
             writer.nullableMember("access_token", pair.accessToken.reveal())

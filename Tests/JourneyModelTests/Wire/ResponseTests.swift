@@ -3,36 +3,36 @@
 import JourneyModel
 import Testing
 
-struct AnswerTests {
+struct ResponseTests {
     private func text(_ bytes: [UInt8]) -> String {
         String(decoding: bytes, as: UTF8.self)
     }
 
     @Test("An event's answer: reason only with a rejection, implied only with a reset")
     func eventAnswers() {
-        let applied = EventAnswer(status: .ok, eventID: "e1", state: .inTransit, verdict: .applied)
+        let applied = EventResponse(status: .ok, eventID: "e1", state: .inTransit, verdict: .applied)
         #expect(
             text(applied.encoded())
                 == #"{"status":"ok","event_id":"e1","session":{"state":"IN_TRANSIT","transition":"applied"}}"#)
-        let rejected = EventAnswer(
+        let rejected = EventResponse(
             status: .alreadyProcessed, eventID: "a\"b", state: .idle, verdict: .rejected(.notAnchored))
         #expect(
             text(rejected.encoded())
                 == #"{"status":"already_processed","event_id":"a\"b","session":{"state":"IDLE","transition":"rejected","#
                 + #""reason":"not_anchored"}}"#)
-        let implied = EventAnswer(
+        let implied = EventResponse(
             status: .ok, eventID: "e1", state: .nearCharger, verdict: Verdict(.applied, implied: .reset))
         #expect(
             text(implied.encoded())
                 == #"{"status":"ok","event_id":"e1","session":{"state":"NEAR_CHARGER","transition":"applied","#
                 + #""implied":["reset"]}}"#)
-        let none = EventAnswer(status: .ok, eventID: "e1", state: .sessionEnded, verdict: .none)
+        let none = EventResponse(status: .ok, eventID: "e1", state: .sessionEnded, verdict: .none)
         #expect(text(none.encoded()).contains(#""transition":"none"}"#))
     }
 
     @Test("A batch answers each event as the single call would, and adds status_code")
     func batch() throws {
-        let answer = EventAnswer(status: .ok, eventID: "e1", state: .idle, verdict: .none)
+        let answer = EventResponse(status: .ok, eventID: "e1", state: .idle, verdict: .none)
         let problem = Problem(.sessionNotFound, detail: "Session not found.", requestID: "r1")
         let root = try JSONValue.parse(BatchResult.encode([.answer(answer), .problem(problem)]))
         let results = try #require(root["results"]).elements

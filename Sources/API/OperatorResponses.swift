@@ -4,7 +4,7 @@ import Engine
 import JourneyModel
 import Purchases
 
-enum OperatorAnswers {
+enum OperatorResponses {
     static func picture(
         _ picture: DashboardSnapshot.Counts, requests: RequestStatistics.Sum, settings: VersionedSettings,
         admission: String, freeBytes: Int64?, outbox: [OutboxStatus], purchases: PurchaseTotals?, version: String,

@@ -1,11 +1,11 @@
-// The form of every refusal (RFC 9457; contract, section 5). A handler throws a ProblemAnswer, and Access turns it into
+// The form of every refusal (RFC 9457; contract, section 5). A handler throws a ProblemResponse, and Access turns it into
 // a response. The problem's code determines the status.
 
 import HTTP1
 import HTTPServer
 import JourneyModel
 
-package struct ProblemAnswer: Error {
+package struct ProblemResponse: Error {
     var problem: Problem
     /// Additional fields of the response, such as `Retry-After` and `WWW-Authenticate`.
     var fields: Fields

@@ -1,0 +1,13 @@
+// The settings of one driver in the form that phones read, with a tag that changes when they change.
+
+package import JourneyModel
+
+/// The settings and flags that one driver gets, as phones read them.
+package struct SettingsDocument: Hashable, Sendable {
+    /// The opaque tag that identifies the content (a strong validator, RFC 9110 section 8.8.1). It is the version of the settings. If the file declares
+    /// flags, a hyphen and a hash of the flags follow.
+    package var tag: String
+    package var json: [UInt8]
+    /// The next time at which a rule begins or ends; nil if there is none.
+    package var nextChange: Moment?
+}
