@@ -44,14 +44,14 @@ package final class SQLiteEventStore: EventStore {
 
     init(
         pool: DatabasePool, waitingMax: Int = Writer.waitingMax, digests: KeyedHashes? = nil,
-        checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
+        checkpoints: Checkpointer.Pace = Checkpointer.Pace(), timeSlice: Duration = WriterConnection.timeSlice,
         charging: (any RefoldCharging)? = nil, pace: RefoldPace = RefoldPace(), newestKeys: NewestKeys = NewestKeys(),
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         self.pool = pool
         self.pace = pace
         writer = try Writer(
-            pool: pool, waitingMax: waitingMax, digests: digests, checkpoints: checkpoints, turnLength: turnLength,
+            pool: pool, waitingMax: waitingMax, digests: digests, checkpoints: checkpoints, timeSlice: timeSlice,
             charging: charging, pace: pace, newestKeys: newestKeys, metrics: metrics)
     }
 
@@ -148,10 +148,10 @@ package final class SQLiteEventStore: EventStore {
         let asked = submissions.map { (submission: $0, digest: PreparedAppend.digest(of: $0)) }
         let newest = writer.newestKeys
         while true {
-            let moveCount = newest.moveCount
+            let removalCount = newest.removalCount
             let (lastNumber, outcomes) = try await readOutsideRefold(of: driver) { db in
-                // Memory has the keys of all events of this snapshot that this process has stored, because a key is added
-                // before the commit.
+                // Memory has the keys of all events of this snapshot that this process has stored, because a key is
+                // added before the commit.
                 let lastNumber = try StoredEvents.lastNumber(db)
                 guard newest.lastNumber >= lastNumber else { return (lastNumber, [EventOutcome?]?.none) }
                 return (
@@ -161,7 +161,7 @@ package final class SQLiteEventStore: EventStore {
                     }
                 )
             }
-            if newest.moveCount != moveCount { continue }
+            if newest.removalCount != removalCount { continue }
             if let outcomes { return outcomes }
             // The server has just started, or another process has stored events.
             await withCheckedContinuation { continuation in writer.loadKeys { continuation.resume() } }

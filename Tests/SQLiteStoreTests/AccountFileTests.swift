@@ -19,11 +19,13 @@ struct AccountFileTests {
     @Test func `lines about nobody have a bound beside their age`() async throws {
         let fixture = try await AccountFixture()
         try await fixture.accounts.recordRefusal(.signInApple, reason: "first", from: .at(start))
-        // Pretends that `passingMax` entries follow the first entry. The audit's row number is moved forward by that
-        // number, and the entries themselves are not written.
+        // Pretends that at least `passingMax` entries follow the first entry, and that the next entry is one with which
+        // old ones are deleted. The audit's row number is moved forward, and the entries themselves are not written.
+        let interval = AuditRows.forgettingInterval
+        let next = (AuditRows.passingMax / interval + 1) * interval
         try await fixture.store.change { db in
             try db.execute(
-                sql: "UPDATE sqlite_sequence SET seq = ? WHERE name = 'audit'", arguments: [AuditRows.passingMax])
+                sql: "UPDATE sqlite_sequence SET seq = ? WHERE name = 'audit'", arguments: [next - 1])
         }
         try await fixture.accounts.recordRefusal(.signInApple, reason: "second", from: .at(start))
         #expect(try await fixture.audit() == ["sign_in_apple refused second"])

@@ -211,7 +211,7 @@ struct ErasingTests {
         rowsPerPiece: Int
     ) async throws {
         let fixture = try await AccountFixture(
-            pace: RefoldPace(rowsPerErasurePiece: rowsPerPiece, restFactor: 0))
+            pace: RefoldPace(rowsPerErasurePiece: rowsPerPiece, pauseFactor: 0))
         let driver = DriverID("external-driver")
         var random = SeededRandom(seed: 7)
         let events = SampleJourney.random(count: 200, prefix: "key", spanSeconds: 60, from: start, using: &random)

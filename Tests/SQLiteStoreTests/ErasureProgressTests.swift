@@ -17,10 +17,10 @@ struct ErasureProgressTests {
     private static let rowsPerPiece = 10
     private let start = AccountFixture.start
     /// A pace without pauses between the pieces of a deletion.
-    private let pace = RefoldPace(rowsPerErasurePiece: rowsPerPiece, restFactor: 0)
+    private let pace = RefoldPace(rowsPerErasurePiece: rowsPerPiece, pauseFactor: 0)
     /// A pace whose pause after the second piece is longer than the test.
     private let endless = RefoldPace(
-        rowsPerErasurePiece: rowsPerPiece, restFactor: 1_000_000_000, quiet: .seconds(3600))
+        rowsPerErasurePiece: rowsPerPiece, pauseFactor: 1_000_000_000, quiet: .seconds(3600))
     private let driver = DriverID("external-driver")
 
     private func post(_ count: Int, by driver: DriverID, in fixture: AccountFixture) async throws {
@@ -129,8 +129,8 @@ struct ErasureProgressTests {
             guard let piece else { break }
             pieces.append(piece.rowCount)
             // One row of the piece causes two changes: a text that the driver used is overwritten, and then the
-            // driver's use of it is deleted. An event causes three: its old key is removed, the row is rewritten, and the
-            // new key is added. One more change updates the row of the deletion's progress.
+            // driver's use of it is deleted. An event causes three: its old key is removed, the row is rewritten, and
+            // the new key is added. One more change updates the row of the deletion's progress.
             #expect(piece.rowCount <= Self.rowsPerPiece && rows <= 3 * Self.rowsPerPiece + 1)
         }
         // The driver has 35 rows of each of five kinds, and one more entry in the audit. The first transaction handled
@@ -167,7 +167,7 @@ struct ErasureProgressTests {
     @Test func `each transaction of the deletion of 3,000 events writes few pages, and the WAL is empty at the end`()
         async throws
     {
-        let fixture = try await AccountFixture(pace: RefoldPace(restFactor: 0))
+        let fixture = try await AccountFixture(pace: RefoldPace(pauseFactor: 0))
         try await post(3000, by: driver, in: fixture)
         let wal = fixture.folder.file("db-wal")
         let largest = try pagesOfTransactions(inWAL: wal).max() ?? 0
@@ -201,6 +201,55 @@ struct ErasureProgressTests {
         try await post(300, by: DriverID("other"), in: fixture)
         #expect(try #require(fixture.store.logBytes()) > 0)
         #expect(try scan.find(traces.prefix(1).map { $0 + "-" }) == [], "after others' events")
+        await fixture.close()
+    }
+
+    /// Stores many events of two drivers, and makes the first transaction of the deletion of both.
+    private func beginTwo(in fixture: AccountFixture) async throws {
+        for (number, driver) in [driver, DriverID("second")].enumerated() {
+            try await post(600, by: driver, in: fixture)
+            try await fixture.accounts.erase(
+                driver, receipt: ErasureReceipt(id: "rcp_\(number)", deletedAt: start),
+                pseudonym: "erased-\(number)", from: .at(start.advanced(bySeconds: 10_000)))
+        }
+    }
+
+    @Test func `a server that stops does not wait for deletions, and the next start completes them`() async throws {
+        let fixture = try await AccountFixture(pace: pace)
+        try await beginTwo(in: fixture)
+        let loop = Task { [accounts = fixture.accounts] in
+            await UnfinishedErasures(
+                store: accounts, completed: { _ in }, failed: { Issue.record("\($0)") }
+            ).run()
+        }
+        while try await reached(fixture).rows <= 4 * Self.rowsPerPiece { await Task.yield() }
+        loop.cancel()
+        await loop.value
+        #expect(try await reached(fixture).rows < 1200)
+        let count = try await fixture.count("erasure")
+        #expect(count > 0)
+        #expect(try await fixture.accounts.completeErasures(of: nil) == count)
+        #expect(try await reached(fixture).rows == 1200)
+        for number in 0...1 {
+            let scan = ErasureScan(path: fixture.folder.file("db"))
+            #expect(try scan.leftovers(ofReceipt: "rcp_\(number)") == [])
+        }
+        await fixture.close()
+    }
+
+    /// A draining server cancels the requests of the connections that it closes.
+    @Test func `a deletion whose request is cancelled stops, and is completed in the background`() async throws {
+        let fixture = try await AccountFixture(pace: pace)
+        try await post(1200, by: driver, in: fixture)
+        let request = Task { [own = fixture.own, driver, start] in
+            try await own.erase(Caller(driver: driver), from: .at(start.advanced(bySeconds: 10_000)))
+        }
+        while try await reached(fixture).rows <= 2 * Self.rowsPerPiece { await Task.yield() }
+        request.cancel()
+        await #expect(throws: AccountFailure.cancelled) { try await request.value }
+        let (rows, isUnderWay) = try await reached(fixture)
+        #expect(rows < 1200 && isUnderWay)
+        #expect(try await fixture.accounts.completeErasures(of: nil) == 1)
         await fixture.close()
     }
 

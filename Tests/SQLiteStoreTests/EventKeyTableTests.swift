@@ -73,7 +73,8 @@ struct EventKeyTableTests {
             #expect(try Int64.fetchSet(db, sql: "SELECT number FROM event_key") == Set(stored.keys))
             #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM event_key") == stored.count)
             var problems: [String] = []
-            _ = try EventReferences.checkKeys(after: 0, limit: 1000, keys, &problems, db)
+            var check = try #require(try KeyCheck(db))
+            _ = try check.examine(limit: 1000, &problems, db)
             #expect(problems == [])
             for id in stored.keys {
                 try keys.remove(id)

@@ -75,7 +75,7 @@ struct LateRefoldTests {
     /// Stores a late event before 300 others, and stops its refold after twenty rows, as a crash would. Copies the
     /// database in this state.
     private func cutRefold(copies: String...) async throws {
-        let pace = RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, restFactor: 1_000_000, quiet: .seconds(3600))
+        let pace = RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, pauseFactor: 1_000_000, quiet: .seconds(3600))
         let store = try store("cut", pace: pace)
         try await journey(of: 300, in: store)
         let answer = Task { [store, request = late("late")] in await store.append(request) }
@@ -245,7 +245,7 @@ struct LateRefoldTests {
     }
 
     @Test func `late events of others do not put off a refold that waits`() async throws {
-        let store = try store(pace: RefoldPace(rowsPerLateEvent: 20, rowsPerPiece: 10, restFactor: 0))
+        let store = try store(pace: RefoldPace(rowsPerLateEvent: 20, rowsPerPiece: 10, pauseFactor: 0))
         try await journey(of: 400, in: store)
         let others = (0..<8).map { DriverID("other-\($0)") }
         for other in others { try await journey(of: 15, by: other, in: store) }

@@ -36,7 +36,7 @@ struct SettingsCorrectionTests {
     private func store(_ name: String, rowsPerPiece: Int) throws -> SQLiteEventStore {
         let pool = try DatabaseOpening.open(path: folder.file(name), nowMilliseconds: 0)
         return try SQLiteEventStore(
-            pool: pool, pace: RefoldPace(rowsPerLateEvent: 50, rowsPerPiece: rowsPerPiece, restFactor: 0))
+            pool: pool, pace: RefoldPace(rowsPerLateEvent: 50, rowsPerPiece: rowsPerPiece, pauseFactor: 0))
     }
 
     private func deliver(_ journeys: [DeliveredJourney], to store: SQLiteEventStore) async {

@@ -109,7 +109,7 @@ struct DeliveryRound: Sendable {
     func play() async throws -> [String] {
         let journeys = seeds.map { DeliveredJourney(seed: $0, turnCount: turns.count) }
         let database = try RestartedDatabase(
-            pace: RefoldPace(rowsPerLateEvent: 1, rowsPerPiece: rowsPerPiece, restFactor: 0),
+            pace: RefoldPace(rowsPerLateEvent: 1, rowsPerPiece: rowsPerPiece, pauseFactor: 0),
             newestKeysMax: newestKeysMax)
         var delivered = Set<Delivery>()
         var unanswered: [Delivery] = []

@@ -17,7 +17,7 @@ struct TurnTests {
     init() throws {
         folder = try ScratchFolder(inMemory: true)
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
-        store = try SQLiteEventStore(pool: pool, turnLength: .zero)
+        store = try SQLiteEventStore(pool: pool, timeSlice: .zero)
     }
 
     private func request(_ key: String, of driver: String) -> AppendRequest {

@@ -117,9 +117,10 @@ struct CheckCommand: AsyncParsableCommand {
         commandName: "check",
         abstract: "Check the database file, and every journey against its events.",
         discussion: """
-            Runs SQLite's integrity check, follows every reference between tables, and looks up every idempotency \
-            key. Then folds every driver's events again and compares the results with the stored verdicts and \
-            journeys. On PostgreSQL, checks the references between the tables and the positions of events, then the \
+            Runs SQLite's integrity check, follows every reference between tables, and searches for every event's \
+            idempotency key: the search must find the event, and no second event of the driver with the same key. \
+            Then folds every driver's events again and compares the results with the stored verdicts and journeys. \
+            On PostgreSQL, checks the references between the tables and the positions of events, then the \
             journeys; pg_amcheck checks PostgreSQL's files. Changes nothing, and works with or without a running \
             server. If anything differs, prints the first divergences and exits with status 1.
 

@@ -105,8 +105,8 @@ struct DriverEventRows {
     private let statement: Statement
     private var rows: ArraySlice<Row> = []
 
-    /// - Parameter sql: a query whose only parameter is a list of ids (`listedSQL`). It orders its rows by FoldOrder, in
-    ///   the direction of `events`.
+    /// - Parameter sql: a query whose only parameter is a list of ids (`listedSQL`). It orders its rows by FoldOrder,
+    ///   in the direction of `events`.
     init(_ events: DriverEvents, sql: String, _ db: Database) throws {
         self.events = events
         statement = try db.makeStatement(sql: sql)

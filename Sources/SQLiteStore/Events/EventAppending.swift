@@ -41,19 +41,17 @@ final class EventAppending {
         refolding = try Refolding(folding, events: events, table: refolds, on: connection)
     }
 
-    /// Empties the caches. Must be called after every rollback, including the rollback of a savepoint.
-    func dropRolledBackCaches() {
-        internTables.forget()
-        uses.forget()
-        drivers.forget()
-        folding.forget()
+    /// Must be called after the rollback of a savepoint, and before that of a transaction (EventKeys.noteRollback).
+    func noteRollback() {
+        keys.noteRollback()
+        forget()
     }
 
-    /// Empties the caches. Must be called when another connection may have changed drivers, or when a change other than
-    /// an event (for example an erasure) may have done so. Changed rows in the cache must be written first.
-    ///
-    /// The caches of shared texts are emptied too, because an erasure also changes these texts.
-    func forgetDrivers() {
+    /// Empties the caches. Must be called when they may differ from the database: when another connection, or a change
+    /// other than an event (for example an erasure), may have changed drivers or the texts that drivers share, and, by
+    /// `noteRollback`, when changes are rolled back. Unless they are rolled back, changed rows in the cache must be
+    /// written first.
+    func forget() {
         internTables.forget()
         uses.forget()
         drivers.forget()

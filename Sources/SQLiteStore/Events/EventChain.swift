@@ -1,14 +1,15 @@
-// A driver's events as a singly linked list in the order (corrected_at_ms, id). It takes the place of an index: an event
-// that comes after all others changes no page but its own and the driver's row, and still every place in the order is
-// found in few steps.
+// A driver's events as a singly linked list in the order (corrected_at_ms, id). It takes the place of an index: an
+// event that comes after all others changes no page but its own and the driver's row, and still every place in the
+// order is found in few steps.
 //
-// `previous` is the event before. `jump` is the nearest earlier event with a higher level. The level is a function of the
-// id alone: half of the events have level 0, a quarter level 1, and so on. The links therefore depend only on which
-// events are stored, not on the order in which they arrived. Of n events, a search reads O(log² n) at worst and about
-// 2 log n on average.
+// `previous` is the event before. `jump` is the nearest earlier event with a higher level. The level is a function of
+// the id alone: half of the events have level 0, a quarter level 1, and so on. The links therefore depend only on which
+// events are stored, not on the order in which they arrived. Of n events, a search reads O(log² n) at worst and about 2
+// log n on average.
 //
 // Retention relinks `previous` when it deletes events. It leaves `jump` as it is; a jump to a row that does not exist
-// counts as none, and a search then goes on by `previous`. An id is never given twice, so such a jump stays without aim.
+// counts as none, and a search then goes on by `previous`. An id is never given twice, so such a jump stays without
+// aim.
 
 /// The place of an event in its driver's order.
 struct ChainPlace: Hashable, Comparable {
@@ -139,7 +140,8 @@ final class EventChain {
     }
 
     /// Returns the nearest event with a level higher than `level`, from the event `start` backwards. A jump passes only
-    /// events with lower levels than its own event, and an event without a jump has no earlier event with a higher level.
+    /// events with lower levels than its own event, and an event without a jump has no earlier event with a higher
+    /// level.
     private func nearest(from start: Int64?, above level: Int) throws(SQLiteError) -> Int64? {
         var id = start
         while let current = id {

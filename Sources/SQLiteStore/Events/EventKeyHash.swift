@@ -1,6 +1,6 @@
 // The place at which `event_key` lists an event: the driver's row number, followed by the first bits of
-// SHA-256(secret ‖ driver ‖ key). The keys of a driver are therefore close to each other, and the events of a batch change
-// few pages. The secret is the database's own. Without it, a client cannot choose keys that have the same place.
+// SHA-256(secret ‖ driver ‖ key). The keys of a driver are therefore close to each other, and the events of a batch
+// change few pages. The secret is the database's own. Without it, a client cannot choose keys that have the same place.
 
 import Crypto
 import GRDB

@@ -1,6 +1,6 @@
 // The table `event_key`: which idempotency keys are stored already, and with which event. It is a hash table with open
-// addressing. An event is at the place that its driver and key have (EventKeyHash), or, if other events are there, at the
-// first free place after it. Between the two there is never a gap, so a search ends at the first free place.
+// addressing. An event is at the place that its driver and key have (EventKeyHash), or, if other events are there, at
+// the first free place after it. Between the two there is never a gap, so a search ends at the first free place.
 //
 // The table lists every event up to the number `event_key_progress.listed_through`. Later events are listed when the
 // writer moves them here (KeyMove.swift). A change of such an event that the writer does not know of is noted in
@@ -23,6 +23,8 @@ final class EventKeyTable {
     /// Prepared when they are used: a database of before migration 27 lacks their tables.
     private var noteEarly: PreparedStatement?
     private var addLater: PreparedStatement?
+    /// Only `dwell check` uses this.
+    private var compareKeys: PreparedStatement?
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
         self.connection = connection
@@ -50,8 +52,8 @@ final class EventKeyTable {
         try self.init(on: connection)
     }
 
-    /// Calls `read` with the row number of each event that is listed from this place of a key on, until `read` returns a
-    /// value. Nearly always there is no such event, or it has the key. Returns nil if `read` returned no value.
+    /// Calls `read` with the row number of each event that is listed from this place of a key on, until `read` returns
+    /// a value. Nearly always there is no such event, or it has the key. Returns nil if `read` returned no value.
     func first<Value>(
         from place: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
     ) throws(SQLiteError) -> Value? {
@@ -95,8 +97,8 @@ final class EventKeyTable {
         }
     }
 
-    /// Removes an event from the list. Must be called while `event` still has the row with the listed key. An event that
-    /// is not listed yet will not be listed by the writer either.
+    /// Removes an event from the list. Must be called while `event` still has the row with the listed key. An event
+    /// that is not listed yet will not be listed by the writer either.
     func remove(_ event: Int64) throws(SQLiteError) {
         try noteEarly(event)
         guard var gap = try place(ofListed: event) else { return }
@@ -116,13 +118,49 @@ final class EventKeyTable {
     }
 
     /// Returns the place at which the event is listed; nil if a search for its key does not find it.
-    func place(ofListed event: Int64) throws(SQLiteError) -> Int64? {
+    func place(ofListed event: Int64) throws(SQLiteError) -> Int64? { try search(forKeyOf: event)?.place }
+
+    /// A search for the key of a stored event.
+    struct Search {
+        /// The place at which the search begins.
+        var beginning: Int64
+        /// The place at which the search finds the event; nil if it does not find it.
+        var place: Int64?
+        /// The events that it meets before.
+        var others: [Int64] = []
+    }
+
+    /// Returns nil if the event does not exist.
+    func search(forKeyOf event: Int64) throws(SQLiteError) -> Search? {
         guard var place = try beginning(of: event) else { return nil }
+        var search = Search(beginning: place)
         while let found = try self.event(at: place) {
-            if found == event { return place }
+            if found == event {
+                search.place = place
+                break
+            }
+            search.others.append(found)
             place += 1
         }
-        return nil
+        return search
+    }
+
+    /// Whether the two events exist and have the same driver and key.
+    func haveSameKey(_ one: Int64, _ other: Int64) throws(SQLiteError) -> Bool {
+        let compareKeys = try prepared(
+            \.compareKeys,
+            """
+            SELECT 1 FROM event_row AS one
+            JOIN event_row AS other ON other.id = ?2 AND other.driver = one.driver AND other.key = one.key
+            WHERE one.id = ?1
+            """)
+        let found: Bool? = try compareKeys.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, one)
+            try bindings.set(2, other)
+        } read: { _ in
+            true
+        }
+        return found ?? false
     }
 
     /// Returns the place at which the search for an event's key begins; nil if the event does not exist.

@@ -7,13 +7,12 @@ final class EventKeys {
     private let table: EventKeyTable
     private let newest: NewestKeys
     private let moving: KeyMove
-    private let findNumbers: PreparedStatement
+    private let findProgress: PreparedStatement
     private let findUnlisted: PreparedStatement
-    /// The value of `event_key_progress.listed_through` after which all events are in memory; nil before the first use.
-    private var listedThrough: Int64?
-    /// The highest number of an event when the last transaction was committed.
+    /// Each event in memory up to this number is committed.
     private var committedNumber: Int64 = 0
-    /// Whether memory has all events that `event_key` lacks, and no event of a transaction that was rolled back.
+    /// Whether memory has all events that `event_key` lacks, as far as the transaction in progress sees them, and no
+    /// event that was rolled back.
     private var isCurrent = false
     /// The key that was looked up last and not found. A key is looked up right before its event is added.
     private var lastNew: (driver: Int64, key: StoredKey, place: Int64)?
@@ -22,15 +21,18 @@ final class EventKeys {
         self.newest = newest
         table = try EventKeyTable(on: connection)
         moving = try KeyMove(table, newest, on: connection)
-        findNumbers = try PreparedStatement(
+        findProgress = try PreparedStatement(
             """
-            SELECT listed_through, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event_row'), 0)
+            SELECT listed_through, moving_through, moved_place,
+                coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event_row'), 0)
             FROM event_key_progress WHERE id = 1
             """, on: connection)
         findUnlisted = try PreparedStatement(
             """
             SELECT id, driver, key FROM event_row
-            WHERE id > ?1 AND NOT EXISTS (SELECT 1 FROM event_key_early WHERE number = event_row.id) ORDER BY id
+            WHERE id > ?1 AND id <= ?2
+                AND NOT EXISTS (SELECT 1 FROM event_key_early WHERE number = event_row.id)
+            ORDER BY id
             """, on: connection)
     }
 
@@ -50,15 +52,16 @@ final class EventKeys {
         return nil
     }
 
-    /// Returns the row number of the next event. It is higher than every number that was given before, also to events that
-    /// are deleted. Must be called before the event's row is written, because it may read the rows that memory lacks.
+    /// Returns the row number of the next event. It is higher than every number that was given before, also to events
+    /// that are deleted. Must be called before the event's row is written, because it may read the rows that memory
+    /// lacks.
     func nextNumber() throws(SQLiteError) -> Int64 {
         try bringUpToDate()
         return newest.lastNumber + 1
     }
 
-    /// Adds the event that got its number from `nextNumber`. Throws `.twoEventsWithOneKey` if the driver has another event
-    /// with the key.
+    /// Adds the event that got its number from `nextNumber`. Throws `.twoEventsWithOneKey` if the driver has another
+    /// event with the key.
     func add(_ event: Int64, under key: StoredKey, of driver: Int64) throws(SQLiteError) {
         let place: Int64
         if let lastNew, lastNew.driver == driver, lastNew.key == key {
@@ -77,23 +80,27 @@ final class EventKeys {
 
     // MARK: Transactions
 
-    /// Must be called after the rollback of a savepoint, and when other code or another connection may have changed
-    /// events.
+    /// Must be called when other code or another connection may have changed events.
     func forget() {
         isCurrent = false
         lastNew = nil
-        moving.rollBack()
     }
 
-    /// Must be called after the rollback of a transaction. Another process may store events with the same numbers next.
+    /// Must be called after the rollback of a savepoint, and before that of a transaction: as soon as the lock is
+    /// released, another process may store events with the same numbers. Events of the transaction that a savepoint
+    /// leaves are read from their rows again.
     func noteRollback() {
         forget()
+        moving.noteRollback()
         newest.remove(after: committedNumber)
     }
 
-    /// Must be called before COMMIT. Moves keys to `event_key` while a move is in progress.
+    /// Must be called before COMMIT. Brings memory up to date, so that it never lacks a committed event of this
+    /// process, and moves keys to `event_key`. Does nothing before the first use of a key: a command that only changes
+    /// something else does not need the rows of the newest events.
     func finishTransaction() throws(SQLiteError) {
-        guard isCurrent else { return }
+        guard newest.lastNumber >= 0 else { return }
+        try bringUpToDate()
         try moving.writePiece()
     }
 
@@ -101,37 +108,49 @@ final class EventKeys {
     func noteCommit() {
         guard isCurrent else { return }
         committedNumber = newest.lastNumber
-        if let end = moving.noteCommit() { listedThrough = end }
+        moving.noteCommit()
     }
 
-    /// Fills memory after a start. Must be called in a transaction.
+    /// Reads the rows of events that memory lacks. Must be called in a transaction.
     func bringUpToDate() throws(SQLiteError) {
         if isCurrent { return }
-        let found = try findNumbers.first(
-            { _ throws(SQLiteError) in }, read: { row in (row.integer(0), row.integer(1)) })
-        guard let (through, number) = found else { throw SQLiteError.unreadable("event_key_progress") }
-        if through == listedThrough {
-            // After the rollback of a savepoint.
-            newest.remove(after: number)
-        } else {
-            // The start, or another process has moved keys.
-            newest.removeAll()
+        let found = try findProgress.first(
+            { _ throws(SQLiteError) in },
+            read: { row in
+                let progress = KeyMove.Progress(
+                    listedThrough: row.integer(0), movingThrough: row.integer(1), movedPlace: row.integer(2))
+                return (progress: progress, lastNumber: row.integer(3))
+            })
+        guard let found else { throw SQLiteError.unreadable("event_key_progress") }
+        let progress = found.progress
+        if progress.listedThrough != moving.progress?.listedThrough {
+            // The start, or another process has ended a move.
             moving.forget()
-            listedThrough = through
-            committedNumber = through
+            newest.removeAll(listedThrough: progress.listedThrough)
+            committedNumber = progress.listedThrough
         }
-        let lastNumber = max(newest.lastNumber, through)
-        if lastNumber < number {
-            try findUnlisted.forEach { (bindings) throws(SQLiteError) in
-                try bindings.set(1, lastNumber)
-            } visit: { (row) throws(SQLiteError) in
-                let driver = row.integer(1)
-                let place = row.withBytes(2) { table.hash.place(of: $0, of: driver) }
-                newest.add(row.integer(0), at: place)
-                return true
-            }
+        if progress.isMoving {
+            // A move begins with committed events.
+            try readRows(through: progress.movingThrough)
+            committedNumber = max(committedNumber, progress.movingThrough)
         }
-        newest.noteFilled(through: number)
+        moving.goOn(from: progress)
+        try readRows(through: found.lastNumber)
         isCurrent = true
+    }
+
+    private func readRows(through end: Int64) throws(SQLiteError) {
+        let last = newest.lastNumber
+        guard last < end else { return }
+        try findUnlisted.forEach { (bindings) throws(SQLiteError) in
+            try bindings.set(1, last)
+            try bindings.set(2, end)
+        } visit: { (row) throws(SQLiteError) in
+            let driver = row.integer(1)
+            let place = row.withBytes(2) { table.hash.place(of: $0, of: driver) }
+            newest.add(row.integer(0), at: place)
+            return true
+        }
+        newest.noteFilled(through: end)
     }
 }

@@ -72,8 +72,8 @@ final class EventTable {
 
     /// - Parameters:
     ///   - newestKeys: filled at the first use of a key.
-    ///   - derivesEvidence: whether `forEach` computes two values that rows of old releases lack, instead of reading them
-    ///     from the columns. A refold that writes stores these values first (Refolding.swift).
+    ///   - derivesEvidence: whether `forEach` computes two values that rows of old releases lack, instead of reading
+    ///     them from the columns. A refold that writes stores these values first (Refolding.swift).
     init(
         on connection: OpaquePointer, newestKeys: NewestKeys = NewestKeys(), derivesEvidence: Bool = false
     ) throws(SQLiteError) {

@@ -1,6 +1,6 @@
-// The events of a driver's latest second, kept in memory. Clients of v1 send times in whole seconds, so several events of
-// a driver often share a second, and each new one is ordered together with the earlier ones (OrderWithinSecond). With
-// these rows at hand, nothing is read for that.
+// The events of a driver's latest second, kept in memory. Clients of v1 send times in whole seconds, so several events
+// of a driver often share a second, and each new one is ordered together with the earlier ones (OrderWithinSecond).
+// With these rows at hand, nothing is read for that.
 
 import JourneyModel
 

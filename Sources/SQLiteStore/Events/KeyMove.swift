@@ -1,6 +1,11 @@
-// Writes the keys of the newest events to `event_key`, many at a time and in the order of their places, so that the rows
-// of a page are written together. Begins when memory is full, and writes a piece with each transaction that adds events,
-// two keys for each new event. After a restart an unfinished move begins again and skips the rows that are there.
+// Writes the keys of the newest events to `event_key`, many at a time and in the order of their places, so that the
+// rows of a page are written together. A move begins when there are `NewestKeys.countMax` events that the table does
+// not list, and writes a piece with each transaction, two keys for each event since its beginning. It has therefore
+// ended when half as many events have been added.
+//
+// The table `event_key_progress` says how far the move is. After a restart, or beside another process, it goes on from
+// there: the number of events that the table does not list is bounded, however short the life of each process is.
+// Deleted events count as well, because `event_key_early` has their numbers until the end of the move.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -8,94 +13,136 @@ import Dispatch
 import Synchronization
 
 final class KeyMove {
-    /// More entries are sorted on another thread. Fewer take less than a millisecond.
+    /// More events of a new move are sorted on another thread. Fewer take less than a millisecond.
     private static let sortedHereMax = 10_000
+    /// The number of keys that a transaction writes, at most: twice as many as for the events of a full group.
+    private static let pieceMax = 4 * Writer.groupMax
 
-    private enum State {
-        case none
-        case sorting(Sorted, last: Int64)
-        /// The entries before `index` are committed.
-        case writing([PlacedEvents.Entry], index: Int, last: Int64)
+    /// The row of `event_key_progress`.
+    struct Progress {
+        /// `event_key` lists every event up to this number.
+        var listedThrough: Int64
+        /// The last event of the move in progress. Not higher than `listedThrough` if no move is in progress.
+        var movingThrough: Int64
+        /// `event_key` lists those events of the move whose keys belong at lower places.
+        var movedPlace: Int64
+
+        var isMoving: Bool { movingThrough > listedThrough }
     }
 
-    /// Entries that are sorted on another thread; nil until they are.
+    /// The events of a move in the order of their places; nil until they are sorted.
     private final class Sorted: Sendable {
         let entries = Mutex<[PlacedEvents.Entry]?>(nil)
     }
 
     private let table: EventKeyTable
     private let newest: NewestKeys
-    private let setListedThrough: PreparedStatement
+    private let setProgress: PreparedStatement
     private let forgetEarly: PreparedStatement
-    private var state = State.none
-    /// The value of `newest.fillingCount` when the last piece was written.
-    private var lastCount = 0
-    /// The index up to which the transaction in progress has written.
-    private var writtenIndex: Int?
+    /// As committed; nil before memory was filled.
+    private(set) var progress: Progress?
+    /// What the transaction in progress has written.
+    private var written: Progress?
+    /// Nil if no move is in progress.
+    private var sorted: Sorted?
 
     init(_ table: EventKeyTable, _ newest: NewestKeys, on connection: OpaquePointer) throws(SQLiteError) {
         self.table = table
         self.newest = newest
-        setListedThrough = try PreparedStatement(
-            "UPDATE event_key_progress SET listed_through = ?1 WHERE id = 1", on: connection)
+        setProgress = try PreparedStatement(
+            "UPDATE event_key_progress SET listed_through = ?1, moving_through = ?2, moved_place = ?3 WHERE id = 1",
+            on: connection)
         forgetEarly = try PreparedStatement("DELETE FROM event_key_early WHERE number <= ?1", on: connection)
     }
 
-    /// Writes a piece, if a move is in progress.
+    /// Goes on with a move of an earlier process or of another one, if there is one and this process does not know it.
+    /// Memory must have the events of the move, and no others.
+    func goOn(from progress: Progress) {
+        self.progress = progress
+        if progress.isMoving, sorted == nil { begin(sortsHere: true) }
+    }
+
+    /// Begins a move if memory is full, or writes a piece of the one in progress. Must be called before COMMIT, when
+    /// memory has all events.
     func writePiece() throws(SQLiteError) {
-        takeSorted()
-        guard case .writing(let entries, let index, let last) = state else { return }
-        let owed = 2 * (newest.fillingCount - lastCount)
-        guard owed >= newest.pieceMin else { return }
-        let end = min(index + owed, entries.count)
-        for entry in entries[index..<end] { try table.addLater(entry) }
-        writtenIndex = end
-        guard end == entries.count else { return }
-        try setListedThrough.run { (bindings) throws(SQLiteError) in try bindings.set(1, last) }
-        try forgetEarly.run { (bindings) throws(SQLiteError) in try bindings.set(1, last) }
-    }
-
-    private func takeSorted() {
-        guard case .sorting(let sorted, let last) = state, let entries = sorted.entries.withLock({ $0 }) else { return }
-        state = .writing(entries, index: 0, last: last)
-        lastCount = newest.fillingCount
-    }
-
-    /// Must be called after COMMIT. Begins a move when memory is full. Returns the new value of `listed_through` if a move
-    /// has ended.
-    func noteCommit() -> Int64? {
-        if let written = writtenIndex, case .writing(let entries, _, let last) = state {
-            writtenIndex = nil
-            lastCount = newest.fillingCount
-            state = .writing(entries, index: written, last: last)
-            if written == entries.count {
-                state = .none
-                newest.endMove()
-                return last
-            }
+        guard var next = progress else { return }
+        guard next.isMoving else {
+            guard newest.lastNumber - next.listedThrough >= newest.countMax else { return }
+            (next.movingThrough, next.movedPlace) = (newest.lastNumber, 0)
+            return try write(next)
         }
-        if case .none = state, newest.isFull { begin() }
-        return nil
+        guard let entries = sorted?.entries.withLock({ $0 }) else { return }
+        let start = Self.index(of: next.movedPlace, in: entries)
+        let left = entries.count - start
+        let due = 2 * Int(newest.lastNumber - next.movingThrough) - start
+        guard due >= min(newest.pieceMin, left) || left == 0 else { return }
+        var end = start + min(left, max(0, due), Self.pieceMax)
+        while end > start, end < entries.count, entries[end].place == entries[end - 1].place { end += 1 }
+        for entry in entries[start..<end] { try table.addLater(entry) }
+        if end < entries.count {
+            next.movedPlace = entries[end].place
+        } else {
+            next.listedThrough = next.movingThrough
+            try forgetEarly.run { (bindings) throws(SQLiteError) in try bindings.set(1, next.listedThrough) }
+        }
+        try write(next)
     }
 
-    private func begin() {
+    /// Returns the index of the first entry at the place or at a higher one.
+    private static func index(of place: Int64, in entries: [PlacedEvents.Entry]) -> Int {
+        var range = entries.indices
+        while !range.isEmpty {
+            let middle = range.lowerBound + range.count / 2
+            range = entries[middle].place < place ? middle + 1..<range.upperBound : range.lowerBound..<middle
+        }
+        return range.lowerBound
+    }
+
+    private func write(_ progress: Progress) throws(SQLiteError) {
+        try setProgress.run { (bindings) throws(SQLiteError) in
+            try bindings.set(1, progress.listedThrough)
+            try bindings.set(2, progress.movingThrough)
+            try bindings.set(3, progress.movedPlace)
+        }
+        written = progress
+    }
+
+    /// Must be called after COMMIT.
+    func noteCommit() {
+        guard let written else { return }
+        progress = written
+        self.written = nil
+        if !written.isMoving {
+            sorted = nil
+            newest.endMove()
+        } else if sorted == nil {
+            begin(sortsHere: false)
+        }
+    }
+
+    private func begin(sortsHere: Bool) {
         let entries = newest.beginMove()
-        guard let last = entries.last?.event else { return }
         let sorted = Sorted()
         let sort = { @Sendable in
             let byPlace = entries.sorted { $0.place < $1.place }
             sorted.entries.withLock { $0 = byPlace }
         }
-        if entries.count <= Self.sortedHereMax { sort() } else { DispatchQueue.global().async(execute: sort) }
-        state = .sorting(sorted, last: last)
+        // After a start, the next transaction writes a piece even if it is the only one.
+        if sortsHere || entries.count <= Self.sortedHereMax {
+            sort()
+        } else {
+            DispatchQueue.global().async(execute: sort)
+        }
+        self.sorted = sorted
     }
 
-    /// Must be called after a rollback.
-    func rollBack() { writtenIndex = nil }
+    /// Must be called when the transaction is rolled back.
+    func noteRollback() { written = nil }
 
-    /// Must be called when `newest` is emptied.
+    /// Must be called before `newest` is emptied.
     func forget() {
-        state = .none
-        writtenIndex = nil
+        progress = nil
+        written = nil
+        sorted = nil
     }
 }

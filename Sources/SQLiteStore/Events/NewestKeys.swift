@@ -1,10 +1,10 @@
-// The idempotency keys of the newest events, in memory. A key would be a row in some page of `event_key` for every event:
-// in a large table a page that is read, logged and copied for that one row. The rows of many events, written together in
-// the order of their places, share these pages (KeyMove.swift).
+// The idempotency keys of the newest events, in memory. A key would be a row in some page of `event_key` for every
+// event: in a large table a page that is read, logged and copied for that one row. The rows of many events, written
+// together in the order of their places, share these pages (KeyMove.swift).
 //
-// Memory and table together list every event. At a start, memory is filled from the rows of `event_row` that `event_key`
-// does not list yet. An entry in memory is only a candidate: callers compare the driver and the full key with those in the
-// event's row.
+// Memory and table together list every event. At a start, memory is filled from the rows of `event_row` that
+// `event_key` does not list yet. An entry in memory is only a candidate: callers compare the driver and the full key
+// with those in the event's row.
 
 import Synchronization
 
@@ -14,16 +14,16 @@ final class NewestKeys: Sendable {
         var filling = PlacedEvents()
         /// The events before them, while their rows of `event_key` are written.
         var moving: PlacedEvents?
-        var moveCount = 0
-        /// The highest number of an event that is here, or in `event_key`; -1 before the first fill.
+        var removalCount = 0
         var lastNumber: Int64 = -1
     }
 
-    /// The number of events with which a move begins. A start reads the rows of up to twice as many. More events would
-    /// share more pages, and need more memory: 40 bytes an event while they are moved.
-    static let countMax = 1 << 18
+    /// The number of events with which a move begins. A start reads the rows of up to half as many more. More events
+    /// would share more pages, and need more memory: 40 bytes an event while they are moved. A little less than a power
+    /// of two, because memory for entries is doubled when it is full.
+    static let countMax = 250_000
 
-    private let countMax: Int
+    let countMax: Int
     /// The number of keys that a transaction writes, at least: keys that are written together share pages.
     var pieceMin: Int { min(64, countMax) }
     private let state = Mutex(State())
@@ -32,22 +32,17 @@ final class NewestKeys: Sendable {
         self.countMax = countMax
     }
 
-    /// Whether a move should begin.
-    var isFull: Bool { fillingCount >= countMax }
-
-    /// Every event up to this number is here, listed in `event_key`, or deleted; -1 before the rows of the newest events
-    /// were read. Events that another process stores may have higher numbers.
+    /// Every event up to this number is here, listed in `event_key`, or deleted; -1 before the rows of the newest
+    /// events were read. Events that another process stores may have higher numbers.
     var lastNumber: Int64 { state.withLock { $0.lastNumber } }
 
     /// Notes that memory has the key of each event up to `number`.
     func noteFilled(through number: Int64) { state.withLock { $0.lastNumber = number } }
 
-    /// The number of moves that have ended. A reader whose snapshot is older than the end of a move may find an event
-    /// neither here nor in its snapshot of `event_key`. It reads again if this number has changed.
-    var moveCount: Int { state.withLock { $0.moveCount } }
-
-    /// The number of events that were added since the last `beginMove`.
-    var fillingCount: Int { state.withLock { $0.filling.entries.count } }
+    /// How often events were removed from memory. A reader that finds an event neither here nor in its snapshot of
+    /// `event_key` reads again if this number has changed: its snapshot may be older than the end of a move, or the
+    /// event was removed for a moment, until it is read from its row again.
+    var removalCount: Int { state.withLock { $0.removalCount } }
 
     /// The events whose keys belong at this place.
     func events(at place: Int64) -> [Int64] {
@@ -66,19 +61,23 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Removes the events with higher numbers than `last`: their transaction was rolled back.
+    /// Removes the events with higher numbers than `last`. None of them may be among those that are being moved.
     func remove(after last: Int64) {
         state.withLock { state in
+            guard state.lastNumber > last else { return }
             state.filling.remove(after: last)
-            state.lastNumber = min(state.lastNumber, last)
+            state.lastNumber = last
+            state.removalCount += 1
         }
     }
 
-    func removeAll() {
+    /// Removes all events. `event_key` lists those up to the number `listedThrough`.
+    func removeAll(listedThrough: Int64) {
         state.withLock { state in
             state.filling = PlacedEvents()
             state.moving = nil
-            state.lastNumber = -1
+            state.lastNumber = listedThrough
+            state.removalCount += 1
         }
     }
 
@@ -97,13 +96,13 @@ final class NewestKeys: Sendable {
     func endMove() {
         state.withLock { state in
             state.moving = nil
-            state.moveCount += 1
+            state.removalCount += 1
         }
     }
 }
 
-/// Events by their places, in the order of addition. A hash table with open addressing that allows several events at one
-/// place. 24 bytes an event.
+/// Events by their places, in the order of addition. A hash table with open addressing that allows several events at
+/// one place. 24 bytes an event.
 struct PlacedEvents {
     struct Entry: Hashable, Sendable {
         /// EventKeyHash.

@@ -1,5 +1,5 @@
-// An idempotency key in the form of the column `event.key`. Most clients send UUIDs as keys. The 36 characters of a UUID
-// become 16 bytes.
+// An idempotency key in the form of the column `event.key`. Most clients send UUIDs as keys. The 36 characters of a
+// UUID become 16 bytes.
 
 import Foundation
 import GRDB
@@ -26,8 +26,8 @@ struct StoredKey: Equatable {
         uuid = scanned.map { ($0.high.bigEndian, $0.low.bigEndian) } ?? (0, 0)
     }
 
-    /// Reads a UUID in the form of RFC 9562, section 4, whose letters are all in lower case or all in upper case. A UUID
-    /// without letters counts as one in lower case. Returns nil for any other text.
+    /// Reads a UUID in the form of RFC 9562, section 4, whose letters are all in lower case or all in upper case. A
+    /// UUID without letters counts as one in lower case. Returns nil for any other text.
     private static func scan(_ bytes: UnsafeBufferPointer<UInt8>) -> (form: Form, high: UInt64, low: UInt64)? {
         guard bytes.count == 36 else { return nil }
         var (high, low): (UInt64, UInt64) = (0, 0)

@@ -111,15 +111,10 @@ extension DatabaseCheck {
 
     /// Looks up the idempotency key of every event.
     private func checkKeys(_ problems: inout [String]) throws {
-        guard let keys = try queue.read({ db in try db.tableExists("event_key") ? EventKeyTable(db) : nil }) else {
-            return
-        }
-        var last: Int64 = 0
+        guard var check = try queue.read({ db in try KeyCheck(db) }) else { return }
         while problems.count < Self.problemsMax,
-            let next = try queue.read({ db in
-                try EventReferences.checkKeys(after: last, limit: Self.keysPerRead, keys, &problems, db)
-            })
-        { last = next }
+            try queue.read({ db in try check.examine(limit: Self.keysPerRead, &problems, db) })
+        {}
     }
 }
 

@@ -1,6 +1,7 @@
-// Proves what foreign keys of `event` would prove, and that `event_key` lists every event up to the number
-// `event_key_progress.listed_through`. The table has no foreign keys, because SQLite would look each of them up for every
-// event that is stored. `dwell check` and every backup and restore run this instead.
+// Proves what foreign keys of `event` would prove. Also proves that each row of `event_key` lists an existing event,
+// and that there are as many such rows as events up to the number `event_key_progress.listed_through`. The table has no
+// foreign keys, because SQLite would look each of them up for every event that is stored. `dwell check` and every
+// backup and restore run this instead. Only `dwell check` looks up each key (KeyCheck.swift).
 
 import GRDB
 
@@ -35,7 +36,7 @@ enum EventReferences {
 
     /// Returns a function that makes an SQL condition of a column with the number of an event: whether `event_key` must
     /// list the event.
-    private static func isListedSQL(_ db: Database) throws -> (String) -> String {
+    static func isListedSQL(_ db: Database) throws -> (String) -> String {
         guard try db.tableExists("event_key_progress") else { return { _ in "TRUE" } }
         return { number in
             """
@@ -66,22 +67,5 @@ enum EventReferences {
         WHEN \(column) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM \(table) AS parent WHERE parent.id = event.\(column))
             THEN 'references a missing row of \(table)'
         """
-    }
-
-    /// Examines the next `limit` events after the row number `last`. Returns the last of them, nil if none is left, and
-    /// appends a sentence for each event that should be listed and that a search for its idempotency key does not find.
-    static func checkKeys(
-        after last: Int64, limit: Int, _ keys: EventKeyTable, _ problems: inout [String], _ db: Database
-    ) throws -> Int64? {
-        let rows = try Row.fetchAll(
-            try db.cachedStatement(
-                sql: """
-                    SELECT id, driver, \(isListedSQL(db)("id")) FROM event_row WHERE id > ? ORDER BY id LIMIT ?
-                    """),
-            arguments: [last, limit])
-        for row in rows where try row[2] && keys.place(ofListed: row[0]) == nil {
-            problems.append("driver \(row[1] as Int64), event \(row[0] as Int64): is not found by its idempotency key")
-        }
-        return rows.last?[0]
     }
 }

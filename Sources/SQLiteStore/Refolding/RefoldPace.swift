@@ -1,6 +1,6 @@
 /// The rules by which refolds and deletions share the writer with other work. One transaction either continues refolds
 /// of one or several drivers, by at most `rowsPerPiece` events, or continues one deletion, by at most
-/// `rowsPerErasurePiece` rows. After that transaction, the writer does only other work for a while: `restFactor` times
+/// `rowsPerErasurePiece` rows. After that transaction, the writer does only other work for a while: `pauseFactor` times
 /// as long as the refolds or the deletion took.
 struct RefoldPace: Sendable {
     /// The maximum number of events refolded in the transaction that stores a late event. An ordinary late event from a
@@ -12,7 +12,7 @@ struct RefoldPace: Sendable {
     /// The maximum number of rows of a deletion per transaction. Rewriting 100 rows takes as long as refolding 500
     /// events, because each row is rewritten and its entry in the index of idempotency keys moves.
     var rowsPerErasurePiece = 100
-    var restFactor = 12
+    var pauseFactor = 12
     /// Duration without other work after which refolds continue without a pause.
     var quiet = Duration.milliseconds(100)
 }

@@ -1,12 +1,12 @@
 // Refolds the events of one driver, in as many of the writer's transactions as needed. There are three causes: a late
-// event that changes more events than one transaction may refold, new rules in this release, or a correction of settings.
-// The table `refold` holds the progress.
+// event that changes more events than one transaction may refold, new rules in this release, or a correction of
+// settings. The table `refold` holds the progress.
 //
 // A refold by new rules goes from the first event, or the floor, to the last event. Old events may lack two values that
 // the rules need, so the refold first derives these values from the stored data. The state that the phone reported is
 // derived from the metadata. Whether a time has a fraction of a second is derived from the text of the time. A refold
-// after a late event ends where the journey equals the stored one. A refold by a correction begins at the first corrected
-// event and goes to the last event.
+// after a late event ends where the journey equals the stored one. A refold by a correction begins at the first
+// corrected event and goes to the last event.
 
 import Engine
 import JourneyModel
@@ -19,8 +19,8 @@ final class Refolding {
     private let findEvidence: PreparedStatement
     private let findWholeSeconds: PreparedStatement
     private let corrections: SettingsCorrectionTable
-    /// The counts of an unfinished refold by new rules or a correction, with the driver and the last refolded event. Nil
-    /// unless this process has done all of that refold so far.
+    /// The counts of an unfinished refold by new rules or a correction, with the driver and the last refolded event.
+    /// Nil unless this process has done all of that refold so far.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
     /// The counts of pieces of a correction that other work continued, for example a driver's next event. The next part
     /// of the correction's own request reports them.

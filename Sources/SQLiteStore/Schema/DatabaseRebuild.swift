@@ -1,6 +1,6 @@
-// Migration 26 for a database with events. A new file beside the database gets all migrations and then all rows; once it
-// is complete and checked, it takes the database's place, and the old file is kept (docs/upgrading.md). The old file is
-// locked meanwhile. A run that was interrupted at any place is continued by the next one, or begun again.
+// Migration 26 for a database with events. A new file beside the database gets all migrations and then all rows; once
+// it is complete and checked, it takes the database's place, and the old file is kept (docs/upgrading.md). The old file
+// is locked meanwhile. A run that was interrupted at any place is continued by the next one, or begun again.
 
 import Engine
 import Foundation
@@ -94,8 +94,8 @@ struct DatabaseRebuild {
         self.report = report
     }
 
-    /// Returns the last migration of a database that has events but not migration 26; nil if no rebuild is needed. Ignores
-    /// SQLite's errors, except for a lock: SQLite reports them again when the file is opened for writing.
+    /// Returns the last migration of a database that has events but not migration 26; nil if no rebuild is needed.
+    /// Ignores SQLite's errors, except for a lock: SQLite reports them again when the file is opened for writing.
     func lastMigrationBefore() throws -> Int? {
         guard migrations.contains(Self.number), let reader = try? RecordsFile.connect(path) else { return nil }
         defer { try? reader.close() }
@@ -205,8 +205,8 @@ struct DatabaseRebuild {
         }
     }
 
-    /// Changes with every change of the locked file. The file is not opened for this: closing any descriptor of it would
-    /// release SQLite's locks (fcntl).
+    /// Changes with every change of the locked file. The file is not opened for this: closing any descriptor of it
+    /// would release SQLite's locks (fcntl).
     private func fingerprint() throws -> String {
         let status = try FileStatus(path)
         return "\(status.inode) \(status.bytes) \(status.modifiedNanoseconds)"

@@ -56,5 +56,7 @@ package struct Migration: Sendable {
         Migration(25, "settings_correction", PackageResources._025_settings_correction_sql),
         Migration(26, "lean_events", PackageResources._026_lean_events_sql),
         Migration(27, "newest_keys", PackageResources._027_newest_keys_sql),
+        Migration(28, "notification_history", PackageResources._028_notification_history_sql),
+        Migration(29, "key_move", PackageResources._029_key_move_sql),
     ]
 }

@@ -1,5 +1,6 @@
-// The table `rebuild` of a file that DatabaseRebuild fills. It says of which file it is the copy, so that an interrupted
-// rebuild is continued only if that file has not changed. The first opening of the finished database drops it.
+// The table `rebuild` of a file that DatabaseRebuild fills. It says of which file it is the copy, so that an
+// interrupted rebuild is continued only if that file has not changed. The first opening of the finished database drops
+// it.
 
 import GRDB
 

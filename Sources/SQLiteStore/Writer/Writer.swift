@@ -9,7 +9,7 @@ import GRDBSQLite
 import Identity
 import RateLimiting
 
-/// @unchecked, because `connection`, `resting`, `isToWake`, `isToWakeForRefolds` and `lastCommit` are used only in
+/// @unchecked, because `connection`, `parked`, `isToWake`, `isToWakeForRefolds` and `lastCommit` are used only in
 /// closures on the pool's writer queue, which is serial. Everything else is Sendable.
 final class Writer: @unchecked Sendable {
     /// Maximum number of waiting requests. A further request is rejected at once. At ten thousand events a second, the
@@ -21,7 +21,7 @@ final class Writer: @unchecked Sendable {
     /// Maximum number of pieces of work that wait for refolds. When this number is reached, only work of which a part
     /// is already stored is accepted (`WriterWork.hasStored`). The limit exists because all waiting pieces are checked
     /// each time that refolds continue.
-    static let restingMax = 1_000
+    static let parkedMax = 1_000
 
     private let pool: DatabasePool
     let newestKeys: NewestKeys
@@ -32,7 +32,7 @@ final class Writer: @unchecked Sendable {
     /// Work that waits until refolds may continue, in order of arrival. When refolds continue, this work is taken
     /// before the work in the queue. The first piece of the waiting work therefore always finds an unused refold
     /// budget, and no later request of a driver overtakes an earlier one.
-    private var resting: [WriterWork] = []
+    private var parked: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
     /// The time of the last transaction since the WAL was truncated; nil if there was none.
@@ -41,7 +41,7 @@ final class Writer: @unchecked Sendable {
     /// - Parameter digests: computes the keyed hashes that identify erased drivers. If nil, no driver is ever erased.
     init(
         pool: DatabasePool, waitingMax: Int, digests: KeyedHashes?,
-        checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
+        checkpoints: Checkpointer.Pace = Checkpointer.Pace(), timeSlice: Duration = WriterConnection.timeSlice,
         charging: (any RefoldCharging)? = nil, pace: RefoldPace = RefoldPace(),
         newestKeys: NewestKeys = NewestKeys(), metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
@@ -56,7 +56,7 @@ final class Writer: @unchecked Sendable {
             }
             let connection = try WriterConnection(
                 on: handle, newestKeys: newestKeys, digests: digests, checkpointer: checkpointer,
-                turnLength: turnLength, charging: charging, pace: pace)
+                timeSlice: timeSlice, charging: charging, pace: pace)
             self.connection = connection
             if connection.log.needsTruncation { wakeToTruncate() }
         }
@@ -84,13 +84,14 @@ final class Writer: @unchecked Sendable {
                 continue
             }
             let start = ContinuousClock.now
-            let turn = connection.run(group, db)
-            queue.putBack(turn.rest)
-            rest(turn.waiting)
+            let result = connection.run(group, db)
+            queue.putBack(result.leftover)
+            park(result.waiting)
             lastCommit = .now
             metrics.record(
-                requests: Self.requestCount(group) - Self.requestCount(turn.rest) - Self.requestCount(turn.waiting),
-                took: ContinuousClock.now - start, isCommitted: turn.isCommitted)
+                requests: Self.requestCount(group) - Self.requestCount(result.leftover)
+                    - Self.requestCount(result.waiting),
+                took: ContinuousClock.now - start, isCommitted: result.isCommitted)
             if connection.log.needsTruncation { wakeToTruncate() }
             connection.log.copyRest()
         }
@@ -100,18 +101,18 @@ final class Writer: @unchecked Sendable {
 
     private func takeGroup() -> [WriterWork] {
         let group = queue.take(requestsMax: Self.groupMax)
-        guard !resting.isEmpty, let connection, .now >= connection.nextPiece else { return group }
-        defer { resting = [] }
-        return resting + group
+        guard !parked.isEmpty, let connection, .now >= connection.nextPiece else { return group }
+        defer { parked = [] }
+        return parked + group
     }
 
-    /// Keeps work that waits for refolds, and fails work beyond `restingMax`. Work of which a part is already stored is
+    /// Keeps work that waits for refolds, and fails work beyond `parkedMax`. Work of which a part is already stored is
     /// always kept. There is little such work: deletions, and at most one event of each driver. No second event of a
     /// driver is stored while the driver's refold is not complete.
-    private func rest(_ waiting: [WriterWork]) {
+    private func park(_ waiting: [WriterWork]) {
         for work in waiting {
-            if resting.count < Self.restingMax || work.hasStored {
-                resting.append(work)
+            if parked.count < Self.parkedMax || work.hasStored {
+                parked.append(work)
             } else {
                 work.fail(.unavailable("too many requests wait for a journey to be refolded"))
             }
@@ -121,7 +122,7 @@ final class Writer: @unchecked Sendable {
     /// Wakes the writer when refolds may continue. Called when the writer has no other work. Only one such wake-up is
     /// pending at a time.
     private func wakeForRefolds() {
-        guard let connection, !resting.isEmpty, !isToWakeForRefolds else { return }
+        guard let connection, !parked.isEmpty, !isToWakeForRefolds else { return }
         isToWakeForRefolds = true
         let (seconds, attoseconds) = max(connection.nextPiece - .now, .zero).components
         let nanoseconds = Int(seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000)
@@ -191,8 +192,8 @@ final class Writer: @unchecked Sendable {
         }
         await withCheckedContinuation { continuation in
             pool.asyncWriteWithoutTransaction { [self] _ in
-                for work in resting { work.fail(.unavailable("the store is closed")) }
-                resting = []
+                for work in parked { work.fail(.unavailable("the store is closed")) }
+                parked = []
                 // Copies the WAL into the database file. The read connections, which are closed last, cannot do this.
                 // After the server has stopped, an operator may copy only the database file, and that copy would
                 // otherwise lack the content of the WAL.

@@ -1,0 +1,91 @@
+// The statements that begin and end the writer's transactions and savepoints, and what a failed COMMIT has stored.
+//
+// Not Sendable: used only on the writer's queue.
+
+import Engine
+import GRDBSQLite
+
+final class WriterTransaction {
+    private let connection: OpaquePointer
+    private let begin: PreparedStatement
+    private let commit: PreparedStatement
+    private let rollback: PreparedStatement
+    private let probe: PreparedStatement
+    private let savepoint: PreparedStatement
+    private let rollbackToSavepoint: PreparedStatement
+    private let releaseSavepoint: PreparedStatement
+
+    init(on connection: OpaquePointer) throws(SQLiteError) {
+        self.connection = connection
+        begin = try PreparedStatement("BEGIN IMMEDIATE", on: connection)
+        commit = try PreparedStatement("COMMIT", on: connection)
+        rollback = try PreparedStatement("ROLLBACK", on: connection)
+        probe = try PreparedStatement(
+            "UPDATE write_probe SET written_count = written_count + 1 WHERE id = 1", on: connection)
+        savepoint = try PreparedStatement("SAVEPOINT request", on: connection)
+        rollbackToSavepoint = try PreparedStatement("ROLLBACK TO request", on: connection)
+        releaseSavepoint = try PreparedStatement("RELEASE request", on: connection)
+    }
+
+    /// Begins the transaction. An earlier failed ROLLBACK may have left a transaction open, which is rolled back first.
+    func start() throws(SQLiteError) {
+        rollBack()
+        try begin.run()
+    }
+
+    func end() throws(SQLiteError) {
+        try commit.run()
+    }
+
+    /// Rolls the transaction back, unless an error has already ended it.
+    func rollBack() {
+        if isOpen { try? rollback.run() }
+    }
+
+    private var isOpen: Bool { sqlite3_get_autocommit(connection) == 0 }
+
+    /// Changes a row that has no other use. It tests whether the disk accepts writes.
+    func writeProbe() throws(SQLiteError) {
+        try probe.run()
+    }
+
+    /// Returns `.unavailable` if the failed COMMIT has certainly stored nothing, else `.unknown`. Must be called after
+    /// the rollback.
+    ///
+    /// SQLite has rolled the transaction back, so this process does not see the transaction's changes. But the
+    /// transaction's frames may be in the WAL, and a recovery after a crash could find them. `isWritable` therefore
+    /// commits another transaction, which certainly overwrites these frames.
+    func failure(ofCommit error: SQLiteError) -> StoreFailure {
+        if error.provesThatCommitDidNotHappen || isWritable() {
+            return .unavailable("commit failed: \(error)")
+        }
+        return .unknown("commit failed: \(error)")
+    }
+
+    private func isWritable() -> Bool {
+        do {
+            try begin.run()
+            try probe.run()
+            try commit.run()
+            return true
+        } catch {
+            rollBack()
+            return false
+        }
+    }
+
+    // MARK: Savepoints
+
+    func startSavepoint() throws(SQLiteError) {
+        try savepoint.run()
+    }
+
+    func endSavepoint() throws(SQLiteError) {
+        try releaseSavepoint.run()
+    }
+
+    func rollBackSavepoint() throws(SQLiteError) {
+        try rollbackToSavepoint.run()
+        try releaseSavepoint.run()
+    }
+}
