@@ -425,7 +425,7 @@ CREATE TABLE store_notification (
     received_at_ms  INTEGER NOT NULL,
     -- JSON, of a type that this release does not know; NULL for all others.
     payload         BLOB
-) STRICT;
+, app_transaction_id TEXT) STRICT;
 
 CREATE INDEX store_notification_by_arrival ON store_notification (received_at_ms);
 
@@ -685,8 +685,20 @@ CREATE TABLE event_key_progress (
     id              INTEGER PRIMARY KEY CHECK (id = 1),
     -- `event_key` lists every event up to this number, and some of the later ones.
     listed_through  INTEGER NOT NULL
-) STRICT;
+, moving_through INTEGER NOT NULL DEFAULT 0, moved_place INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE event_key_early (
     number  INTEGER PRIMARY KEY
 ) STRICT;
+
+CREATE TABLE notification_history (
+    -- Apple's word: Production, Sandbox.
+    environment  TEXT    NOT NULL,
+    bundle_id    TEXT    NOT NULL,
+    -- Every notification that Apple sent until then was received, or read from the history.
+    read_to_ms   INTEGER NOT NULL,
+    PRIMARY KEY (environment, bundle_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX store_notification_by_app_transaction ON store_notification (app_transaction_id)
+WHERE app_transaction_id IS NOT NULL;

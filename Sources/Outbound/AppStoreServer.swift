@@ -84,9 +84,10 @@ package struct AppStoreServer: AppStoreAPI {
             \(request.onlyFailures ? ",\"onlyFailures\":true" : "")}
             """
         let answer = try await send(.post, target, as: request.bundleID, body: Array(body.utf8))
-        // The production environment responds with 401 for an unreleased app. Such an app has no history there.
+        // The production environment responds with 401 for an unreleased app. Such an app has no history there. A 401
+        // can also mean that the key is new or wrong, so this is not an empty history.
         if answer.status == 401, request.environment == .production, urls.count > 1 {
-            return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil)
+            return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil, isAvailable: false)
         }
         guard answer.status == 200 else {
             throw .unavailable(retryAfterSeconds: 600, reason: "status_\(answer.status)")

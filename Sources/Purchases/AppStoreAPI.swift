@@ -16,7 +16,8 @@ package protocol AppStoreAPI: Sendable {
     /// production does not have the transaction.
     func signedTransaction(_ id: String) async throws(AppStoreAPIFailure) -> String
 
-    /// Returns one page of the notifications that Apple sent, oldest first.
+    /// Returns one page of the notifications that Apple sent, oldest first. Throws `unavailable` if Apple refuses the
+    /// request, for example because it begins too far in the past.
     func notifications(_ request: NotificationHistoryRequest) async throws(AppStoreAPIFailure)
         -> NotificationHistoryPage
 
@@ -52,9 +53,12 @@ package struct NotificationHistoryPage: Hashable, Sendable {
     package var signedPayloads: [String]
     /// The token to request the next page with. Nil for the last page.
     package var nextPageToken: String?
+    /// Whether Apple has a history of the app. False for the production environment before the app's first release.
+    package var isAvailable: Bool
 
-    package init(signedPayloads: [String], nextPageToken: String?) {
+    package init(signedPayloads: [String], nextPageToken: String?, isAvailable: Bool = true) {
         self.signedPayloads = signedPayloads
         self.nextPageToken = nextPageToken
+        self.isAvailable = isAvailable
     }
 }

@@ -55,14 +55,7 @@ package struct AppStoreVerifier: Sendable {
         // Xcode sends no notifications.
         try await verify(signed, now: now, allowsXcode: false)
         let envelope = try NotificationEnvelope(signed.claims)
-        guard envelope.environment.isSignedByApple, environments.contains(envelope.environment) else {
-            throw .wrongEnvironment
-        }
-        let appsOfBundle = apps.filter { $0.bundleID == envelope.bundleID }
-        guard let app = appsOfBundle.first else { throw .wrongBundle }
-        if envelope.environment == .production {
-            guard let appleID = app.appleID, envelope.appAppleID == appleID else { throw .wrongApp }
-        }
+        for app in envelope.apps { try check(app) }
 
         var transaction: TransactionFact?
         if let text = envelope.signedTransaction {
@@ -80,7 +73,7 @@ package struct AppStoreVerifier: Sendable {
         return StoreNotification(
             notificationUUID: envelope.notificationUUID, type: envelope.type, subtype: envelope.subtype,
             environment: envelope.environment, bundleID: envelope.bundleID, transaction: transaction, renewal: renewal,
-            signedDate: signed.signedDate, payload: signed.payload)
+            appTransactionID: envelope.appTransactionID, signedDate: signed.signedDate, payload: signed.payload)
     }
 
     /// Verifies the certificates, the signature and the date of a payload. `allowsXcode` permits an exception: a
@@ -97,6 +90,17 @@ package struct AppStoreVerifier: Sendable {
         guard signed.isSigned(by: key) else { throw .wrongSignature }
         if !signed.hasKnownHeader { headers.add(signed, certificates) }
         guard signed.signedDate <= now.advanced(bySeconds: Self.clockSkewSecondsMax) else { throw .signedInFuture }
+    }
+
+    private func check(_ app: NotificationEnvelope.App) throws(PurchaseRefusal) {
+        if let environment = app.environment {
+            guard environment.isSignedByApple, environments.contains(environment) else { throw .wrongEnvironment }
+        }
+        let ours = apps.filter { app.bundleID == nil || $0.bundleID == app.bundleID }
+        guard !ours.isEmpty else { throw .wrongBundle }
+        // Notifications of the sandbox need not name the Apple ID.
+        guard app.environment != .sandbox, app.needsAppleID || app.appleID != nil else { return }
+        guard let appleID = app.appleID, ours.contains(where: { $0.appleID == appleID }) else { throw .wrongApp }
     }
 
     private func check(_ fact: TransactionFact) throws(PurchaseRefusal) {

@@ -26,7 +26,8 @@ package struct Entitlement: Hashable, Sendable {
         case billingRetry = "billing_retry"
         /// The product expired, or another product of the subscription group replaced it. It gives no access.
         case expired
-        /// The product is no longer available through Family Sharing. It gives no access.
+        /// The product is no longer available through Family Sharing, or Apple revoked it for another reason that is
+        /// not a refund. It gives no access.
         case revoked
         /// Apple refunded the product. It gives no access.
         case refunded

@@ -64,6 +64,15 @@ private struct Subscription {
     let transactions: [TransactionFact]
     let renewal: RenewalFact?
     let now: Moment
+    /// The transactions whose period has started.
+    private let begun: [TransactionFact]
+
+    init(transactions: [TransactionFact], renewal: RenewalFact?, now: Moment) {
+        self.transactions = transactions
+        self.renewal = renewal
+        self.now = now
+        begun = transactions.filter { $0.hasBegun(at: now) }
+    }
 
     /// One entitlement for each product with a started period. If no period of any product has started, one entitlement
     /// for each product.
@@ -90,26 +99,34 @@ private struct Subscription {
         }
     }
 
-    private var begun: [TransactionFact] { transactions.filter { $0.hasBegun(at: now) } }
-
-    /// The transaction that gives access now: the latest one that is not expired, upgraded or revoked. Apple may
+    /// The transaction that gives access now: the latest one that is not expired, replaced or revoked. Apple may
     /// charge and sign a renewal up to a day before its period starts. Until that start, the previous transaction
     /// counts if it still gives access.
     private var current: TransactionFact? {
-        let valid = transactions.filter { fact in
-            guard let expires = fact.expiresDate else { return false }
-            return expires > now && !fact.isUpgraded && fact.revocation(at: now) == nil
-        }
+        let valid = transactions.filter(isValid)
         let begun = valid.filter { $0.hasBegun(at: now) }
         return (begun.isEmpty ? valid : begun).max { $0.isBefore($1) }
+    }
+
+    private func isValid(_ fact: TransactionFact) -> Bool {
+        guard let expires = fact.expiresDate, expires > now, fact.revocation(at: now) == nil else { return false }
+        return !isReplaced(fact, before: expires)
+    }
+
+    /// Returns whether another product of the subscription replaced the transaction before its period ended. Apple
+    /// refunds the rest of that period when it sells the other product, but does not always sign the transaction again
+    /// with `isUpgraded`. The transaction stays replaced even if the other product is refunded later.
+    private func isReplaced(_ fact: TransactionFact, before end: Moment) -> Bool {
+        fact.isUpgraded
+            || begun.contains { other in
+                other.productID != fact.productID && other.purchaseDate > fact.purchaseDate && other.purchaseDate < end
+            }
     }
 
     /// Returns the end of the paid time. If a renewal of the same product is already paid, the paid time includes this
     /// renewal.
     private func paidUntil(_ current: TransactionFact) -> Moment? {
-        transactions.filter { fact in
-            fact.productID == current.productID && !fact.isUpgraded && fact.revocation(at: now) == nil
-        }.compactMap(\.expiresDate).max()
+        transactions.filter { $0.productID == current.productID && isValid($0) }.compactMap(\.expiresDate).max()
     }
 
     /// Returns the entitlement after the last period has expired. Must be called only if that period was neither

@@ -1,42 +1,71 @@
-// Fetches from Apple the notifications that this server missed. Runs when the server starts and then daily. Each
-// notification is processed as if Apple had just sent it, so a notification that is already stored has no second
-// effect.
+// Fetches from Apple the notifications that this server missed. Runs for each app and environment, when the server
+// starts and then daily. Each notification is processed as if Apple had just sent it, so a notification that is already
+// stored has no second effect.
 
+package import Identity
 package import JourneyModel
 
+/// A part of Apple's history: the notifications about one app in one environment.
+package struct NotificationSource: Hashable, Sendable {
+    package var environment: AppStoreEnvironment
+    package var bundleID: String
+
+    package init(environment: AppStoreEnvironment, bundleID: String) {
+        self.environment = environment
+        self.bundleID = bundleID
+    }
+}
+
+/// Remembers across restarts how far the history was read.
+package protocol NotificationHistoryProgress: Sendable {
+    /// Returns the time up to which every notification of the source was received or read. Nil if its history was never
+    /// read to the end.
+    func historyReadTo(of source: NotificationSource) async throws(AccountFailure) -> Moment?
+
+    func record(historyReadTo time: Moment, of source: NotificationSource) async throws(AccountFailure)
+}
+
 package struct NotificationHistory: Sendable {
-    /// Maximum age in days of the requested notifications. Apple keeps notifications for 180 days.
-    static let daysMax = 179
-    /// Notifications that Apple could not deliver are requested if they are at most this many days old. Apple retries a
-    /// delivery for three days.
-    static let failureDays = 4
+    /// Notifications that Apple could not deliver are requested again for this number of days after they were read,
+    /// because this server may have refused them then. Apple attempts a delivery for 157 hours: it retries 1, 12, 24,
+    /// 48 and 72 hours after the previous attempt.
+    static let failureDays = 7
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
-    /// The first pass begins this number of seconds before the newest stored notification, because some earlier
-    /// notifications may be missing too.
+    /// The first pass also requests the notifications of this number of seconds before the time up to which the history
+    /// was read, because Apple's clock and this server's clock may differ.
     static let overlapSeconds = 3_600
     /// Maximum number of pages per request. This maximum ends the loop even if every answer of Apple names a next page.
     static let pagesMax = 100_000
 
-    /// The result of one pass, for the log.
-    package enum Report: Sendable, Hashable {
-        case filled(stored: Int, known: Int, refused: Int)
-        case failed(reason: String)
+    /// Maximum age in days of the requested notifications. Apple keeps them for 180 days, in the sandbox for 30 days,
+    /// and refuses requests that begin earlier. The remaining day allows for a difference between the clocks.
+    static func daysMax(_ environment: AppStoreEnvironment) -> Int { environment == .sandbox ? 29 : 179 }
+
+    /// The result of one pass over the history of one source, for the log.
+    package struct Report: Sendable, Hashable {
+        package enum Result: Sendable, Hashable {
+            case filled(stored: Int, known: Int, refused: Int)
+            /// Apple has no history of the app yet.
+            case notAvailable
+            case failed(reason: String)
+        }
+
+        package var source: NotificationSource
+        package var result: Result
     }
 
     private let api: any AppStoreAPI
     private let purchases: any PurchaseService
-    private let newest: @Sendable () async throws -> Moment?
-    private let sources: [(environment: AppStoreEnvironment, bundleID: String)]
+    private let progress: any NotificationHistoryProgress
+    private let sources: [NotificationSource]
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Report) -> Void
     private let sleep: @Sendable (Duration) async throws -> Void
 
-    /// - Parameters:
-    ///   - newest: returns the time at which the newest stored notification was received.
-    ///   - sleep: waits between two passes, and throws when the task is cancelled.
+    /// - Parameter sleep: waits between two passes, and throws when the task is cancelled.
     package init(
-        api: any AppStoreAPI, purchases: any PurchaseService, newest: @escaping @Sendable () async throws -> Moment?,
+        api: any AppStoreAPI, purchases: any PurchaseService, progress: any NotificationHistoryProgress,
         apps: [AppStoreApp], environments: Set<AppStoreEnvironment>, clock: @escaping @Sendable () -> Moment,
         report: @escaping @Sendable (Report) -> Void,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
@@ -44,54 +73,62 @@ package struct NotificationHistory: Sendable {
         self.sleep = sleep
         self.api = api
         self.purchases = purchases
-        self.newest = newest
-        sources = [AppStoreEnvironment.production, .sandbox].filter { environments.contains($0) }.flatMap { one in
-            apps.map { (one, $0.bundleID) }
+        self.progress = progress
+        sources = [AppStoreEnvironment.production, .sandbox].filter(environments.contains).flatMap { environment in
+            apps.map { NotificationSource(environment: environment, bundleID: $0.bundleID) }
         }
         self.clock = clock
         self.report = report
     }
 
-    /// Runs until the task is cancelled.
+    /// Runs until the task is cancelled. A source that fails is read again after ten minutes. It does not delay the
+    /// others, and they are not read again with it.
     package func run() async {
-        var from: Moment?
-        var isAtStart = true
+        /// For each source: the seconds until its next pass, and whether it has not been read since the start.
+        var states = sources.map { _ in (seconds: 0, isAtStart: true) }
         while !Task.isCancelled {
-            if isAtStart, from == nil { from = await start() }
-            let outcome = await fill(from: isAtStart ? from : nil)
-            report(outcome)
-            var pause = Self.retrySeconds
-            if case .filled = outcome { (isAtStart, pause) = (false, Self.intervalSeconds) }
+            for (index, source) in sources.enumerated() where states[index].seconds == 0 {
+                let result = await fill(source, isAtStart: states[index].isAtStart)
+                if Task.isCancelled { return }
+                report(Report(source: source, result: result))
+                switch result {
+                case .filled: states[index] = (Self.intervalSeconds, false)
+                case .notAvailable: states[index].seconds = Self.intervalSeconds
+                case .failed: states[index].seconds = Self.retrySeconds
+                }
+            }
+            let pause = states.map(\.seconds).min() ?? Self.intervalSeconds
             do { try await sleep(.seconds(pause)) } catch { return }
+            for index in states.indices { states[index].seconds -= pause }
         }
     }
 
-    private func start() async -> Moment {
-        let oldest = clock().advanced(bySeconds: -Self.daysMax * 86_400)
-        guard let newest = try? await newest() else { return oldest }
-        return max(oldest, newest.advanced(bySeconds: -Self.overlapSeconds))
+    private struct Counts {
+        var stored = 0
+        var known = 0
+        var refused = 0
     }
 
-    /// Makes one pass. If `from` is given, first fetches all notifications since `from`. Then fetches the
-    /// notifications of the last `failureDays` days that Apple could not deliver.
-    func fill(from: Moment?) async -> Report {
-        var counts = (stored: 0, known: 0, refused: 0)
+    /// Why a pass ended before the end of the history.
+    private enum Interruption: Error {
+        case notAvailable
+        case endless
+    }
+
+    /// Makes one pass over the history of a source. Fetches the notifications that Apple could not deliver, and with
+    /// `isAtStart` first all that Apple sent since the last pass: the database may have lost some of them since, for
+    /// example if it was restored from a backup. Records the time of the pass only if the history was read to its end.
+    private func fill(_ source: NotificationSource, isAtStart: Bool) async -> Report.Result {
         let now = clock()
-        let failures = now.advanced(bySeconds: -Self.failureDays * 86_400)
+        var counts = Counts()
         do {
-            for (environment, bundleID) in sources {
-                for (start, onlyFailures) in [(from, false), (failures, true)] {
-                    guard let start else { continue }
-                    var request = NotificationHistoryRequest(
-                        environment: environment, bundleID: bundleID, from: start, to: now, onlyFailures: onlyFailures)
-                    for _ in 0..<Self.pagesMax {
-                        let page = try await api.notifications(request)
-                        for payload in page.signedPayloads { try await take(payload, &counts) }
-                        guard let next = page.nextPageToken, next != request.pageToken else { break }
-                        request.pageToken = next
-                    }
-                }
+            for (from, onlyFailures) in try await spans(of: source, isAtStart: isAtStart, now: now) {
+                let request = NotificationHistoryRequest(
+                    environment: source.environment, bundleID: source.bundleID, from: from, to: now,
+                    onlyFailures: onlyFailures)
+                try await read(request, &counts)
             }
+            try await progress.record(historyReadTo: now, of: source)
         } catch let failure as AppStoreAPIFailure {
             switch failure {
             case .notFound: return .failed(reason: "not_found")
@@ -99,13 +136,47 @@ package struct NotificationHistory: Sendable {
             }
         } catch PurchaseFailure.busy {
             return .failed(reason: "busy")
+        } catch Interruption.notAvailable {
+            return .notAvailable
+        } catch Interruption.endless {
+            return .failed(reason: "endless")
         } catch {
             return .failed(reason: "store")
         }
         return .filled(stored: counts.stored, known: counts.known, refused: counts.refused)
     }
 
-    private func take(_ payload: String, _ counts: inout (stored: Int, known: Int, refused: Int)) async throws {
+    /// Returns the starts of the requests of one pass. A request without `onlyFailures` contains those with
+    /// `onlyFailures` of the same span.
+    private func spans(
+        of source: NotificationSource, isAtStart: Bool, now: Moment
+    ) async throws -> [(from: Moment, onlyFailures: Bool)] {
+        let oldest = now.advanced(bySeconds: -Self.daysMax(source.environment) * 86_400)
+        // A time in the future was recorded by a wrong clock.
+        guard let readTo = try await progress.historyReadTo(of: source).map({ min($0, now) }) else {
+            return [(oldest, false)]
+        }
+        let failures = max(oldest, readTo.advanced(bySeconds: -Self.failureDays * 86_400))
+        guard isAtStart else { return [(failures, true)] }
+        let all = max(oldest, readTo.advanced(bySeconds: -Self.overlapSeconds))
+        return failures < all ? [(all, false), (failures, true)] : [(all, false)]
+    }
+
+    /// Reads all pages of a request.
+    private func read(_ request: NotificationHistoryRequest, _ counts: inout Counts) async throws {
+        var request = request
+        for _ in 0..<Self.pagesMax {
+            let page = try await api.notifications(request)
+            guard page.isAvailable else { throw Interruption.notAvailable }
+            for payload in page.signedPayloads { try await take(payload, &counts) }
+            guard let next = page.nextPageToken else { return }
+            guard next != request.pageToken else { break }
+            request.pageToken = next
+        }
+        throw Interruption.endless
+    }
+
+    private func take(_ payload: String, _ counts: inout Counts) async throws {
         do throws(PurchaseFailure) {
             switch try await purchases.take(signedPayload: payload, at: clock()).outcome {
             case .taken: counts.stored += 1

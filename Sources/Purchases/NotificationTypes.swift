@@ -2,12 +2,13 @@
 // (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026). Each
 // row describes the type for operators, and names the object of the payload that has the details. Access does not
 // depend on this table, but on the signed transaction and renewal in a notification. Notifications of unknown types are
-// stored too.
+// stored too. So are those with the subtypes INCREASE_QUANTITY and DECREASE_QUANTITY (seats of a group), which have no
+// row yet.
 
 package struct NotificationTypes: Sendable {
     /// The object of the payload that carries the details.
     package enum Object: String, Hashable, Sendable {
-        case data, summary, externalPurchaseToken, appData
+        case data, summary, externalPurchaseToken, appData, unclaimInfo
     }
 
     package struct Row: Hashable, Sendable {
@@ -61,6 +62,7 @@ package struct NotificationTypes: Sendable {
         row("PRICE_INCREASE", "ACCEPTED", "The customer consented to a price increase, or no consent is required."),
         row("PRICE_INCREASE", "PENDING", "A price increase awaits the customer's consent."),
         row("REFUND", "Apple refunded the transaction: it no longer gives access."),
+        row("REFUND", "SEATS", "Apple refunded some seats of a group: the transaction still gives access."),
         row("REFUND_DECLINED", "Apple declined a refund request."),
         row("REFUND_REVERSED", "Apple reversed a refund: the transaction gives access again."),
         row("RENEWAL_EXTENDED", "The renewal date was extended."),
@@ -71,6 +73,7 @@ package struct NotificationTypes: Sendable {
         row("SUBSCRIBED", "INITIAL_BUY", "First subscription in the group, also through Family Sharing."),
         row("SUBSCRIBED", "RESUBSCRIBE", "Resubscribed in the group, also through Family Sharing."),
         row("TEST", "Test notification, sent on request."),
+        row("UNCLAIM_SEATS", .unclaimInfo, "Apple took back seats that the app had assigned to members of a group."),
     ]
 
     private static func row(_ type: String, _ subtype: String, _ meaning: String) -> Row {

@@ -86,6 +86,19 @@ package struct PayloadReader: Hashable, Sendable {
         return environment
     }
 
+    /// Returns nil if the member is absent.
+    func optionalEnvironment(_ name: String = "environment") throws(PurchaseRefusal) -> AppStoreEnvironment? {
+        self[name] == nil ? nil : try environment(name)
+    }
+
+    /// The members that are objects.
+    var objects: [PayloadReader] {
+        guard case .object(let members) = json else { return [] }
+        return members.compactMap { member in
+            if case .object = member.value { PayloadReader(member.value) } else { nil }
+        }
+    }
+
     package func optionalObject(_ name: String) throws(PurchaseRefusal) -> PayloadReader? {
         guard let value = self[name] else { return nil }
         guard case .object = value else { throw .wrongClaims }

@@ -1,6 +1,6 @@
-// The part of a signed payload that is kept after its driver was deleted. It has only the members that determine an
-// entitlement or a refund. `appAccountToken` and `appTransactionId` are removed, because they identify a person to
-// Apple and to the app.
+// The part of a signed payload that is kept after its driver was deleted, also of what Apple signs later about the same
+// purchase. It has only the members that determine an entitlement or a refund. `appAccountToken` and `appTransactionId`
+// are removed, because they identify a person to Apple and to the app.
 
 import JourneyModel
 
@@ -21,5 +21,25 @@ package enum PurchaseErasure {
             return Array("{}".utf8)
         }
         return Array(JSONValue.object(members.filter { kept.contains($0.name) }).compact.utf8)
+    }
+
+    /// Returns `appTransactionId` of a transaction or a renewal: the customer's id at Apple for this app.
+    package static func appTransactionID(in payload: [UInt8]) -> String? {
+        guard let claims = try? PayloadReader(payload: payload) else { return nil }
+        return try? claims.optionalText("appTransactionId")
+    }
+}
+
+extension TransactionFact {
+    /// Returns the fact with only the members that determine an entitlement or a refund, and without a signature.
+    package func anonymous() throws(PurchaseRefusal) -> TransactionFact {
+        try TransactionFact(payload: PurchaseErasure.anonymous(payload), proof: nil)
+    }
+}
+
+extension RenewalFact {
+    /// Returns the fact with only the members that determine an entitlement or a refund, and without a signature.
+    package func anonymous() throws(PurchaseRefusal) -> RenewalFact {
+        try RenewalFact(payload: PurchaseErasure.anonymous(payload), proof: nil)
     }
 }

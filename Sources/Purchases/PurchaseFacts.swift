@@ -31,10 +31,12 @@ extension TransactionFact {
         SubscriptionKey(environment: environment, originalTransactionID: originalTransactionID)
     }
 
-    /// Returns whether this fact replaces `other`, a fact with the same key. Facts with the same `signedDate` are
-    /// ordered by their bytes. That order is arbitrary, but it is the same in every process.
+    /// Returns whether this fact replaces `other`, a fact with the same key. Of two facts with the same `signedDate`,
+    /// the one with a signature replaces the one without, which has fewer members. Otherwise they are ordered by their
+    /// bytes. That order is arbitrary, but it is the same in every process.
     package func isNewer(than other: TransactionFact) -> Bool {
         if signedDate != other.signedDate { return signedDate > other.signedDate }
+        if (proof == nil) != (other.proof == nil) { return proof != nil }
         if payload != other.payload { return other.payload.lexicographicallyPrecedes(payload) }
         return SignatureProof.isBefore(other.proof, proof)
     }
@@ -48,6 +50,7 @@ extension RenewalFact {
     /// Returns whether this fact replaces `other`, by the rule of `TransactionFact.isNewer`.
     package func isNewer(than other: RenewalFact) -> Bool {
         if signedDate != other.signedDate { return signedDate > other.signedDate }
+        if (proof == nil) != (other.proof == nil) { return proof != nil }
         if payload != other.payload { return other.payload.lexicographicallyPrecedes(payload) }
         return SignatureProof.isBefore(other.proof, proof)
     }

@@ -37,12 +37,13 @@ package protocol PurchaseStore: Sendable {
     func appAccountToken(of caller: Caller, new: String, at now: Moment) async throws(AccountFailure) -> String
 
     /// Stores a purchase for its owner. The owner is determined by an `appAccountToken` that this server issued. If
-    /// several transactions of the purchase have such a token, the newest transaction counts. Without such a token, the
-    /// owner is the first driver whose app sends the purchase.
+    /// several transactions of the purchase have such a token, the one that was bought last counts. Without such a
+    /// token, the owner is the first driver whose app sends the purchase.
     func add(_ purchase: ShownPurchase, of caller: Caller, at now: Moment) async throws(AccountFailure)
         -> PurchaseOutcome
 
-    /// Stores the notification's id and its facts in one transaction.
+    /// Stores the notification's id and its facts in one transaction. If the owner of the purchase was deleted, the
+    /// facts are stored only as the deletion left the others.
     func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome

@@ -2,6 +2,7 @@
 // that caused the notification. The entitlement depends only on the signed transaction and renewal information in the
 // notification.
 
+internal import Identity
 package import JourneyModel
 
 package struct StoreNotification: Hashable, Sendable {
@@ -10,17 +11,22 @@ package struct StoreNotification: Hashable, Sendable {
     /// The type as sent, even if `NotificationTypes` does not list it.
     package var type: String
     package var subtype: String?
-    package var environment: AppStoreEnvironment
-    package var bundleID: String
+    /// Never nil for a notification with a transaction. Nil if the notification names no environment.
+    package var environment: AppStoreEnvironment?
+    /// Never nil for a notification with a transaction. Nil if the notification names no app.
+    package var bundleID: String?
     package var transaction: TransactionFact?
     package var renewal: RenewalFact?
+    /// The customer's id at Apple for this app, if the notification is about a customer instead of a purchase.
+    package var appTransactionID: String?
     package var signedDate: Moment
     /// The JSON that Apple signed.
     package var payload: [UInt8]
 
     package init(
-        notificationUUID: String, type: String, subtype: String?, environment: AppStoreEnvironment, bundleID: String,
-        transaction: TransactionFact?, renewal: RenewalFact?, signedDate: Moment, payload: [UInt8]
+        notificationUUID: String, type: String, subtype: String?, environment: AppStoreEnvironment?, bundleID: String?,
+        transaction: TransactionFact?, renewal: RenewalFact?, appTransactionID: String? = nil, signedDate: Moment,
+        payload: [UInt8]
     ) {
         self.notificationUUID = notificationUUID
         self.type = type
@@ -29,6 +35,7 @@ package struct StoreNotification: Hashable, Sendable {
         self.bundleID = bundleID
         self.transaction = transaction
         self.renewal = renewal
+        self.appTransactionID = appTransactionID
         self.signedDate = signedDate
         self.payload = payload
     }
@@ -36,17 +43,30 @@ package struct StoreNotification: Hashable, Sendable {
 
 /// The members of the notification itself. The transaction and the renewal in it are still in their signed form.
 package struct NotificationEnvelope: Sendable {
+    /// What an object of the notification says about the app. Nil: it does not say so.
+    struct App: Sendable {
+        var environment: AppStoreEnvironment?
+        var bundleID: String?
+        var appleID: Int64?
+        /// Whether the object must name the app's Apple ID, as Apple documents it for production.
+        var needsAppleID = false
+    }
+
     package var notificationUUID: String
     var type: String
     var subtype: String?
-    var environment: AppStoreEnvironment
-    var bundleID: String
-    var appAppleID: Int64?
+    /// Never empty. Each of them must be an app of this server.
+    var apps: [App]
     var signedTransaction: String?
     var signedRenewal: String?
+    var appTransactionID: String?
 
-    /// Reads the app from the one object that contains it: `data`, `externalPurchaseToken`, `summary` or `appData`.
-    /// Exactly one of these four objects must be present.
+    var environment: AppStoreEnvironment? { apps.compactMap(\.environment).first }
+    var bundleID: String? { apps.compactMap(\.bundleID).first }
+
+    /// Reads the app from the one object that contains it: `data`, `externalPurchaseToken`, `summary` or `appData`. At
+    /// most one of these four objects may be present. A notification without them has its data in another object,
+    /// because Apple adds objects with new types. It is accepted if no object in it names another app.
     package init(_ claims: PayloadReader) throws(PurchaseRefusal) {
         guard let uuid = try claims.optionalUUID("notificationUUID") else { throw .wrongClaims }
         notificationUUID = uuid
@@ -57,18 +77,41 @@ package struct NotificationEnvelope: Sendable {
         let token = try claims.optionalObject("externalPurchaseToken")
         let candidates = [data, token, try claims.optionalObject("summary"), try claims.optionalObject("appData")]
         let present = candidates.compactMap { $0 }
-        guard present.count == 1, let object = present.first else { throw .wrongClaims }
-
-        bundleID = try object.text("bundleId")
-        appAppleID = try object.optionalInteger("appAppleId")
-        if token != nil {
+        guard present.count <= 1 else { throw .wrongClaims }
+        if let object = present.first {
             // `externalPurchaseToken` is the only object without `environment`. Apple's own library derives the
             // environment from this prefix too.
-            environment = try object.text("externalPurchaseId").hasPrefix("SANDBOX") ? .sandbox : .production
+            let environment =
+                token == nil
+                ? try object.environment()
+                : try object.text("externalPurchaseId").hasPrefix("SANDBOX") ? .sandbox : .production
+            apps = [
+                App(
+                    environment: environment, bundleID: try object.text("bundleId"),
+                    appleID: try object.optionalInteger("appAppleId"), needsAppleID: environment == .production)
+            ]
         } else {
-            environment = try object.environment()
+            let others = claims.objects
+            guard !others.isEmpty else { throw .wrongClaims }
+            apps = []
+            for object in others + [claims] {
+                apps.append(
+                    App(
+                        environment: try object.optionalEnvironment(), bundleID: try object.optionalText("bundleId"),
+                        appleID: try object.optionalInteger("appAppleId")))
+            }
         }
         signedTransaction = try data?.optionalToken("signedTransactionInfo")
         signedRenewal = try data?.optionalToken("signedRenewalInfo")
+        appTransactionID = claims.objects.lazy.compactMap(Self.appTransactionID).first
+    }
+
+    /// Reads the id from the app transaction in the object. The signature of the notification covers the app
+    /// transaction, so its own signature is not verified.
+    private static func appTransactionID(in object: PayloadReader) -> String? {
+        guard let text = try? object.optionalToken("signedAppTransactionInfo"),
+            let jws = CompactJWS(text, bytesMax: SignedPayload.bytesMax)
+        else { return nil }
+        return PurchaseErasure.appTransactionID(in: jws.payload)
     }
 }

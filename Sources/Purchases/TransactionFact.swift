@@ -11,9 +11,20 @@ package struct TransactionFact: Hashable, Sendable {
         case consumable = "Consumable"
     }
 
-    package enum Ownership: String, Hashable, Sendable, CaseIterable {
-        case purchased = "PURCHASED"
-        case familyShared = "FAMILY_SHARED"
+    package enum Ownership: Hashable, Sendable {
+        case purchased
+        case familyShared
+        /// A value that this release does not know, as Apple sent it. The transaction gives access like a purchase,
+        /// because Apple signs a transaction only for a customer who may use the product.
+        case other(String)
+
+        init(_ text: String) {
+            switch text {
+            case "PURCHASED": self = .purchased
+            case "FAMILY_SHARED": self = .familyShared
+            default: self = .other(text)
+            }
+        }
     }
 
     package struct Revocation: Hashable, Sendable {
@@ -22,6 +33,9 @@ package struct TransactionFact: Hashable, Sendable {
             case refund
             /// The product is no longer available through Family Sharing.
             case familySharing
+            /// Access ended for a reason that this release does not know, and that is not a refund. For example, an
+            /// organization took the product back.
+            case other
         }
 
         package var date: Moment
@@ -89,11 +103,8 @@ extension TransactionFact {
         expiresDate = try claims.optionalMoment("expiresDate")
         quantity = try claims.optionalInteger("quantity") ?? 1
         // Transactions from the time before Family Sharing have no `inAppOwnershipType`.
-        let ownership = try claims.optionalText("inAppOwnershipType") ?? Ownership.purchased.rawValue
-        guard let ownership = Ownership(rawValue: ownership), (1...1_000_000).contains(quantity) else {
-            throw .wrongClaims
-        }
-        self.ownership = ownership
+        ownership = try claims.optionalToken("inAppOwnershipType").map(Ownership.init) ?? .purchased
+        guard (1...1_000_000).contains(quantity) else { throw .wrongClaims }
         isUpgraded = try claims.flag("isUpgraded")
         revocation = try Self.revocation(in: claims, ownership: ownership)
         offer =
@@ -112,12 +123,18 @@ extension TransactionFact {
     private static func revocation(
         in claims: PayloadReader, ownership: Ownership
     ) throws(PurchaseRefusal) -> Revocation? {
-        let type = try claims.optionalText("revocationType")
+        let type = try claims.optionalToken("revocationType")
         guard let date = try claims.optionalMoment("revocationDate") else { return nil }
-        // Apple added `revocationType` in 2025. If it is absent and `ownership` is `familyShared`, the transaction was
-        // revoked because Family Sharing ended.
-        let isFamily = type.map { $0 == "FAMILY_REVOKE" } ?? (ownership == .familyShared)
-        return Revocation(date: date, kind: isFamily ? .familySharing : .refund)
+        let kind: Revocation.Kind =
+            switch type {
+            // Apple added `revocationType` in 2025. If it is absent and `ownership` is `familyShared`, the transaction
+            // was revoked because Family Sharing ended.
+            case nil: ownership == .familyShared ? .familySharing : .refund
+            case "FAMILY_REVOKE"?: .familySharing
+            case let type? where type.hasPrefix("REFUND_"): .refund
+            default: .other
+            }
+        return Revocation(date: date, kind: kind)
     }
 }
 

@@ -8,12 +8,14 @@ import threading
 import time
 import urllib.parse
 
-from app_store import BUNDLE_ID
+from app_store import BUNDLE_ID, DAY, now_ms
 from apple_server import claims_of, es256_key_file, has_es256_signature, header_of
 from loopback import LoopbackServer
 
 ISSUER_ID, KEY_ID = "57246542-96fe-1a63-e053-0824d011072a", "2X9R4HXF34"
 PAGE = 20
+# Apple keeps notifications for this number of days, and refuses requests that begin earlier.
+HISTORY_DAYS = {"production": 180, "sandbox": 30}
 
 
 class AppStoreAPI(LoopbackServer):
@@ -75,7 +77,8 @@ class AppStoreAPI(LoopbackServer):
             return 404, b'{"errorCode":4040010,"errorMessage":"Transaction id not found."}'
         if path == "/inApps/v1/notifications/history":
             start, end = body["startDate"], body["endDate"]
-            assert 0 < end - start <= 180 * 86_400_000, body
+            if not now_ms() - HISTORY_DAYS[environment] * DAY <= start < end:
+                return 400, b'{"errorCode":4000012,"errorMessage":"Invalid request. The start date is too far in the past."}'
             found = [payload for at, payload, accepted in self.history[environment]
                      if start <= at <= end and not (body.get("onlyFailures") and accepted)]
             first = int(query.get("paginationToken", ["0"])[0])

@@ -6,7 +6,7 @@ and stops."""
 import secrets
 import time
 
-from app_store import COINS, LIFETIME, MONTHLY, AppStore, Authority, now_ms, number
+from app_store import COINS, DAY, LIFETIME, MONTHLY, AppStore, Authority, now_ms, number
 from app_store_api import AppStoreAPI
 from apple_server import failing, hanging_up, oversized, redirecting, saying, stalling
 from client import token
@@ -28,6 +28,17 @@ def asking(lab, **environment):
     """Starts the API and a second server that may call it, with its own database."""
     api = lab.stack.enter_context(AppStoreAPI(lab.folder))
     return api, lab.start_server(f"asking-{secrets.token_hex(4)}", **api.environment(), **environment)
+
+
+def coins(lab, server, buyer):
+    """Returns the number of coins that the driver has bought."""
+    found = lab.call("GET", "/native/entitlements", token=buyer, server=server).expect(200).json["entitlements"]
+    return sum(one["quantity"] for one in found)
+
+
+def read_to(server):
+    """Returns until when the history of each environment was read, in milliseconds since 1970."""
+    return {name: int(at) for name, at in server.rows("SELECT environment, read_to_ms FROM notification_history")}
 
 
 def claim(lab, server, buyer, id, product=LIFETIME, original=None):
@@ -111,7 +122,7 @@ def _(lab):
 @suite.alone("at the start the history fills the gap, each notification once, also when Apple is away at first")
 def _(lab):
     api, server = asking(lab)
-    wait_until(lambda: api.count("history") >= 4, 10, "the first look into the history")
+    wait_until(lambda: set(read_to(server)) == {"Production", "Sandbox"}, 10, "the first look into the history")
     ann = driver()
     mine = lab.me(ann, server=server).expect(200).json["app_account_token"]
     payloads = [lab.store.notification("ONE_TIME_CHARGE", transaction=lab.store.product(
@@ -125,17 +136,61 @@ def _(lab):
     api.history["sandbox"] = [(now_ms(), sandbox, False), (now_ms(), forged, False)]
     server.start()
 
-    def coins():
-        found = lab.call("GET", "/native/entitlements", token=ann, server=server).expect(200).json["entitlements"]
-        return sum(one["quantity"] for one in found)
-    wait_until(lambda: coins() == 65, 20, "the history")
+    wait_until(lambda: coins(lab, server, ann) == 65, 20, "the history")
     assert not api.complaints, api.complaints
     for _ in range(2):
-        before = api.count("history")
+        before = read_to(server)
         server.stop()
         server.start()
-        wait_until(lambda: api.count("history") > before + 3, 20, "another look")
-    assert coins() == 65
+        wait_until(lambda: all(at > before[name] for name, at in read_to(server).items()), 20, "another look")
+    assert coins(lab, server, ann) == 65
+
+
+@suite.alone("what an interrupted pass did not read is read after a restart, also if notifications come meanwhile")
+def _(lab):
+    api, server = asking(lab)
+    wait_until(lambda: len(read_to(server)) == 2, 10, "the first look into the history")
+    ann = driver()
+    mine = lab.me(ann, server=server).expect(200).json["app_account_token"]
+
+    def bought():
+        return lab.store.notification("ONE_TIME_CHARGE", transaction=lab.store.product(
+            COINS, "Consumable", appAccountToken=mine))
+    server.stop()
+    # The server was away for 40 days. Apple's sandbox keeps notifications for 30 days.
+    server.rows("UPDATE notification_history SET read_to_ms = read_to_ms - ?", 40 * DAY)
+    before = read_to(server)
+    api.history["production"] = [(now_ms() - 35 * DAY, bought(), True) for _ in range(45)]
+    api.history["sandbox"] = [(now_ms() - 10 * DAY, lab.store.notification("TEST", data={"environment": "Sandbox"}), True)]
+
+    def third_page_fails(handler, status, body):
+        handler.answer(*((503, b"{}") if "paginationToken=40" in handler.path else (status, body)))
+    api.behaviours = {"production": third_page_fails}
+    server.start()
+    wait_until(lambda: coins(lab, server, ann) == 40, 20, "the first two pages")
+    lab.call("POST", "/apple/store-notifications", {"signedPayload": bought()}, server=server).expect(200)
+    # Production does not stop the sandbox.
+    wait_until(lambda: read_to(server)["Sandbox"] > before["Sandbox"] + 39 * DAY, 20, "the sandbox")
+    assert read_to(server)["Production"] == before["Production"]
+    server.kill()
+    api.behaviours = {}
+    server.start()
+    wait_until(lambda: coins(lab, server, ann) == 46, 20, "the rest")
+    wait_until(lambda: read_to(server)["Production"] > before["Production"] + 39 * DAY, 10, "the record")
+    assert not api.complaints, api.complaints
+
+
+@suite.alone("before the first release of the app, Apple's production environment counts as not read")
+def _(lab):
+    api = lab.stack.enter_context(AppStoreAPI(lab.folder))
+    api.released = False
+    server = lab.start_server("unreleased", **api.environment())
+    wait_until(lambda: "no notification history of this app yet" in server.log_path.read_text(), 10, "production")
+    wait_until(lambda: set(read_to(server)) == {"Sandbox"}, 10, "the sandbox")
+    server.stop()
+    api.released = True
+    server.start()
+    wait_until(lambda: set(read_to(server)) == {"Production", "Sandbox"}, 10, "production after the release")
 
 
 @suite.alone("a leaf that Apple revoked ends what it signed; a responder that is away or lies changes nothing")

@@ -92,6 +92,32 @@ def _(lab):
     assert found[YEARLY]["environment"] == "sandbox" and found[YEARLY]["gives_access"], found
 
 
+@suite.check("an ownership that Apple may add gives access, and ends without being a refund")
+def _(lab):
+    buyer, id = driver(), number()
+    seat = {"transactionId": id, "inAppOwnershipType": "ASSIGNED"}
+    answer = post(lab, buyer, lab.store.transaction(**seat)).expect(200)
+    assert answer.json["entitlements"][0]["gives_access"], answer
+    notify(lab, lab.store.notification("REVOKE", transaction=lab.store.transaction(
+        **seat, revocationDate=now_ms(), revocationType="ASSIGNMENT_REVOKE"))).expect(200)
+    assert statuses(lab, buyer) == {MONTHLY: "revoked"}
+
+
+@suite.check("the refund of an upgrade does not bring back the replaced product")
+def _(lab):
+    buyer, id, other = driver(), number(), number()
+    began = now_ms() - 12 * DAY
+    monthly = lab.store.transaction(transactionId=id, purchaseDate=began)
+    yearly = {"transactionId": other, "originalTransactionId": id, "productId": YEARLY,
+              "purchaseDate": began + 10 * DAY, "expiresDate": began + 375 * DAY}
+    post(lab, buyer, monthly).expect(200)
+    post(lab, buyer, lab.store.transaction(**yearly)).expect(200)
+    assert statuses(lab, buyer) == {MONTHLY: "expired", YEARLY: "active"}
+    notify(lab, lab.store.notification("REFUND", transaction=lab.store.transaction(
+        **yearly, revocationDate=now_ms(), revocationType="REFUND_FULL"))).expect(200)
+    assert statuses(lab, buyer) == {MONTHLY: "expired", YEARLY: "refunded"}
+
+
 @suite.check("a driver without purchases has none, and another driver's are not told")
 def _(lab):
     buyer = driver()
@@ -121,6 +147,19 @@ def _(lab):
     # The server rejected the request, but stored the signed purchase for its owner.
     assert statuses(lab, ann) == {MONTHLY: "active"}
     post(lab, ann, signed).expect(200)
+
+
+@suite.check("the account token of the last bought transaction decides, not of the last signed one")
+def _(lab):
+    ann, bea, id = driver(), driver(), number()
+    lapsed = {"transactionId": id, "purchaseDate": now_ms() - 90 * DAY, "appAccountToken": account_token(lab, ann)}
+    post(lab, ann, lab.store.transaction(**lapsed)).expect(200)
+    post(lab, bea, lab.store.transaction(
+        originalTransactionId=id, appAccountToken=account_token(lab, bea))).expect(200)
+    # Apple signs the lapsed transaction again, because ann asks for a refund.
+    notify(lab, lab.store.notification("CONSUMPTION_REQUEST", transaction=lab.store.transaction(**lapsed))).expect(200)
+    assert statuses(lab, ann) == {} and statuses(lab, bea) == {MONTHLY: "active"}
+    post(lab, ann, lab.store.transaction(**lapsed)).expect_problem(409, "purchase_owned_by_another")
 
 
 @suite.check("a notification that comes before the app is kept for its owner")
@@ -181,6 +220,18 @@ def _(lab):
         notify(lab, lab.store.notification(kind, subtype)).expect(200).expect_no_store()
     kept = lab.sql("SELECT payload FROM store_notification WHERE type = 'FROM_THE_FUTURE'")
     assert kept and b"FROM_THE_FUTURE" in as_bytes(kept[0][0]), kept
+    app = {"appAppleId": APPLE_ID, "bundleId": BUNDLE_ID, "environment": "Production"}
+    for kind, member, value in (
+            ("UNCLAIM_SEATS", "unclaimInfo", {**app, "unclaimSeatIds": [str(uuid.uuid4())]}),
+            ("RESCIND_CONSENT", "appData", {**app, "signedAppTransactionInfo": "x.y.z"}),
+            ("IN_ANOTHER_OBJECT", "orderInfo", {"orders": ["an order"]})):
+        claims = {"notificationType": kind, "notificationUUID": str(uuid.uuid4()), "version": "2.0", "signedDate": now_ms()}
+        notify(lab, lab.store.authority.sign({**claims, member: value})).expect(200).expect_no_store()
+        (kept,) = lab.sql("SELECT payload FROM store_notification WHERE uuid = ?", claims["notificationUUID"])
+        assert json.loads(as_bytes(kept[0]))[member] == value, kept
+        claims["notificationUUID"] = str(uuid.uuid4())
+        foreign = lab.store.authority.sign({**claims, member: {**value, "bundleId": "com.other"}})
+        assert notify(lab, foreign).status == 401
     metrics = lab.call("GET", "/metrics", token=METRICS_TOKEN).body.decode()
     assert 'dwell_store_notifications_total{type="other",outcome="stored"}' in metrics or (
         'dwell_store_notifications_total{outcome="stored",type="other"}' in metrics), metrics[-2000:]

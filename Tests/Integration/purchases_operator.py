@@ -3,8 +3,9 @@
 status, move a purchase, and read notifications from a file. Also tests which purchase data remains after a deletion."""
 
 import json
+import uuid
 
-from app_store import COINS, DAY, MONTHLY, Authority, now_ms, number
+from app_store import APPLE_ID, BUNDLE_ID, COINS, DAY, MONTHLY, Authority, now_ms, number
 from processes import as_bytes, wait_until
 from signing_in import Suite, expect
 
@@ -88,9 +89,14 @@ def _(lab):
     ann, id, account = lab.apple_driver(), number(), number()
     token = lab.me(ann["access_token"]).json["app_account_token"]
     signed = lab.store.transaction(transactionId=id, appAccountToken=token, appTransactionId=account)
-    buy(lab, ann, signed, lab.store.renewal(id))
-    lab.call("POST", "/apple/store-notifications", {
-        "signedPayload": lab.store.notification("FROM_THE_FUTURE", transaction=signed)}).expect(200)
+    buy(lab, ann, signed, lab.store.renewal(id, appTransactionId=account))
+    rescinded = lab.store.authority.sign({
+        "notificationType": "RESCIND_CONSENT", "notificationUUID": str(uuid.uuid4()), "signedDate": now_ms(), "appData": {
+            "appAppleId": APPLE_ID, "bundleId": BUNDLE_ID, "environment": "Production",
+            "signedAppTransactionInfo": lab.store.authority.sign({"appTransactionId": account})}})
+    for payload in (lab.store.notification("FROM_THE_FUTURE", transaction=signed), rescinded):
+        lab.call("POST", "/apple/store-notifications", {"signedPayload": payload}).expect(200)
+    assert lab.sql("SELECT count(*) FROM store_notification WHERE app_transaction_id = ?", account) == [(1,)]
     exported = lab.call("GET", "/auth/me/export", token=ann["access_token"]).expect(200).json
     assert exported["purchase_transactions"][0]["payload"]["transactionId"] == id, exported
     lab.call("DELETE", "/auth/me", {"confirm": True}, ann["access_token"]).expect(200)
@@ -98,13 +104,26 @@ def _(lab):
            "no remaining data")
     (kept,) = lab.sql("SELECT payload, signature FROM purchase_transaction WHERE transaction_id = ?", id)
     assert json.loads(as_bytes(kept[0]))["productId"] == MONTHLY and kept[1] is None, kept
-    # The same person has a new account. The earlier refund is still known.
-    refunded = lab.store.transaction(transactionId=id, appAccountToken=token, revocationDate=now_ms())
-    lab.call("POST", "/apple/store-notifications", {
-        "signedPayload": lab.store.notification("REFUND", transaction=refunded)}).expect(200)
+    # The subscription goes on. What Apple signs about it is stored without a link to the person too.
+    name = {"appAccountToken": token, "appTransactionId": account}
+    renewed = lab.store.transaction(transactionId=number(), originalTransactionId=id, **name)
+    refunded = lab.store.transaction(transactionId=id, revocationDate=now_ms(), **name)
+    for payload in (lab.store.notification("DID_RENEW", None, renewed, lab.store.renewal(id, appTransactionId=account)),
+                    lab.store.notification("REFUND", transaction=refunded),
+                    lab.store.notification("ANOTHER_FROM_THE_FUTURE", transaction=renewed)):
+        lab.call("POST", "/apple/store-notifications", {"signedPayload": payload}).expect(200)
+    expect(lab.dwell("verify-erased", "--driver", ann["user"]["id"], "--text", token, "--text", account), 0,
+           "no remaining data")
+    assert lab.sql("""SELECT count(*) FROM purchase_transaction JOIN purchase ON purchase.id = purchase
+                      WHERE original_transaction_id = ? AND signature IS NULL""", id) == [(2,)]
+    # The same person has a new account. The refund and the renewal are known, and stored whole once the app sends them.
     again = lab.apple_driver()
-    buy(lab, again, signed)
-    assert statuses(lab, again) == {MONTHLY: "refunded"}
+    buy(lab, again, refunded)
+    assert statuses(lab, again) == {MONTHLY: "active"}
+    buy(lab, again, renewed)
+    (kept,) = lab.sql("""SELECT count(*), count(signature) FROM purchase_transaction JOIN purchase
+                         ON purchase.id = purchase WHERE original_transaction_id = ?""", id)
+    assert tuple(kept) == (2, 2), kept
 
 
 @suite.alone("the operator page counts what is active and what was refunded today", OPS_TOKEN="operator-of-these-checks")

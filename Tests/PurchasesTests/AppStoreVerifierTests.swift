@@ -348,7 +348,7 @@ import Testing
         }
         let wrong: [(String, any Sendable)] = [
             ("quantity", 0), ("quantity", -1), ("quantity", 1_000_001), ("quantity", "1"), ("isUpgraded", 1),
-            ("isUpgraded", "true"), ("inAppOwnershipType", "BORROWED"), ("appAccountToken", "me"),
+            ("isUpgraded", "true"), ("inAppOwnershipType", 1), ("appAccountToken", "me"),
             ("appAccountToken", "a1b2c3d4-0000-4000-8000-00000000000g"), ("offerType", "1"), ("environment", 1),
             ("type", 1), ("revocationType", 1),
         ]

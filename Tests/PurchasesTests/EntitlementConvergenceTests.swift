@@ -39,7 +39,8 @@ import Testing
             let store = SimulatedStore(seed: seed)
             var random = SeededRandom(seed: ~seed)
             for (step, next) in zip(store.steps, store.steps.dropFirst().map(\.hour) + [Int.max]) {
-                // Checks roughly a quarter of the steps, because the time for all steps grows with the square of their number.
+                // Checks roughly a quarter of the steps, because the time for all steps grows with the square of their
+                // number.
                 guard random.chance(1, in: 4) else { continue }
                 var facts = PurchaseFacts()
                 for fact in Self.deliveries(of: Array(store.facts.prefix(step.factCount)), &random) { facts.add(fact) }
@@ -60,14 +61,16 @@ import Testing
         }
     }
 
-    @Test("The simulated years reach every status, upgrades, early renewals and expiry by time alone")
+    @Test("The simulated years reach every status, upgrades and their refunds, early renewals and expiry by time alone")
     func coverage() {
         var statuses: Set<Entitlement.Status> = []
         var upgrades = 0
         var earlyCharges = 0
         var silentEnds = 0
+        var refundedUpgrades = 0
         for seed in UInt64(1)...300 {
             let store = SimulatedStore(seed: seed)
+            refundedUpgrades += store.refundedUpgradeCount
             statuses.formUnion(store.steps.flatMap { $0.truth.values.map(\.status) })
             for case .transaction(let fact) in store.facts {
                 upgrades += fact.isUpgraded ? 1 : 0
@@ -81,6 +84,7 @@ import Testing
         #expect(upgrades > 10)
         #expect(earlyCharges > 10)
         #expect(silentEnds > 10)
+        #expect(refundedUpgrades > 10)
     }
 
     /// Returns the facts in random order, with some facts repeated up to twice.

@@ -125,6 +125,58 @@ private let day = 86_400
         #expect(statuses([marked, new, refunded], at: 13) == ["monthly": .expired, "yearly": .refunded])
     }
 
+    @Test("The refund of an upgrade does not bring back the replaced product, even if that is not marked as upgraded")
+    func refundedUpgrade() {
+        let old = transaction()
+        let new = transaction("2", "yearly", from: 10, to: 375)
+        let refunded = transaction("2", "yearly", from: 10, to: 375, signed: 12) {
+            $0.revocation = .init(date: at(12), kind: .refund)
+        }
+        for day in [13, 29, 31] {
+            #expect(statuses([old, new, refunded], at: day) == ["monthly": .expired, "yearly": .refunded], "\(day)")
+            #expect(entitlements([old, new, refunded], at: day).map(\.accessEnds) == [at(10), at(12)], "\(day)")
+        }
+        let reversed = transaction("2", "yearly", from: 10, to: 375, signed: 14)
+        #expect(statuses([old, refunded, reversed], at: 15) == ["monthly": .expired, "yearly": .active])
+        // The customer subscribes to the first product again. The replaced period does not extend the new one.
+        let again = transaction("3", from: 13, to: 20)
+        #expect(statuses([old, refunded, again], at: 14) == ["monthly": .active, "yearly": .refunded])
+        #expect(entitlements([old, refunded, again], at: 14).map(\.accessEnds) == [at(20), at(12)])
+        #expect(statuses([old, refunded, again], at: 21) == ["monthly": .expired, "yearly": .refunded])
+    }
+
+    @Test("A transaction is not replaced by one of the same product, or by one that starts when it ends")
+    func notReplaced() {
+        func refund(_ id: String, _ product: String) -> TransactionFact {
+            transaction(id, product, from: 30, to: 60, signed: 31) {
+                $0.revocation = .init(date: at(31), kind: .refund)
+            }
+        }
+        // Apple extended the first period after it had charged the second.
+        let extended = transaction(to: 40, signed: 30)
+        #expect(statuses([extended, refund("2", "monthly")], at: 32) == ["monthly": .active])
+        let next = transaction("2", "weekly", from: 30, to: 37, signed: 29)
+        #expect(statuses([transaction(), next], at: 29) == ["monthly": .active])
+        #expect(
+            statuses([transaction(), next, refund("2", "weekly")], at: 32)
+                == ["monthly": .expired, "weekly": .refunded])
+    }
+
+    @Test("Access through an ownership that is not known yet; its end for an unknown reason is no refund")
+    func otherOwnership() {
+        let seat = transaction { $0.ownership = .other("ASSIGNED") }
+        #expect(statuses([seat], at: 1) == ["monthly": .active])
+        #expect(entitlements([seat], at: 1).map(\.ownership) == [.other("ASSIGNED")])
+        let ended = transaction(signed: 9) {
+            $0.ownership = .other("ASSIGNED")
+            $0.revocation = .init(date: at(9), kind: .other)
+        }
+        #expect(statuses([seat, ended], at: 10) == ["monthly": .revoked])
+        var totals = PurchaseTotals()
+        totals.add(PurchaseFacts([.transaction(ended)]), at: at(9))
+        #expect(totals[.production].refundsToday == 0 && totals[.production].count(.revoked) == 1)
+    }
+
     @Test("A scheduled downgrade is shown and does not change the current period")
     func downgrade() {
         let entitlement = entitlements([transaction()], [renewal(signed: 5, to: "weekly")], at: 6).first

@@ -1,5 +1,5 @@
 // Tests of `NotificationHistory.run` with a clock that only the task's pauses advance: the first pass, the daily
-// passes, and retries.
+// passes, retries, and what was read before a restart.
 
 import Identity
 import JourneyModel
@@ -10,40 +10,73 @@ import Testing
 
 @Suite struct NotificationHistoryTests {
     private static let day = 86_400
+    private static let production = NotificationSource(environment: .production, bundleID: "b")
+    private static let sandbox = NotificationSource(environment: .sandbox, bundleID: "b")
 
-    /// A scripted Apple that has two pages of notifications for every request, and a purchase service that records the
-    /// notifications it receives.
-    private final class Apple: AppStoreAPI, PurchaseService {
+    /// A scripted Apple that has two pages of notifications for every request, a purchase service that records the
+    /// notifications it receives, and the stored times up to which the history was read.
+    private final class Apple: AppStoreAPI, PurchaseService, NotificationHistoryProgress {
         struct State {
             var now = start
+            var readTo: [NotificationSource: Moment] = [:]
             var requests: [NotificationHistoryRequest] = []
             var taken: [String] = []
             var pauses: [Duration] = []
             var reports: [NotificationHistory.Report] = []
-            /// The number of requests that still fail before one succeeds.
-            var failures = 0
+            /// For each environment, the number of requests that still fail before one succeeds.
+            var failures: [AppStoreEnvironment: Int] = [:]
+            /// The environments whose second page fails.
+            var brokenSecondPages: Set<AppStoreEnvironment> = []
+            /// The environments where Apple has no history of the app.
+            var unavailable: Set<AppStoreEnvironment> = []
+            /// Whether each page names another next page.
+            var isEndless = false
             /// The number of further notifications that are rejected as too many. The notifications after them are
             /// accepted.
             var busyAnswers = 0
             var pausesLeft = 0
+
+            /// The requests for the first pages, of one environment.
+            func first(_ environment: AppStoreEnvironment = .production) -> [NotificationHistoryRequest] {
+                requests.filter { $0.pageToken == nil && $0.environment == environment }
+            }
+
+            func results(_ environment: AppStoreEnvironment = .production) -> [NotificationHistory.Report.Result] {
+                reports.filter { $0.source.environment == environment }.map(\.result)
+            }
         }
 
         let state: Mutex<State>
 
-        init(pauses: Int, failures: Int = 0, busyAnswers: Int = 0) {
-            state = Mutex(State(failures: failures, busyAnswers: busyAnswers, pausesLeft: pauses))
+        init(pauses: Int, _ change: (inout sending State) -> Void = { _ in }) {
+            var state = State(pausesLeft: pauses)
+            change(&state)
+            self.state = Mutex(state)
+        }
+
+        func historyReadTo(of source: NotificationSource) async throws(AccountFailure) -> Moment? {
+            state.withLock { $0.readTo[source] }
+        }
+
+        func record(historyReadTo time: Moment, of source: NotificationSource) async throws(AccountFailure) {
+            state.withLock { $0.readTo[source] = time }
         }
 
         func notifications(
             _ request: NotificationHistoryRequest
         ) async throws(AppStoreAPIFailure) -> NotificationHistoryPage {
-            let fails = state.withLock { state in
+            let (fails, isAvailable, isEndless) = state.withLock { state in
                 state.requests.append(request)
-                state.failures -= 1
-                return state.failures >= 0
+                let left = state.failures[request.environment] ?? 0
+                state.failures[request.environment] = left - 1
+                let isBroken = request.pageToken != nil && state.brokenSecondPages.contains(request.environment)
+                return (left > 0 || isBroken, !state.unavailable.contains(request.environment), state.isEndless)
             }
             if fails { throw .unavailable(retryAfterSeconds: 1, reason: "status_503") }
-            return request.pageToken == nil
+            guard isAvailable else {
+                return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil, isAvailable: false)
+            }
+            return request.pageToken == nil || isEndless
                 ? NotificationHistoryPage(signedPayloads: ["one", "forged"], nextPageToken: "2")
                 : NotificationHistoryPage(signedPayloads: ["two"], nextPageToken: nil)
         }
@@ -94,61 +127,143 @@ import Testing
         ) async throws(AccountFailure) -> ConsumptionConsent { ConsumptionConsent(isGiven: isGiven, changedAt: now) }
     }
 
-    private func run(_ apple: Apple, newest: Moment?) async -> Apple.State {
+    private func run(_ apple: Apple, _ environments: Set<AppStoreEnvironment> = [.production]) async -> Apple.State {
         let history = NotificationHistory(
-            api: apple, purchases: apple, newest: { newest }, apps: [AppStoreApp(bundleID: "b", appleID: 1)],
-            environments: [.production], clock: { apple.state.withLock { $0.now } },
+            api: apple, purchases: apple, progress: apple, apps: [AppStoreApp(bundleID: "b", appleID: 1)],
+            environments: environments, clock: { apple.state.withLock { $0.now } },
             report: { report in apple.state.withLock { $0.reports.append(report) } },
             sleep: { try apple.pause($0) })
         await history.run()
         return apple.state.withLock { $0 }
     }
 
-    @Test(
-        "Everything since the newest stored one at the start; then once a day what Apple could not deliver, each once")
+    private static func ago(_ days: Int, _ seconds: Int = 0) -> Moment {
+        start.advanced(bySeconds: -days * day - seconds)
+    }
+
+    @Test("Everything since the last pass at the start; then once a day what Apple could not deliver, each once")
     func daily() async {
-        let newest = start.advanced(bySeconds: -2 * Self.day)
-        let state = await run(Apple(pauses: 2), newest: newest)
+        let state = await run(Apple(pauses: 2) { $0.readTo[Self.production] = Self.ago(2) })
         #expect(state.pauses == Array(repeating: .seconds(Self.day), count: 3))
         #expect(
-            state.reports == [
+            state.results() == [
                 .filled(stored: 2, known: 2, refused: 2), .filled(stored: 0, known: 2, refused: 1),
                 .filled(stored: 0, known: 2, refused: 1),
             ])
-        let first = state.requests.filter { $0.pageToken == nil }
+        let first = state.first()
         #expect(first.map(\.onlyFailures) == [false, true, true, true])
-        #expect(first[0].from == newest.advanced(bySeconds: -3600) && first[0].to == start)
-        // Apple retries a notification for three days. A request for the last four days therefore contains every
-        // notification for which Apple stopped retrying.
-        for (index, request) in first.dropFirst().enumerated() {
-            let now = start.advanced(bySeconds: index * Self.day)
-            #expect(request.to == now && request.from == now.advanced(bySeconds: -4 * Self.day))
-        }
+        #expect(first.map(\.to) == [0, 0, -1, -2].map { Self.ago($0) })
+        // Apple attempts a delivery for 157 hours. Seven days before the last pass therefore contain every notification
+        // that Apple may have attempted again since.
+        #expect(first.map(\.from) == [Self.ago(2, 3600), Self.ago(9), Self.ago(7), Self.ago(6)])
         #expect(state.requests.count == 2 * first.count)
+        #expect(state.readTo == [Self.production: Self.ago(-2)])
     }
 
     @Test(
         "A first start reads what Apple keeps; while Apple is away, that is retried after ten minutes from the same moment"
     )
     func away() async {
-        let state = await run(Apple(pauses: 2, failures: 2), newest: nil)
+        let state = await run(Apple(pauses: 2) { $0.failures[.production] = 2 })
         #expect(state.pauses == [.seconds(600), .seconds(600), .seconds(Self.day)])
         #expect(
-            state.reports == [
+            state.results() == [
                 .failed(reason: "status_503"), .failed(reason: "status_503"),
-                .filled(stored: 2, known: 2, refused: 2),
+                .filled(stored: 2, known: 0, refused: 1),
             ])
-        let whole = state.requests.filter { !$0.onlyFailures && $0.pageToken == nil }
-        #expect(whole.count == 3)
-        #expect(whole.allSatisfy { $0.from == start.advanced(bySeconds: -179 * Self.day) })
-        #expect(whole.map(\.to) == [0, 600, 1200].map { start.advanced(bySeconds: $0) })
+        #expect(state.first().map(\.onlyFailures) == [false, false, false])
+        #expect(state.first().map(\.to) == [0, 600, 1200].map { start.advanced(bySeconds: $0) })
+        #expect(state.first().allSatisfy { $0.to.milliseconds(since: $0.from) == Int64(179 * Self.day * 1000) })
+    }
+
+    @Test("Apple refuses requests for the sandbox that begin more than 30 days ago; those for production may")
+    func sandbox() async {
+        let both: Set<AppStoreEnvironment> = [.production, .sandbox]
+        let first = await run(Apple(pauses: 0), both)
+        #expect(first.first(.production).map(\.from) == [Self.ago(179)])
+        #expect(first.first(.sandbox).map(\.from) == [Self.ago(29)])
+        #expect(first.readTo == [Self.production: start, Self.sandbox: start])
+        let later = await run(
+            Apple(pauses: 0) { state in
+                for source in [Self.production, Self.sandbox] { state.readTo[source] = Self.ago(100) }
+            }, both)
+        #expect(later.first(.production).map(\.from) == [Self.ago(100, 3600), Self.ago(107)])
+        #expect(later.first(.sandbox).map(\.from) == [Self.ago(29)])
+    }
+
+    @Test("A source that fails is read again alone, and does not delay the others")
+    func apart() async {
+        let apple = Apple(pauses: 3) { state in
+            state.failures[.production] = 2
+            for source in [Self.production, Self.sandbox] { state.readTo[source] = Self.ago(1) }
+        }
+        let state = await run(apple, [.production, .sandbox])
+        #expect(state.pauses.prefix(3) == [.seconds(600), .seconds(600), .seconds(Self.day - 1200)])
+        #expect(state.results(.production).prefix(2) == Array(repeating: .failed(reason: "status_503"), count: 2)[...])
+        #expect(state.results(.production).count == 3)
+        #expect(state.results(.sandbox).count == 2)
+        #expect(state.first(.sandbox).map(\.to) == [0, 0, Self.day].map { start.advanced(bySeconds: $0) })
+        #expect(state.first(.sandbox).map(\.onlyFailures) == [false, true, true])
+        #expect(state.readTo[Self.production] == start.advanced(bySeconds: 1200))
+        #expect(state.readTo[Self.sandbox] == start.advanced(bySeconds: Self.day))
+    }
+
+    @Test("A pass that did not come to the end is begun again from the same moment, also after a restart")
+    func interrupted() async {
+        let apple = Apple(pauses: 1) { state in
+            state.readTo[Self.production] = Self.ago(20)
+            state.brokenSecondPages = [.production]
+        }
+        // The first page was stored.
+        let state = await run(apple)
+        #expect(state.taken == ["one", "one"] && state.results().count == 2)
+        #expect(state.readTo == [Self.production: Self.ago(20)])
+        apple.state.withLock { state in
+            state.brokenSecondPages = []
+            state.requests = []
+        }
+        let restarted = await run(apple)
+        #expect(restarted.first().map(\.from).first == Self.ago(20, 3600))
+        #expect(Set(restarted.taken) == ["one", "two"])
+        #expect(restarted.readTo[Self.production].map { $0 > start } == true)
+    }
+
+    @Test("Without a history of the app at Apple, nothing counts as read, and Apple is asked again after a day")
+    func notAvailable() async {
+        let apple = Apple(pauses: 1) { state in
+            state.unavailable = [.production]
+            state.readTo[Self.production] = Self.ago(3)
+        }
+        let state = await run(apple)
+        #expect(state.results() == [.notAvailable, .notAvailable])
+        #expect(state.pauses == Array(repeating: .seconds(Self.day), count: 2))
+        #expect(state.first().map(\.from) == Array(repeating: Self.ago(3, 3600), count: 2))
+        #expect(state.readTo == [Self.production: Self.ago(3)])
+    }
+
+    @Test("A history that does not end was not read to its end")
+    func endless() async {
+        let state = await run(Apple(pauses: 0) { $0.isEndless = true })
+        #expect(state.results() == [.failed(reason: "endless")])
+        #expect(state.readTo.isEmpty)
+    }
+
+    @Test("A time that a wrong clock recorded in the future skips nothing from now on")
+    func wrongClock() async {
+        let state = await run(Apple(pauses: 0) { $0.readTo[Self.production] = Self.ago(-400) })
+        #expect(state.first().map(\.from) == [Self.ago(0, 3600), Self.ago(7)])
+        #expect(state.readTo == [Self.production: start])
     }
 
     @Test("A pass that meets a full queue of verifications is repeated after ten minutes; no notification is skipped")
     func busy() async {
-        let state = await run(Apple(pauses: 1, busyAnswers: 1), newest: start)
+        let apple = Apple(pauses: 1) { state in
+            state.busyAnswers = 1
+            state.readTo[Self.production] = start
+        }
+        let state = await run(apple)
         #expect(state.pauses == [.seconds(600), .seconds(Self.day)])
-        #expect(state.reports == [.failed(reason: "busy"), .filled(stored: 2, known: 2, refused: 2)])
+        #expect(state.results() == [.failed(reason: "busy"), .filled(stored: 2, known: 2, refused: 2)])
         #expect(Set(state.taken) == ["one", "two"])
     }
 }

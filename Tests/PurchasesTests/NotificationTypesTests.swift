@@ -16,13 +16,13 @@ import Testing
                 "DID_RENEW", "EXPIRED", "EXTERNAL_PURCHASE_TOKEN", "GRACE_PERIOD_EXPIRED", "METADATA_UPDATE",
                 "MIGRATION", "OFFER_REDEEMED", "ONE_TIME_CHARGE", "PRICE_CHANGE", "PRICE_INCREASE", "REFUND",
                 "REFUND_DECLINED", "REFUND_REVERSED", "RENEWAL_EXTENDED", "RENEWAL_EXTENSION", "RESCIND_CONSENT",
-                "REVOKE", "SUBSCRIBED", "TEST",
+                "REVOKE", "SUBSCRIBED", "TEST", "UNCLAIM_SEATS",
             ])
         #expect(
             Set(NotificationTypes.rows.compactMap(\.subtype)) == [
                 "ACCEPTED", "ACTIVE_TOKEN_REMINDER", "AUTO_RENEW_DISABLED", "AUTO_RENEW_ENABLED", "BILLING_RECOVERY",
                 "BILLING_RETRY", "CREATED", "DOWNGRADE", "FAILURE", "GRACE_PERIOD", "INITIAL_BUY", "PENDING",
-                "PRICE_INCREASE", "PRODUCT_NOT_FOR_SALE", "RESUBSCRIBE", "SUMMARY", "UNREPORTED", "UPGRADE",
+                "PRICE_INCREASE", "PRODUCT_NOT_FOR_SALE", "RESUBSCRIBE", "SEATS", "SUMMARY", "UNREPORTED", "UPGRADE",
                 "VOLUNTARY",
             ])
         #expect(NotificationTypes.rows.allSatisfy { $0.meaning.hasSuffix(".") })

@@ -56,6 +56,8 @@ struct SimulatedStore {
 
     private(set) var facts: [SignedFact] = []
     private(set) var steps: [Step] = []
+    /// The number of refunds after which a replaced transaction, which Apple did not sign again, has time left.
+    private(set) var refundedUpgradeCount = 0
 
     private var random: SeededRandom
     private var now = 0
@@ -223,6 +225,7 @@ struct SimulatedStore {
         }
         sign(autoRenews: true)
         step()
+        if random.chance(1, in: 3) { refundAndMaybeReverse(isSoon: true) }
     }
 
     private mutating func planDowngrade() {
@@ -239,9 +242,11 @@ struct SimulatedStore {
         step()
     }
 
-    private mutating func refundAndMaybeReverse() {
-        guard var current = subscription, isOnlyPaid(current) else { return }
-        waitWithinPeriod()
+    /// Refunds the current period. With `isSoon`, the period that it replaced has time left.
+    private mutating func refundAndMaybeReverse(isSoon: Bool = false) {
+        guard var current = subscription else { return }
+        if isSoon { wait(1) } else { waitWithinPeriod() }
+        if hasReplacedUnexpired(current) { refundedUpgradeCount += 1 }
         let paid = truth[current.productID]
         current.revocation = TransactionFact.Revocation(date: hour(now), kind: .refund)
         emit(&current)
@@ -259,12 +264,12 @@ struct SimulatedStore {
         }
     }
 
-    /// Returns whether all other auto-renewable transactions that could give access have expired.
-    private func isOnlyPaid(_ current: TransactionFact) -> Bool {
-        let others = PurchaseFacts(facts).transactions.values.filter {
-            $0.kind == .autoRenewable && $0.key != current.key && $0.revocation == nil && !$0.isUpgraded
+    /// Returns whether a transaction of another product, which would give access by its own members, has not expired.
+    private func hasReplacedUnexpired(_ current: TransactionFact) -> Bool {
+        PurchaseFacts(facts).transactions.values.contains {
+            $0.kind == .autoRenewable && $0.productID != current.productID && $0.revocation == nil && !$0.isUpgraded
+                && $0.expiresDate.map { $0 > hour(now) } == true
         }
-        return others.allSatisfy { ($0.expiresDate ?? hour(0)) <= hour(now) }
     }
 
     private mutating func extend() {

@@ -1,5 +1,6 @@
-// Transfers from SQLite to PostgreSQL: random journeys are the same in both databases afterwards, also those that change
-// during the transfer. A transfer can be interrupted after each part, and a server does not start before it is complete.
+// Transfers from SQLite to PostgreSQL: random journeys are the same in both databases afterwards, also those that
+// change during the transfer. A transfer can be interrupted after each part, and a server does not start before it is
+// complete.
 
 import Engine
 import Foundation
@@ -351,6 +352,8 @@ struct TransferTests {
         try await old.signIns.sendCode(to: "+4915112345679", from: .at(.signedIn))
         let code = old.phones.last(to: "+4915112345679")
         let audit = try await old.audit()
+        let history = NotificationSource(environment: .sandbox, bundleID: "com.example.dwell")
+        try await StoredPurchases(accounts: old.accounts).record(historyReadTo: .signedIn, of: history)
         var counts: [String: Int] = [:]
         for table in TransferredTables.shared { counts[table] = try await old.count(table) }
         await old.close()
@@ -359,6 +362,7 @@ struct TransferTests {
         let new = try await AccountFixture(in: target)
         for table in TransferredTables.shared { #expect(try await new.count(table) == counts[table], "\(table)") }
         #expect(try await new.audit() == audit)
+        #expect(try await StoredPurchases(accounts: new.accounts).historyReadTo(of: history) == .signedIn)
         let later = Moment.signedIn.advanced(bySeconds: 60)
         let renewed = try await new.sessions.refresh(pair.refreshToken, for: .current, from: .at(later))
         #expect(await new.refusal(of: renewed.accessToken, at: later) == nil)

@@ -61,8 +61,8 @@ struct PurchaseWiring {
             return
         }
         let history = NotificationHistory(
-            api: api, purchases: service, newest: store.newestNotification, apps: purchases.apps,
-            environments: purchases.environments, clock: clock, report: { Self.log($0, logger) })
+            api: api, purchases: service, progress: store, apps: purchases.apps, environments: purchases.environments,
+            clock: clock, report: { Self.log($0, logger) })
         loops = checking + [LoopService(loop: history.run)]
     }
 
@@ -85,13 +85,18 @@ struct PurchaseWiring {
     }
 
     private static func log(_ report: NotificationHistory.Report, _ logger: Logger) {
-        switch report {
+        var metadata: Logger.Metadata = [
+            "environment": "\(report.source.environment.rawValue)", "bundle_id": "\(report.source.bundleID)",
+        ]
+        switch report.result {
         case .filled(let stored, let known, let refused):
-            logger.info(
-                "notification history read",
-                metadata: ["stored": "\(stored)", "known": "\(known)", "refused": "\(refused)"])
+            metadata.merge(["stored": "\(stored)", "known": "\(known)", "refused": "\(refused)"]) { $1 }
+            logger.info("notification history read", metadata: metadata)
+        case .notAvailable:
+            logger.info("Apple has no notification history of this app yet", metadata: metadata)
         case .failed(let reason):
-            logger.warning("reading the notification history failed; retrying", metadata: ["failure": "\(reason)"])
+            metadata["failure"] = "\(reason)"
+            logger.warning("reading the notification history failed; retrying", metadata: metadata)
         }
     }
 }

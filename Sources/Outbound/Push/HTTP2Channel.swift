@@ -1,6 +1,6 @@
 // Many POST requests at once to one origin, over one HTTP/2 connection with TLS. Callers on any thread hand their
-// requests to the channel's own thread, on which HTTP2Loop runs libcurl. This file does not depend on the purpose of the
-// requests.
+// requests to the channel's own thread, on which HTTP2Loop runs libcurl. This file does not depend on the purpose of
+// the requests.
 
 import CCurl
 package import Foundation
@@ -22,8 +22,8 @@ protocol HTTP2Sending: Sendable {
 package final class HTTP2Channel: HTTP2Sending, Sendable {
     struct Limits: Sendable {
         /// The most requests in progress on the connection. APNs allows about 1,000 streams. Each pass of libcurl looks
-        /// at every open transfer, so more streams than the round trip needs cost time: with 500, a round trip of 100 ms
-        /// allows 5,000 requests a second.
+        /// at every open transfer, so more streams than the round trip needs cost time: with 500, a round trip of 100
+        /// ms allows 5,000 requests a second.
         var streamsMax = 500
         /// The most requests that wait for a stream. A further request fails at once as `busy`.
         var waitingMax = 20_000

@@ -38,5 +38,8 @@ package struct PostgresMigration: Sendable {
             sql: String(decoding: PackageResources._005_half_digests_sql, as: UTF8.self)),
         PostgresMigration(
             number: 6, name: "citus", sql: String(decoding: PackageResources._006_citus_sql, as: UTF8.self)),
+        PostgresMigration(
+            number: 7, name: "notification_history",
+            sql: String(decoding: PackageResources._007_notification_history_sql, as: UTF8.self)),
     ]
 }

@@ -1,12 +1,14 @@
 // Removes a deleted driver from the driver's purchases. Facts signed by Apple are kept as far as a refund, a renewal or
-// a tax audit needs them, but without members that identify the driver. Afterwards the purchase has no owner, and the
-// next driver who sends the purchase becomes its owner. That driver is normally the same person with a new account.
+// a tax audit needs them, but without members that identify the driver. Afterwards the purchase has no owner, and later
+// facts about it are stored in the same form (`PurchaseRows.put`). The next driver who sends the purchase becomes its
+// owner. That driver is normally the same person with a new account.
 
 import JourneyModel
 import Purchases
 
 extension PurchaseRows {
     static func erase(_ driver: Int64, _ db: any SQLTransaction) throws {
+        try eraseNotificationsAboutCustomer(driver, db)
         for (table, key) in [("purchase_transaction", "id"), ("purchase_renewal", "purchase")] {
             // A fact whose signer is revoked is not believed. The statements below remove the signers from the facts,
             // and a fact without a signer is believed. A fact of a revoked signer is therefore deleted first.
@@ -39,6 +41,26 @@ extension PurchaseRows {
             sql: "UPDATE purchase SET driver = NULL, moved_at_ms = NULL WHERE driver = ?", arguments: [driver])
         for table in ["app_account_token", "consumption_consent"] {
             try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
+        }
+    }
+
+    /// Removes the payloads of notifications that are about the driver as a customer of the app, instead of about a
+    /// purchase. They have the same id of the customer as the driver's facts.
+    private static func eraseNotificationsAboutCustomer(_ driver: Int64, _ db: any SQLTransaction) throws {
+        var ids: Set<String> = []
+        for table in ["purchase_transaction", "purchase_renewal"] {
+            let payloads = try [UInt8].fetchAll(
+                db, sql: "SELECT payload FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)",
+                arguments: [driver])
+            ids.formUnion(payloads.compactMap(PurchaseErasure.appTransactionID))
+        }
+        for id in ids {
+            try db.execute(
+                sql: """
+                    UPDATE store_notification SET payload = NULL, app_transaction_id = NULL
+                    WHERE app_transaction_id = ?
+                    """,
+                arguments: [id])
         }
     }
 }

@@ -16,40 +16,76 @@ package enum PurchaseRows {
         try String.fetchOne(db, sql: "SELECT token FROM app_account_token WHERE driver = ?", arguments: [driver])
     }
 
-    /// Stores each fact that is newer than the stored one. Returns the purchase's row number.
-    static func put(_ transaction: TransactionFact, _ renewal: RenewalFact?, _ db: any SQLTransaction) throws -> Int64 {
-        let purchase = try row(of: transaction.subscription, db)
-        try put(transaction, in: purchase, db)
-        if let renewal { try put(renewal, in: purchase, db) }
-        return purchase
+    /// Stores each fact that is newer than the stored one. Returns the purchase's row number, and whether the purchase
+    /// is anonymous: its owner was deleted, and nobody has claimed it since. Of such a purchase, facts are stored only
+    /// as a deletion leaves them.
+    ///
+    /// - Parameter isShown: whether a driver's app sent the facts. This claims an anonymous purchase.
+    static func put(
+        _ transaction: TransactionFact, _ renewal: RenewalFact?, isShown: Bool, _ db: any SQLTransaction
+    ) throws -> (purchase: Int64, isAnonymous: Bool) {
+        let (purchase, mayBeAnonymous) = try row(of: transaction.subscription, db)
+        guard !isShown, mayBeAnonymous, try isAnonymous(purchase, db), try !isNamed(transaction, db) else {
+            try put(transaction, in: purchase, db)
+            if let renewal { try put(renewal, in: purchase, db) }
+            return (purchase, false)
+        }
+        try put(transaction.anonymous(), in: purchase, db)
+        if let renewal { try put(renewal.anonymous(), in: purchase, db) }
+        return (purchase, true)
+    }
+
+    /// Returns whether the owner of a purchase without an owner was deleted. A deletion removes the signatures of the
+    /// purchase's facts, or even all facts if their signers are revoked.
+    private static func isAnonymous(_ purchase: Int64, _ db: any SQLTransaction) throws -> Bool {
+        let facts = "SELECT 1 FROM purchase_transaction WHERE purchase = ?"
+        return try Bool.fetchOne(
+            db, sql: "SELECT EXISTS (\(facts) AND signature IS NULL) OR NOT EXISTS (\(facts))",
+            arguments: [purchase, purchase]) ?? false
+    }
+
+    /// Returns whether the transaction has the account token of a driver.
+    private static func isNamed(_ transaction: TransactionFact, _ db: any SQLTransaction) throws -> Bool {
+        guard let token = transaction.appAccountToken else { return false }
+        return try Bool.fetchOne(
+            db, sql: "SELECT EXISTS (SELECT 1 FROM app_account_token WHERE token = ?)", arguments: [token]) ?? false
     }
 
     /// Determines, stores and returns the owner of a purchase. If an operator moved the purchase, the owner does not
     /// change. Otherwise the owner is the driver whose account token is in a transaction signed by Apple. If several
-    /// transactions have the tokens of different drivers, the newest transaction decides. If no transaction has a
-    /// driver's token, the owner does not change. If there is no owner yet, `driver`, who sent the purchase, becomes
-    /// the owner.
+    /// transactions have the tokens of different drivers, the one that was bought last decides, whichever of them Apple
+    /// signed last. If no transaction has a driver's token, the owner does not change. If there is no owner yet,
+    /// `driver`, who sent the purchase, becomes the owner.
     static func owner(of purchase: Int64, firstShownBy driver: Int64?, _ db: any SQLTransaction) throws -> Int64? {
         let known = try SQLRow.fetchOne(
             db, sql: "SELECT driver, moved_at_ms FROM purchase WHERE id = ?", arguments: [purchase])
         let stored: Int64? = try known?[0]
         let movedAt: Int64? = try known?[1]
         if let stored, movedAt != nil { return stored }
-        let named = try Int64.fetchOne(
-            db,
-            sql: """
-                SELECT app_account_token.driver FROM purchase_transaction
-                JOIN app_account_token ON token = account_token
-                LEFT JOIN purchase_signer ON purchase_signer.id = signer
-                WHERE purchase = ? AND account_token IS NOT NULL AND \(isBelieved)
-                ORDER BY signed_at_ms DESC, transaction_id DESC LIMIT 1
-                """,
-            arguments: [purchase])
-        let owner = named ?? stored ?? driver
+        let owner = try named(in: purchase, db) ?? stored ?? driver
         if owner != stored {
             try db.execute(sql: "UPDATE purchase SET driver = ? WHERE id = ?", arguments: [owner, purchase])
         }
         return owner
+    }
+
+    /// Returns the driver whose account token is in the last bought transaction with such a token.
+    private static func named(in purchase: Int64, _ db: any SQLTransaction) throws -> Int64? {
+        let transactions = """
+            FROM purchase_transaction JOIN app_account_token ON token = account_token
+            LEFT JOIN purchase_signer ON purchase_signer.id = signer
+            WHERE purchase = ? AND account_token IS NOT NULL AND \(isBelieved)
+            """
+        let drivers = try Int64.fetchAll(
+            db, sql: "SELECT DISTINCT app_account_token.driver \(transactions)", arguments: [purchase])
+        guard drivers.count > 1 else { return drivers.first }
+        // The date of the purchase is in the payloads, which are read only if the tokens are of different drivers.
+        let rows = try SQLRow.fetchAll(
+            db, sql: "SELECT \(factColumns), app_account_token.driver \(transactions)", arguments: [purchase])
+        let named = try rows.map { row in (fact: try transaction(row), driver: try row[3] as Int64) }
+        return named.max { one, other in
+            (one.fact.purchaseDate, one.fact.transactionID) < (other.fact.purchaseDate, other.fact.transactionID)
+        }?.driver
     }
 
     static func facts(of driver: Int64, _ db: any SQLTransaction) throws -> PurchaseFacts {
@@ -83,15 +119,20 @@ package enum PurchaseRows {
         """
     }
 
-    private static func row(of key: SubscriptionKey, _ db: any SQLTransaction) throws -> Int64 {
+    /// Returns the row number of a purchase. `mayBeAnonymous` is true if the purchase was stored before and has no
+    /// owner.
+    private static func row(
+        of key: SubscriptionKey, _ db: any SQLTransaction
+    ) throws -> (id: Int64, mayBeAnonymous: Bool) {
         let arguments: SQLArguments = [key.environment.rawValue, key.originalTransactionID]
-        let stored = try Int64.fetchOne(
-            db, sql: "SELECT id FROM purchase WHERE environment = ? AND original_transaction_id = ?",
+        let stored = try SQLRow.fetchOne(
+            db, sql: "SELECT id, driver IS NULL FROM purchase WHERE environment = ? AND original_transaction_id = ?",
             arguments: arguments)
-        if let stored { return stored }
-        return try inserted(
+        if let stored { return try (stored[0], stored[1]) }
+        let row = try inserted(
             db, sql: "INSERT INTO purchase (environment, original_transaction_id) VALUES (?, ?) RETURNING id",
             arguments: arguments)
+        return (row, false)
     }
 
     private static func put(_ fact: TransactionFact, in purchase: Int64, _ db: any SQLTransaction) throws {

@@ -5,9 +5,9 @@ import JourneyModel
 import Purchases
 
 enum StoreNotificationRows {
-    /// Number of days for which a notification's id is kept. Apple repeats a notification for at most three days, and
-    /// Apple's notification history reaches back 180 days. After 200 days, the notification can therefore not be
-    /// received again.
+    /// Number of days for which a notification's id is kept. Apple repeats a notification for 157 hours, and Apple's
+    /// notification history reaches back 180 days. After 200 days, the notification can therefore not be received
+    /// again.
     static let keptDays = 200
     /// Maximum number of old rows deleted with each insert. It is greater than one, so that the number of old rows
     /// decreases. It is small, so that no insert is slow.
@@ -23,22 +23,25 @@ enum StoreNotificationRows {
 
         var purchase: Int64?
         var owner: Int64?
+        var isAnonymous = false
         if let transaction = notification.transaction {
-            let row = try PurchaseRows.put(transaction, notification.renewal, db)
-            owner = try PurchaseRows.owner(of: row, firstShownBy: nil, db)
-            purchase = row
+            let put = try PurchaseRows.put(transaction, notification.renewal, isShown: false, db)
+            owner = try PurchaseRows.owner(of: put.purchase, firstShownBy: nil, db)
+            purchase = put.purchase
+            isAnonymous = put.isAnonymous
         }
-        let isDocumented = NotificationTypes.row(type: notification.type, subtype: notification.subtype) != nil
+        let keepsPayload = !isAnonymous && keepsPayload(of: notification)
         try db.execute(
             sql: """
                 INSERT INTO store_notification
-                    (uuid, type, subtype, environment, purchase, signed_at_ms, received_at_ms, payload)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                    (uuid, type, subtype, environment, purchase, signed_at_ms, received_at_ms, payload,
+                    app_transaction_id)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 notification.notificationUUID, notification.type, notification.subtype,
-                notification.environment.rawValue, purchase, notification.signedDate, now,
-                isDocumented ? nil : notification.payload,
+                notification.environment?.rawValue ?? "", purchase, notification.signedDate, now,
+                keepsPayload ? notification.payload : nil, keepsPayload ? notification.appTransactionID : nil,
             ])
         if notification.type == ConsumptionRows.notificationType, let transaction = notification.transaction,
             let purchase
@@ -50,6 +53,13 @@ enum StoreNotificationRows {
             try String.fetchOne(db, sql: "SELECT driver_id FROM driver WHERE id = ?", arguments: [driver])
         }
         return .taken(owner: name.map { DriverID($0) })
+    }
+
+    /// Returns whether the payload says more than the stored transaction: if the type is unknown, or if there is no
+    /// transaction. A test notification says nothing.
+    private static func keepsPayload(of notification: StoreNotification) -> Bool {
+        let isDocumented = NotificationTypes.row(type: notification.type, subtype: notification.subtype) != nil
+        return !isDocumented || notification.transaction == nil && notification.type != "TEST"
     }
 
     private static func removeOld(at now: Moment, _ db: any SQLTransaction) throws {

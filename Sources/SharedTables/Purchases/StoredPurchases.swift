@@ -44,7 +44,7 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
     ) async throws(AccountFailure) -> PurchaseOutcome {
         try await change { [digests] db in
             let driver = try DriverRows.rowOrNew(of: caller, at: now, digests, db)
-            let row = try PurchaseRows.put(purchase.transaction, purchase.renewal, db)
+            let row = try PurchaseRows.put(purchase.transaction, purchase.renewal, isShown: true, db).purchase
             guard try PurchaseRows.owner(of: row, firstShownBy: driver, db) == driver else { return .ownedByAnother }
             return .stored(try PurchaseRows.facts(of: driver, db))
         }
@@ -97,13 +97,6 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
                 try AuditRows.add(.operatorPurchaseMove, .done, ofOperatorTo: driver, at: now, db)
             }
             return true
-        }
-    }
-
-    /// Returns the receive time of the newest stored notification; nil if there is none.
-    @Sendable package func newestNotification() async throws -> Moment? {
-        try await read { db in
-            try Moment.fetchOne(db, sql: "SELECT max(received_at_ms) FROM store_notification")
         }
     }
 

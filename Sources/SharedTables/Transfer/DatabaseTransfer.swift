@@ -1,9 +1,9 @@
-// Copies an SQLite database to PostgreSQL (docs/several-servers.md). Passes copy the drivers that have changed since they
-// were copied last, each of them whole, while servers use the database. When no server has it open, the last pass copies
-// the rest and the shared tables, and the target becomes a database that servers start on.
+// Copies an SQLite database to PostgreSQL (docs/several-servers.md). Passes copy the drivers that have changed since
+// they were copied last, each of them whole, while servers use the database. When no server has it open, the last pass
+// copies the rest and the shared tables, and the target becomes a database that servers start on.
 //
-// The target keeps, in the transaction that writes a driver's rows, the state in which the driver was read. So a transfer
-// that was interrupted continues with the drivers that are missing or have changed.
+// The target keeps, in the transaction that writes a driver's rows, the state in which the driver was read. So a
+// transfer that was interrupted continues with the drivers that are missing or have changed.
 
 /// What a transfer tells the operator.
 package enum TransferReport: Hashable, Sendable, CustomStringConvertible {

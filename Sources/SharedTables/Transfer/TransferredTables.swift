@@ -12,8 +12,8 @@ package enum TransferredTables {
         "sign_in_session", "refresh_token", "apple_nonce", "apple_notice", "apple_revocation", "asked_code",
         "one_time_code_guess", "one_time_code_send", "session_code", "device", "push_outbox", "erased_driver",
         "revocation", "audit", "app_account_token", "purchase", "purchase_signer", "purchase_transaction",
-        "purchase_renewal", "store_notification", "consumption_consent", "consumption_request", "feed_consumer",
-        "settings_change", "settings_reload", "operation_count",
+        "purchase_renewal", "store_notification", "notification_history", "consumption_consent", "consumption_request",
+        "feed_consumer", "settings_change", "settings_reload", "operation_count",
     ]
 
     /// Tables of SQLite that are left out, with the reason.

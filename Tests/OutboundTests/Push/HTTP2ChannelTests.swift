@@ -1,6 +1,6 @@
-// Tests how a channel ends requests without a response: time limit, cancellation, shutdown, too many. The server accepts
-// connections and never answers the TLS handshake. push_transport.py tests the channel against a server that speaks
-// HTTP/2.
+// Tests how a channel ends requests without a response: time limit, cancellation, shutdown, too many. The server
+// accepts connections and never answers the TLS handshake. push_transport.py tests the channel against a server that
+// speaks HTTP/2.
 
 import Foundation
 import Testing

@@ -2,6 +2,7 @@
 
 import Engine
 import Identity
+import Logging
 import SharedTables
 import TestSupport
 
@@ -23,12 +24,12 @@ extension AccountFixture {
     init(
         in database: TestDatabase, limits: CodeSendLimits = CodeSendLimits(),
         exchange: ScriptedExchange = ScriptedExchange(), secret: String = "a secret of the tests, 32 bytes or more",
-        alarm: @escaping @Sendable (CodeSendUse) -> Void = { _ in }
+        alarm: @escaping @Sendable (CodeSendUse) -> Void = { _ in }, logger: Logger = TestDatabase.silent
     ) async throws {
         try await self.init(
             in: database, secret: secret, limits: limits, exchange: exchange, alarm: alarm
         ) { digests in
-            let (store, close) = try database.open(digests)
+            let (store, close) = try database.open(digests, logger: logger)
             return (store, StoredAccounts(store: store, digests: digests), close)
         }
     }

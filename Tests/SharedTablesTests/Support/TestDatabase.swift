@@ -66,11 +66,13 @@ final class TestDatabase: Sendable {
         get throws { try PostgresConfiguration(url: try #require(url)) }
     }
 
-    func open(_ digests: KeyedHashes) throws -> Opened {
+    static let silent = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+
+    func open(_ digests: KeyedHashes, logger: Logger = silent) throws -> Opened {
         if url != nil {
             let store = PostgresEventStore(
                 try configuration, writersMax: 2, readersMax: 2, loops: Self.loops, digests: digests,
-                logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+                logger: logger)
             let running = Task { await store.run() }
             return (
                 store,
