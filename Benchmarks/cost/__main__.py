@@ -44,6 +44,8 @@ EVENTS_PER_READ = 100
 FACTS_PER_READ = 25
 FACTS_PER_PURCHASE = 100
 REPEATS_PER_CHARGE = 10
+# The default limit of the window `refusals`, which one body fills at most.
+REFUSALS_MAX = 600
 
 
 class Meter:
@@ -70,6 +72,16 @@ def event(number, **members):
     return {
         "event": "chargerTargeted", "event_id": f"e{number}-{time.monotonic_ns()}",
         "occurred_at": f"2026-11-05T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}Z", **members}
+
+
+def restored(number, **members):
+    """Returns an event of a session. Events of ascending numbers have ascending times."""
+    milliseconds = number * 800
+    seconds = milliseconds // 1000
+    return event(
+        number, event="session_restored",
+        occurred_at=f"2026-11-05T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{milliseconds % 1000:03}Z",
+        **members)
 
 
 def body(value):
@@ -187,9 +199,10 @@ def rows(outside):
         Row(batch, "500 events of another's session", "refusal", 500, 5,
             many(lambda n: body({"events": [event(n * 500 + i, event="session_restored", session_id="owned")
                                             for i in range(500)]}))),
-        Row(batch, "a number of a million digits, gzip", "refusal", 1014, 10,
+        Row(batch, "a number of a million digits, gzip", "refusal", min(1014, REFUSALS_MAX), 10,
             many(lambda n: zipped(b'{"events":[{"sequence":1' + b"0" * 1_048_000 + b"}]}"), GZIP)),
-        Row(batch, "1 MiB beside the event, gzip", "refusal", len(JUNK) // 1024 - 10, 5, many(lambda n: zipped(JUNK), GZIP)),
+        Row(batch, "1 MiB beside the event, gzip", "refusal", min(len(JUNK) // 1024 - 10, REFUSALS_MAX), 5,
+            many(lambda n: zipped(JUNK), GZIP)),
         Row(batch, "500 repeats", "refusal", 500 // REPEATS_PER_CHARGE, 10, many(lambda n: KEPT)),
         Row("GET /native/session", "median read", "read", 1, 300, request("GET", "/native/session")),
         Row("GET /native/sessions", "100 sessions", "read", 1 + 100 // SESSIONS_PER_READ, 50, request("GET", "/native/sessions?limit=100")),
@@ -252,6 +265,9 @@ def rows(outside):
             lambda n: outside.forged(outside.notice())),
         Row("GET /auth/me", "", "auth", 1, 100, request("GET", "/auth/me")),
         Row("GET /auth/sessions", "", "auth", 1, 100, request("GET", "/auth/sessions")),
+        # The last row, because it needs many events in the database. The place passes from each event to the next one.
+        Row(batch, "500 events of another's session, one place left", "refusal", 500, 5,
+            many(lambda n: body({"events": [restored(n * 500 + i, session_id="owned") for i in range(500)]}))),
     ]
 
 
@@ -409,6 +425,8 @@ def prepare(server, driver, row, outside):
     elif row.make == "export":
         count = EXPORTED if driver == "cost-exporter" else 400
         post_events(server, driver, [event(10 + number, event="long_journey") for number in range(count)])
+    elif "one place left" in row.what:
+        post_events(server, driver, [restored(number, session_id="restored") for number in range(WINDOW - 1)])
     elif "another's" in row.what:
         post_events(server, "cost-owner", [event(0, event="session_restored", session_id="owned")])
 

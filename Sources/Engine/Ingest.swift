@@ -17,8 +17,8 @@ package struct Ingest: Sendable {
     private let settings: CurrentSettings
     /// Whether an event's session must have been registered before (`SESSION_REGISTRATION=required`).
     private let requiresRegisteredSession: Bool
-    /// The sender of the events of drivers' apps: `.unconfirmedApp` if only a service may confirm activations and visits
-    /// (`TRUSTED_CONFIRMATIONS=service`).
+    /// The sender of the events of drivers' apps: `.unconfirmedApp` if only a service may confirm activations and
+    /// visits (`TRUSTED_CONFIRMATIONS=service`).
     private let appSender: OrderedEvent.Sender
     private let metrics: IngestMetrics
 
@@ -68,7 +68,8 @@ package struct Ingest: Sendable {
     }
 
     /// Stores an event that the server makes with a service's trust, when a driver enters a right verification code. It
-    /// counts towards no limit of events.
+    /// counts towards no limit of events. If it causes a refold, that refold counts towards the driver's limit, as for
+    /// any late event.
     package nonisolated(nonsending) func confirm(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> EventOutcome {
@@ -82,21 +83,33 @@ package struct Ingest: Sendable {
         return outcome
     }
 
-    /// Stores a batch of events, in order: all of one driver, or of a service, whose events each name their driver. Each
-    /// event is charged and answered as if it had been sent alone. Events of the batch that were over the rate limit are
-    /// tried again whenever other events of the batch are refunded.
+    /// Stores a batch of events, in order: all of one driver, or of a service, whose events each name their driver.
+    /// Each event is charged and answered as if it had been sent alone. When events of the batch are refunded, as many
+    /// events that were over the rate limit are tried again, in order. An event that the store itself refused because
+    /// of the rate limit is not tried again.
     package func ingest(
         _ submissions: [EventSubmission], from sender: EventSender, receivedAt: Moment, appVersion: AppVersion? = nil
     ) async -> [Ingested] {
-        var round = await oneRound(submissions, from: sender, receivedAt: receivedAt, appVersion)
+        let batch = Batch(submissions, from: sender, receivedAt: receivedAt, appVersion: appVersion)
+        var round = await oneRound(Array(submissions.indices), of: batch)
         var answers = round.ingested
-        // The loop ends: a round with a refund also completes at least one event, and a completed event is not tried
-        // again.
-        while round.gaveBack {
-            let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
-            if refused.isEmpty { break }
-            round = await oneRound(refused.map { submissions[$0] }, from: sender, receivedAt: receivedAt, appVersion)
-            for (index, ingested) in zip(refused, round.ingested) { answers[index] = ingested }
+        var waiting = WaitingEvents(batch.claims, round.verdicts)
+        for event in answers.indices where answers[event].outcome.isStored { waiting.recordStored(event) }
+        var (open, quotas) = (round.refunded, [RateLimitClass: Quota]())
+        // The loop ends: each open charge stands for an event that is not tried again. Altogether an event is decided
+        // about twice.
+        while case let events = waiting.take(open), !events.isEmpty {
+            round = await oneRound(events, of: batch)
+            let unused = waiting.settle(Dictionary(uniqueKeysWithValues: zip(events, round.verdicts)))
+            for (event, ingested) in zip(events, round.ingested) {
+                answers[event] = ingested
+                if ingested.outcome.isStored { waiting.recordStored(event) }
+            }
+            open = round.refunded.merging(unused, uniquingKeysWith: +)
+            quotas.merge(round.quotas) { _, newer in newer }
+        }
+        for (event, limitClass) in waiting.events {
+            if let quota = quotas[limitClass] { answers[event].quota = quota }
         }
         let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
         let found = await lookUp(refused.map { submissions[$0] }, from: sender)
@@ -109,43 +122,66 @@ package struct Ingest: Sendable {
         return answers
     }
 
-    /// Processes each event once. An event over the rate limit gets `.rateLimited`, without a call of the store.
-    /// `gaveBack` is true if a refund may admit another event.
-    private func oneRound(
-        _ submissions: [EventSubmission], from sender: EventSender, receivedAt: Moment, _ appVersion: AppVersion?
-    ) async -> (ingested: [Ingested], gaveBack: Bool) {
-        let claims = submissions.map { AdmissionClaim.ofEvent($0, of: sender.driver(of: $0), from: sender.service) }
-        let decisions = await admission.admit(claims)
-        let admitted = submissions.indices.filter { decisions[$0].verdict != .refused }
-        let requests = admitted.map { index in
-            request(
-                submissions[index], of: sender.driver(of: submissions[index]), from: sender.service,
-                receivedAt: receivedAt, appVersion)
-        }
-        var outcomes = zip(admitted, await store.append(requests)).makeIterator()
-        var next = outcomes.next()
+    private struct Batch {
+        var submissions: [EventSubmission]
+        var claims: [AdmissionClaim]
+        var sender: EventSender
+        var receivedAt: Moment
+        var appVersion: AppVersion?
 
+        init(
+            _ submissions: [EventSubmission], from sender: EventSender, receivedAt: Moment, appVersion: AppVersion?
+        ) {
+            self.submissions = submissions
+            claims = submissions.map { AdmissionClaim.ofEvent($0, of: sender.driver(of: $0), from: sender.service) }
+            self.sender = sender
+            self.receivedAt = receivedAt
+            self.appVersion = appVersion
+        }
+    }
+
+    /// What one round did with some events of a batch, in the order of these events.
+    private struct Round {
         var ingested: [Ingested] = []
-        ingested.reserveCapacity(submissions.count)
-        var given: [RateLimitClass: Int] = [:]
-        for index in submissions.indices {
-            let (claim, decision) = (claims[index], decisions[index])
+        var verdicts: [AdmissionDecision.Verdict]
+        /// The number of refunds that may admit another event.
+        var refunded: [RateLimitClass: Int] = [:]
+        /// The quotas after the round.
+        var quotas: [RateLimitClass: Quota] = [:]
+    }
+
+    /// Processes some events of the batch once. An event over the rate limit gets `.rateLimited`, without a call of the
+    /// store.
+    private func oneRound(_ events: [Int], of batch: Batch) async -> Round {
+        let decisions = await admission.admit(events.map { batch.claims[$0] })
+        let admitted = zip(events, decisions).filter { $0.1.verdict != .refused }.map(\.0)
+        let requests = admitted.map { event in
+            request(
+                batch.submissions[event], of: batch.sender.driver(of: batch.submissions[event]),
+                from: batch.sender.service, receivedAt: batch.receivedAt, batch.appVersion)
+        }
+        var outcomes = (requests.isEmpty ? [] : await store.append(requests)).makeIterator()
+
+        var round = Round(verdicts: decisions.map(\.verdict))
+        round.ingested.reserveCapacity(events.count)
+        for (event, decision) in zip(events, decisions) {
+            let claim = batch.claims[event]
             metrics.count(claim.limitClass, decision.verdict)
             var outcome = EventOutcome.rateLimited
-            if let (admittedIndex, appended) = next, admittedIndex == index {
-                outcome = appended.advanced(to: receivedAt)
+            if decision.verdict != .refused, let appended = outcomes.next() {
+                outcome = appended.advanced(to: batch.receivedAt)
                 // An event for which the store returned `.rateLimited` is refunded too. This refund admits no other
                 // event, because refolds have used up the driver's limit.
                 if settle(claim, decision.verdict, after: outcome), outcome != .rateLimited {
-                    given[claim.limitClass, default: 0] += 1
+                    round.refunded[claim.limitClass, default: 0] += 1
                 }
-                next = outcomes.next()
             }
-            var quota = decision.quota.refunding(given[claim.limitClass] ?? 0)
+            var quota = decision.quota.refunding(round.refunded[claim.limitClass] ?? 0)
             if decision.verdict != .refused { quota = current(quota, of: claim, after: outcome) }
-            ingested.append(Ingested(outcome: outcome, limitClass: claim.limitClass, quota: quota))
+            round.quotas[claim.limitClass] = quota
+            round.ingested.append(Ingested(outcome: outcome, limitClass: claim.limitClass, quota: quota))
         }
-        return (ingested, !given.isEmpty)
+        return round
     }
 
     /// Returns the quota to report. The charge of a refold changes the quota. The quota is therefore read again if the
@@ -162,6 +198,11 @@ package struct Ingest: Sendable {
     /// is charged.
     package func quotas(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
         RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
+    }
+
+    /// Returns the driver's quota of one limit.
+    package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
+        admission.quota(of: driver, in: limitClass)
     }
 
     /// Returns the quota of a service.
@@ -192,8 +233,8 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns the outcomes of several events that are over the rate limit. Reads the store only once for each driver in
-    /// a row.
+    /// Returns the outcomes of several events that are over the rate limit. Reads the store only once for each driver
+    /// in a row.
     private func lookUp(_ submissions: [EventSubmission], from sender: EventSender) async -> [EventOutcome] {
         var outcomes: [EventOutcome] = []
         var rest = submissions[...]
@@ -247,6 +288,15 @@ package struct Ingest: Sendable {
         case .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed: break
         }
         return givesBack
+    }
+}
+
+extension EventOutcome {
+    fileprivate var isStored: Bool {
+        switch self {
+        case .stored, .replayed: true
+        case .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed: false
+        }
     }
 }
 

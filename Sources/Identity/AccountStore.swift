@@ -188,5 +188,3 @@ package enum DevicePut: Hashable, Sendable {
     /// The caller's sign-in session ended during the request.
     case sessionEnded
 }
-
-package typealias AccountStore = SignInStore & SignInSessionStore & AccountRecordStore & DeviceStore

@@ -15,6 +15,7 @@ package struct KeyedHashes: Sendable {
     private let logKey: SymmetricKey
     private let settingKey: SymmetricKey
     private let sessionCodeKey: SymmetricKey
+    private let serviceEventKey: SymmetricKey
 
     /// Derives the keys from the signing key. `DATA_KEY` would not be suitable. The tombstone of a deleted driver
     /// contains a digest of the driver's id. The tombstone must last exactly as long as the tokens that it rejects, and
@@ -36,6 +37,7 @@ package struct KeyedHashes: Sendable {
         logKey = key("driver in the log")
         settingKey = key("secret setting")
         sessionCodeKey = key("session code")
+        serviceEventKey = key("service event")
     }
 
     /// Returns the digest of a phone number. All digests have 32 bytes.
@@ -67,6 +69,12 @@ package struct KeyedHashes: Sendable {
     /// driver, and the name differs from every other digest of the driver.
     package func logName(_ driverID: String) -> String {
         Self.digest(driverID, logKey).prefix(8).hexadecimal
+    }
+
+    /// Returns the name in Redis of an event that a service posts. The name has 32 hexadecimal digits. `text` contains
+    /// the event's driver.
+    package func serviceEvent(_ text: String) -> String {
+        Self.digest(text, serviceEventKey).prefix(16).hexadecimal
     }
 
     /// Returns a digest of a secret setting, so that the settings of two servers can be compared. The digest has 16

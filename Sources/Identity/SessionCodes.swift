@@ -27,7 +27,8 @@ package enum SessionCodeRule: Hashable, Sendable {
     /// The code is right. It was accepted at this time, now or earlier.
     case right(acceptedAt: Moment)
     case wrong(triesLeft: Int)
-    /// No code can be accepted: there is none, it has expired, its tries are used up, or the session is not in progress.
+    /// No code can be accepted: there is none, it has expired, its tries are used up, or the session is not in
+    /// progress.
     case unavailable
 
     /// The number of wrong codes after which a code is no longer accepted. A guesser therefore succeeds with a

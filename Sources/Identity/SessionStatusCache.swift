@@ -51,6 +51,16 @@ package final class SessionStatusCache: SignInSessions {
         init(_ caller: Caller) {
             self = caller.signInSession.map(Key.session) ?? .tokensOf(caller.driver)
         }
+
+        /// Compares bytes, as the database does. `==` on String also treats canonically equivalent texts as equal. The
+        /// derived hash is right too, because it is the same for texts with the same bytes.
+        static func == (one: Key, other: Key) -> Bool {
+            switch (one, other) {
+            case (.session(let one), .session(let other)): haveSameBytes(one, other)
+            case (.tokensOf(let one), .tokensOf(let other)): one == other
+            case (.session, .tokensOf), (.tokensOf, .session): false
+            }
+        }
     }
 
     private struct Known {

@@ -36,7 +36,8 @@ package struct UnfinishedErasures: Sendable {
         self.failed = failed
     }
 
-    /// Runs until the task is cancelled.
+    /// Runs until the task is cancelled. A deletion then stops between two of its transactions, and the next start
+    /// continues it.
     package func run() async {
         while !Task.isCancelled {
             do throws(AccountFailure) {

@@ -1,4 +1,9 @@
+// The ids of the domain that have a type of their own.
+
 /// The signed-in user: the `sub` of an access token. 1 to 128 characters.
+///
+/// Two ids are equal only if they have the same bytes, as in the database. `==` on String also treats canonically
+/// equivalent texts as equal, such as the composed and the decomposed form of é.
 public struct DriverID: Hashable, Sendable, CustomStringConvertible {
     public var rawValue: String
 
@@ -7,6 +12,15 @@ public struct DriverID: Hashable, Sendable, CustomStringConvertible {
     }
 
     public var description: String { rawValue }
+
+    public static func == (one: DriverID, other: DriverID) -> Bool { haveSameBytes(one.rawValue, other.rawValue) }
+
+    public func hash(into hasher: inout Hasher) {
+        var text = rawValue
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        // Separates the id from what is hashed after it.
+        hasher.combine(0xFF as UInt8)
+    }
 
     /// Prefix of the id of every driver of `dwell simulate`. The id of any other driver is `drv_...`, or was put into a
     /// token by a holder of the signing key. No client can choose its driver's id.

@@ -12,6 +12,7 @@ package protocol Admission: Sendable {
     nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
     /// Returns the driver's quota in one class, as counted in this process. Charges nothing and does not call Redis.
+    /// Charges by other processes are included only if `charge` has reported them since.
     func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
     /// Records that the claim's event is on disk. While its idempotency key is remembered, later claims with the same
@@ -30,11 +31,12 @@ package protocol Admission: Sendable {
     /// wait.
     func refund(_ claim: AdmissionClaim)
 
-    /// Removes the data that is stored outside this process under the id of a deleted driver.
+    /// Removes the windows of a deleted driver, in this process and in Redis.
     func forget(_ driver: DriverID) async
 
-    /// Adds `times` charges to the claim's window, even beyond the limit. At most `RateLimits.overdraftMax` charges are
-    /// beyond the limit. They expire one by one, at the rate that the limit permits. Does not wait.
+    /// Adds `times` charges to the claim's window, even beyond the limit, but at most `RateLimits.chargesMax` in one
+    /// call. At most `RateLimits.overdraftMax` charges are beyond the limit. They expire one by one, at the rate that
+    /// the limit permits. Does not wait.
     func charge(_ claim: AdmissionClaim, times: Int)
 
     /// Returns whether the driver's window has more charges than its limit. Uses the count in this process, and does
@@ -43,8 +45,7 @@ package protocol Admission: Sendable {
 }
 
 extension Admission {
-    /// Does nothing, because the data about a driver in this process expires. The rate limit windows are stored under
-    /// the driver's id. The idempotency keys are stored as hashes.
+    /// Does nothing. For limiters that keep no windows.
     package func forget(_ driver: DriverID) async {}
 
     package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {

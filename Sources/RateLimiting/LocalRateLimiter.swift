@@ -95,7 +95,7 @@ package final class LocalRateLimiter: Admission {
 
     package func charge(_ claim: AdmissionClaim, times: Int) {
         if limits.isOff(claim.limitClass) { return }
-        let claims = (0..<min(times, RateLimits.overdraftMax)).map { HashedClaim(claim.repeated($0)) }
+        let claims = (0..<min(times, limits.chargesMax(of: claim.limitClass))).map { HashedClaim(claim.repeated($0)) }
         if let first = claims.first { shard(of: first).overdraw(claims, at: clock()) }
     }
 
@@ -103,6 +103,24 @@ package final class LocalRateLimiter: Admission {
         if limits.isOff(limitClass) { return false }
         let claim = HashedClaim(AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: ""))
         return shard(of: claim).isOverdrawn(claim, at: clock())
+    }
+
+    /// Removes the driver's windows. Of the driver's stored events, hashes of the idempotency keys are left until they
+    /// expire. Only this process can compute these hashes, so they identify no one.
+    package func forget(_ driver: DriverID) async { forgetNow(driver) }
+
+    /// Removes like `forget`. For callers that are not asynchronous.
+    package func forgetNow(_ driver: DriverID) {
+        let driver = HashedText(driver.rawValue)
+        shard(of: driver).forget(driver)
+    }
+
+    /// Records that a driver's window is full until `end` by the count of another limiter. Until then `quota` reports a
+    /// full window. Has no effect on decisions, or if the window has no charges in this process.
+    package func recordFull(_ driver: DriverID, in limitClass: RateLimitClass, until end: Int64) {
+        if limits.isOff(limitClass) { return }
+        let driver = HashedText(driver.rawValue)
+        shard(of: driver).recordFull(driver, in: limitClass, until: end, at: clock())
     }
 
     /// Returns the current time on this limiter's clock.

@@ -100,8 +100,8 @@ package struct RateLimits: Hashable, Sendable {
         case .notifications: notifications
         case .operatorGuesses: operatorGuesses
         // Ten times the limit of session events, but at least 600. One batch of 500 refused events therefore always
-        // fits. If the limit of session events is off, the limit of refusals is off too.
-        case .refusals: sessionEvents > 0 ? max(600, 10 * sessionEvents) : 0
+        // fits. Off only if both limits of drivers' events are off.
+        case .refusals: max(sessionEvents, preSessionEvents) > 0 ? max(600, 10 * sessionEvents) : 0
         }
     }
 }
@@ -113,6 +113,13 @@ extension RateLimits {
 
     /// Returns whether the limit is off, that is, 0 or below.
     package func isOff(_ limitClass: RateLimitClass) -> Bool { limit(of: limitClass) <= 0 }
+
+    /// Returns the maximum number of charges that one call of `Admission.charge` adds to a window. The work of a refold
+    /// is known only after it is done, so all of it is charged, up to `overdraftMax`. A refused body is small work: if
+    /// it fills the window, no further body is read while the window is full, and more charges would only take memory.
+    package func chargesMax(of limitClass: RateLimitClass) -> Int {
+        limitClass == .refusals ? limit(of: limitClass) : Self.overdraftMax
+    }
 
     /// The decision for every claim when the limit is off: `.admitted`, and no charge is stored.
     package var unlimited: AdmissionDecision {

@@ -16,6 +16,13 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
+    /// The charges of a window, and what another limiter says about the window.
+    private struct Window: Sendable {
+        var log = SlidingWindowLog()
+        /// The time until which the window is full by the count of another limiter. In the past if it is not.
+        var fullUntil = Int64.min
+    }
+
     /// The idempotency key of a stored event, as hashes. If two keys have the same hashes, one of their events is not
     /// charged. But no event is lost, because the store compares the keys themselves to decide whether an event is
     /// already stored.
@@ -33,7 +40,7 @@ final class SlidingWindowShard: Sendable {
     }
 
     private struct State: Sendable {
-        var windows: TwoGenerationCache<WindowID, SlidingWindowLog>
+        var windows: TwoGenerationCache<WindowID, Window>
         var knownKeys: TwoGenerationCache<KnownKey, Bool>
         /// The latest time that a caller has passed. Threads read the clock before they hold the lock, so times may
         /// arrive out of order. The later of this time and a new time is used, so that time never goes back.
@@ -53,7 +60,7 @@ final class SlidingWindowShard: Sendable {
     }
 
     func decide(_ claim: HashedClaim, at time: Int64) -> AdmissionDecision {
-        withWindow(of: claim, at: time) { window, isStored, now in
+        withLog(of: claim, at: time) { window, isStored, now in
             let verdict: AdmissionDecision.Verdict
             if isStored || window.contains(claim.idempotencyKey) {
                 verdict = .known
@@ -75,9 +82,38 @@ final class SlidingWindowShard: Sendable {
             guard let window = state.windows.peek(WindowID(driver: driver, limitClass: limitClass)) else {
                 return limits.quota(of: limitClass, count: 0, oldestTime: nil, at: now)
             }
-            let count = window.count(after: now - limits.windowMilliseconds)
-            let expired = window.count - count
-            return quota(of: limitClass, count: count, oldestAt: { window.time(at: expired + $0) }, at: now)
+            let log = window.log
+            let count = log.count(after: now - limits.windowMilliseconds)
+            let expired = log.count - count
+            var quota = quota(of: limitClass, count: count, oldestAt: { log.time(at: expired + $0) }, at: now)
+            if window.fullUntil > now {
+                let isFull = quota.remaining == 0
+                let reset = window.fullUntil - now
+                (quota.remaining, quota.resetMilliseconds) = (0, isFull ? max(quota.resetMilliseconds, reset) : reset)
+            }
+            return quota
+        }
+    }
+
+    /// Records that the window is full until `end` by the count of another limiter. Has an effect only on `quota`, and
+    /// only if the window has charges here.
+    func recordFull(_ driver: HashedText, in limitClass: RateLimitClass, until end: Int64, at time: Int64) {
+        let id = WindowID(driver: driver, limitClass: limitClass)
+        state.withLock { state in
+            state.latest = max(state.latest, time)
+            guard state.windows.peek(id) != nil else { return }
+            state.windows.withValue(id, initial: Window(), isKept: Self.isKept) { window in
+                window.fullUntil = max(window.fullUntil, end)
+            }
+        }
+    }
+
+    /// Removes the driver's windows.
+    func forget(_ driver: HashedText) {
+        state.withLock { state in
+            for limitClass in RateLimitClass.allCases {
+                state.windows.remove(WindowID(driver: driver, limitClass: limitClass))
+            }
         }
     }
 
@@ -91,7 +127,7 @@ final class SlidingWindowShard: Sendable {
 
     /// Charges the claim, even beyond the limit.
     func charge(_ claim: HashedClaim, at time: Int64) {
-        withWindow(of: claim, at: time) { window, _, now in
+        withLog(of: claim, at: time) { window, _, now in
             _ = window.insert(claim.idempotencyKey, at: now)
         }
     }
@@ -101,7 +137,7 @@ final class SlidingWindowShard: Sendable {
     func overdraw(_ claims: [HashedClaim], at time: Int64) {
         guard let first = claims.first else { return }
         let limit = limits.limit(of: first.limitClass)
-        withWindow(of: first, at: time) { window, _, now in
+        withLog(of: first, at: time) { window, _, now in
             for claim in claims.prefix(max(0, limit + RateLimits.overdraftMax - window.count)) {
                 let beyond = Int64(max(window.count + 1 - limit, 0))
                 window.insert(claim.idempotencyKey, at: now + beyond * limits.windowMilliseconds / Int64(limit))
@@ -110,19 +146,19 @@ final class SlidingWindowShard: Sendable {
     }
 
     func isOverdrawn(_ claim: HashedClaim, at time: Int64) -> Bool {
-        withWindow(of: claim, at: time) { window, _, _ in window.count > limits.limit(of: claim.limitClass) }
+        withLog(of: claim, at: time) { window, _, _ in window.count > limits.limit(of: claim.limitClass) }
     }
 
     func refund(_ claim: HashedClaim, at time: Int64) {
         withWindow(of: claim, at: time) { window, _, _ in
-            _ = window.remove(claim.idempotencyKey)
+            if window.log.remove(claim.idempotencyKey) { window.fullUntil = .min }
         }
     }
 
     func reconcile(
         _ claim: HashedClaim, with decision: AdmissionDecision, askedAt: Int64, at time: Int64
     ) -> ReconciledCount {
-        withWindow(of: claim, at: time) { window, isStored, now in
+        withLog(of: claim, at: time) { window, isStored, now in
             switch decision.verdict {
             case .known:
                 return ReconciledCount(decision: decision, keepsCharge: false)
@@ -188,24 +224,30 @@ final class SlidingWindowShard: Sendable {
         return limits.quota(of: limitClass, count: count, oldestTime: time(index), at: now)
     }
 
-    private static func isKept(_ window: SlidingWindowLog) -> Bool { window.count > 0 }
+    private static func isKept(_ window: Window) -> Bool { window.log.count > 0 }
 
-    /// Removes the expired charges of the claim's window, and then calls the closure with the window. The lock is held
-    /// while the closure runs.
-    private func withWindow<Answer: Sendable>(
+    /// Removes the expired charges of the claim's window, and then calls the closure with the charges that are left.
+    /// The lock is held while the closure runs.
+    private func withLog<Answer: Sendable>(
         of claim: HashedClaim, at time: Int64, _ body: (inout SlidingWindowLog, _ isStored: Bool, Int64) -> Answer
+    ) -> Answer {
+        withWindow(of: claim, at: time) { window, isStored, now in body(&window.log, isStored, now) }
+    }
+
+    /// Like `withLog`, with the whole window.
+    private func withWindow<Answer: Sendable>(
+        of claim: HashedClaim, at time: Int64, _ body: (inout Window, _ isStored: Bool, Int64) -> Answer
     ) -> Answer {
         state.withLock { state in
             let now = max(state.latest, time)
             state.latest = now
-            state.windows.expire(at: now) { $0.latestTime ?? now > now }
+            state.windows.expire(at: now) { $0.log.latestTime ?? now > now }
             state.knownKeys.expire(at: now)
             let isStored = state.knownKeys.peek(KnownKey(claim)) != nil
             return state.windows.withValue(
-                WindowID(driver: claim.driver, limitClass: claim.limitClass), initial: SlidingWindowLog(),
-                isKept: Self.isKept
+                WindowID(driver: claim.driver, limitClass: claim.limitClass), initial: Window(), isKept: Self.isKept
             ) { window in
-                window.removeCharges(through: now - limits.windowMilliseconds)
+                window.log.removeCharges(through: now - limits.windowMilliseconds)
                 return body(&window, isStored, now)
             }
         }

@@ -130,6 +130,22 @@ struct SessionStatusCacheTests {
         #expect(await refusal(memory, caller) == nil)
     }
 
+    /// The two forms of é are equal as Strings, but the database has a row for each.
+    @Test func `drivers and sessions whose ids differ only in their bytes are told apart`() async {
+        let (composed, decomposed) = ("jos\u{E9}", "jose\u{301}")
+        let store = ScriptedSessionStatusStore(live: [composed])
+        let memory = SessionStatusCache(store: store)
+        store.erase(DriverID(composed), atSeconds: 100)
+        await memory.catchUp()
+        for _ in 0..<2 {
+            #expect(await refusal(memory, Caller(driver: DriverID(composed))) == .revoked)
+            #expect(await refusal(memory, Caller(driver: DriverID(decomposed))) == nil)
+            #expect(await refusal(memory, Caller(driver: DriverID("d"), signInSession: composed)) == nil)
+            #expect(await refusal(memory, Caller(driver: DriverID("d"), signInSession: decomposed)) == .revoked)
+        }
+        #expect(store.asked == 4)
+    }
+
     @Test func `tokens without a session are good from a clock's lead after the deletion on`() async {
         let store = ScriptedSessionStatusStore(live: [])
         let memory = SessionStatusCache(store: store)
@@ -197,7 +213,8 @@ struct SessionStatusCacheTests {
 /// before it is returned.
 final class ScriptedSessionStatusStore: SessionStatusStore {
     private struct State {
-        var live: Set<String>
+        /// The bytes of the ids, because sets of texts confuse canonically equivalent ones.
+        var live: Set<[UInt8]>
         var erased: [DriverID: Int64] = [:]
         /// The ids of the ended sessions, oldest first. Nil stands for a deleted driver.
         var feed: [String?] = []
@@ -208,7 +225,7 @@ final class ScriptedSessionStatusStore: SessionStatusStore {
 
     private let state: Mutex<State>
 
-    init(live: Set<String>) { state = Mutex(State(live: live)) }
+    init(live: Set<String>) { state = Mutex(State(live: Set(live.map { Array($0.utf8) }))) }
 
     var asked: Int { state.withLock { $0.asked } }
     var isReadable: Bool {
@@ -222,7 +239,7 @@ final class ScriptedSessionStatusStore: SessionStatusStore {
 
     func end(_ sid: String) {
         state.withLock { state in
-            state.live.remove(sid)
+            state.live.remove(Array(sid.utf8))
             state.feed.append(sid)
         }
     }
@@ -235,7 +252,7 @@ final class ScriptedSessionStatusStore: SessionStatusStore {
     }
 
     func status(ofSession sid: String, of driver: DriverID) async throws(AccountFailure) -> SessionStatus {
-        try await answer { $0.live.contains(sid) && driver == DriverID("d") ? .live : .revoked }
+        try await answer { $0.live.contains(Array(sid.utf8)) && driver == DriverID("d") ? .live : .revoked }
     }
 
     func status(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SessionStatus {

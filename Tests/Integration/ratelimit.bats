@@ -242,6 +242,30 @@ expect_remaining() {
     stop_server
 }
 
+# Without a bound, the server decides about all refused events again for each event that gives its place back: about
+# 125,000 decisions.
+@test "a batch whose events pass one place on is decided about in linear time" {
+    limited_server METRICS_PORT="$(free_port)"
+    sign_in b
+    post /native/events "$(event webRequestedEnd theirs ".session_id = \"$(driver t)\"")"
+    expect_status 200
+    sign_in a
+    in_session k1
+    in_session k2
+    expect_remaining 1
+    post /native/events/batch "$(jq -cn --arg now "$(seconds_ago 0)" --arg theirs "$(driver t)" \
+        '{events: [range(500) | {event_id: "p\(.)", event: "webRequestedEnd", occurred_at: $now, session_id: $theirs}]}')"
+    expect_status 200
+    expect_json '.results | length == 500 and all(.status_code == 404)'
+    expect_remaining 1
+    local decisions port
+    for port in "${server_environment[@]}"; do [[ $port != METRICS_PORT=* ]] || break; done
+    decisions=$(curl -fsS "http://127.0.0.1:${port#*=}/metrics" |
+        awk '/^dwell_admissions_total\{/ && /class="session"/ { sum += $2 } END { print sum }')
+    ((decisions >= 503 && decisions <= 1003)) || fail "$decisions decisions."
+    stop_server
+}
+
 @test "0 turns one limit off, and only that one" {
     limited_server RATE_LIMIT_SESSION_EVENTS=0
     local attempt
@@ -253,6 +277,14 @@ expect_remaining() {
     pre_session p2
     pre_session p3
     expect_rate_limited
+    # The window of refused events is no limit of session events: 600 of them are the most.
+    for attempt in 1 2; do
+        post /native/events/batch "$(jq -cn '{events: [range(500) | {}]}')"
+        expect_json '.results | length == 500 and all(.status_code == 400)'
+    done
+    in_session s101
+    expect_rate_limited
+    expect_json '.detail | startswith("Too many rejected events")'
     stop_server
 }
 

@@ -134,6 +134,30 @@ def check_shared(report, servers, drivers, what, is_complete=True):
         report.check(in_process == 0, f"{what}: Redis made every decision", in_process)
 
 
+def check_refusals(report, servers, driver, what):
+    """Checks that the window of refused events is shared. A server asks it without Redis. It learns of the other
+    server's charges from the reply of Redis to its own first charge."""
+    invalid = {"event": "chargerTargeted"}
+    one, two = servers.all
+
+    def post(server):
+        with Client(server.port, token(driver)) as client:
+            return client.post("/native/events", invalid)[0]
+
+    with Client(one.port, token(driver)) as client:
+        for count in (500, 100):
+            status, answer = client.post("/native/events/batch", {"events": [invalid] * count})
+            report.check(status == 200, f"{what}: {count} refused events", answer)
+    statuses = [post(one), post(two)]
+    report.check(
+        statuses == [429, 400], f"{what}: after 600 refused events, the other server reads only the first body", statuses)
+    # The reply of Redis arrives about when the response does.
+    read = 1
+    while read < 10 and post(two) != 429:
+        read += 1
+    report.check(read <= 2, f"{what}: then the other server refuses too", read)
+
+
 @contextlib.contextmanager
 def under_load(report, servers, what):
     """Runs the body while phones post to the first server. Checks that every request got 200."""
@@ -331,6 +355,8 @@ def check_cluster(report, options):
                 all(servers.ready(server) == (200, "ok") for server in servers.all), "cluster: readyz says ok",
                 *(servers.ready(server) for server in servers.all))
             check_shared(report, servers, [drivers.third(index) for index in range(3)], "cluster")
+            for index in range(3):
+                check_refusals(report, servers, drivers.third(index), f"cluster, shard {index}")
             erase_everywhere(report, servers, drivers, options)
             move_slot(report, servers, cluster, drivers)
             kill_primary(report, servers, cluster, drivers)
@@ -347,6 +373,7 @@ def check_sentinel(report, options):
         with Servers(options, folder, [sentinels.url] * 2) as servers:
             servers.wait_for(1)
             check_shared(report, servers, [drivers.one(), drivers.one()], "sentinel")
+            check_refusals(report, servers, drivers.one(), "sentinel")
             full = drivers.one()
             servers.fill(full)
             with under_load(report, servers, "sentinels promote"):

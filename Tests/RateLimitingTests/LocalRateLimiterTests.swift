@@ -92,6 +92,70 @@ struct LocalRateLimiterTests {
         #expect(reset == Int64(RateLimits.overdraftMax + 1) * 1_000)
     }
 
+    @Test func oneCallFillsTheWindowOfRefusalsAtMost() {
+        let admission = admission(RateLimits())
+        let driver = DriverID("ann")
+        admission.charge(claim("a", .refusals), times: 599)
+        #expect(!admission.quota(of: driver, in: .refusals).isExhausted)
+        admission.charge(claim("b", of: "bob", .refusals), times: 100_000)
+        #expect(
+            admission.quota(of: DriverID("bob"), in: .refusals)
+                == Quota(limit: 600, windowSeconds: 60, remaining: 0, resetMilliseconds: 60_000))
+        // Several calls may charge beyond the limit.
+        admission.charge(claim("c", of: "bob", .refusals), times: 600)
+        #expect(admission.quota(of: DriverID("bob"), in: .refusals).resetMilliseconds == 60_100)
+    }
+
+    @Test(arguments: [
+        (RateLimits(), 600), (RateLimits(sessionEvents: 100), 1000),
+        (RateLimits(sessionEvents: 0), 600), (RateLimits(preSessionEvents: 0), 600),
+        (RateLimits(sessionEvents: 0, preSessionEvents: 0), 0),
+    ])
+    func refusalsAreLimitedWhileAnyDriversEventsAre(limits: RateLimits, limit: Int) {
+        #expect(limits.limit(of: .refusals) == limit)
+    }
+
+    @Test func nothingIsCountedUnderTheIDOfADeletedDriver() async {
+        let admission = admission(RateLimits(sessionEvents: 1))
+        for driver in ["ann", "bob"] {
+            #expect(await admission.admit(claim("a", of: driver)).verdict == .admitted)
+            admission.charge(claim("r", of: driver, .refusals), times: 5)
+        }
+        await admission.forget(DriverID("ann"))
+        for limitClass in RateLimitClass.ofDrivers {
+            let quota = admission.quota(of: DriverID("ann"), in: limitClass)
+            #expect(quota.remaining == quota.limit)
+        }
+        #expect(admission.quota(of: DriverID("bob"), in: .sessionEvents).remaining == 0)
+        #expect(admission.quota(of: DriverID("bob"), in: .refusals).remaining == 595)
+    }
+
+    @Test func aWindowThatAnotherLimiterFoundFullIsReportedAsFull() async {
+        let admission = admission(RateLimits())
+        let driver = DriverID("ann")
+        func quota() -> Quota { admission.quota(of: driver, in: .refusals) }
+        admission.recordFull(driver, in: .refusals, until: 5000)
+        #expect(quota().remaining == 600, "without a charge here, nothing is known about the driver")
+        admission.charge(claim("a", .refusals), times: 1)
+        admission.recordFull(driver, in: .refusals, until: 5000)
+        admission.recordFull(driver, in: .refusals, until: 4000)
+        #expect(quota() == Quota(limit: 600, windowSeconds: 60, remaining: 0, resetMilliseconds: 5000))
+        clock.now = 4999
+        #expect(quota().isExhausted)
+        clock.now = 5000
+        #expect(quota().remaining == 599)
+        // A full window here may last longer.
+        admission.charge(claim("b", .refusals), times: 600)
+        admission.recordFull(driver, in: .refusals, until: 6000)
+        #expect(quota().resetMilliseconds > 50_000)
+        // A refund makes room.
+        #expect(await admission.admit(claim("c")).verdict == .admitted)
+        admission.recordFull(driver, in: .sessionEvents, until: 60_000)
+        #expect(admission.quota(of: driver, in: .sessionEvents).isExhausted)
+        admission.refund(claim("c"))
+        #expect(admission.quota(of: driver, in: .sessionEvents).remaining == 60)
+    }
+
     @Test func classesAndDriversHaveWindowsOfTheirOwn() async {
         let admission = admission(RateLimits(sessionEvents: 1, preSessionEvents: 1))
         #expect(await admission.admit(claim("a")).verdict == .admitted)

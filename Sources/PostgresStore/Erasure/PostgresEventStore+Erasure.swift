@@ -8,9 +8,9 @@ package import SharedTables
 extension PostgresEventStore: EventErasure {
     package func prepareErasure() async {}
 
-    /// Adds the driver and removes it. A batch that adds the same driver waits for this transaction, and then removes its
-    /// own row because of the tombstone (Events/ErasedDrivers.swift). If the batch was first, this transaction waits for
-    /// it, fails with 40001, and is run again.
+    /// Adds the driver and removes it. A batch that adds the same driver waits for this transaction, and then removes
+    /// its own row because of the tombstone (Events/ErasedDrivers.swift). If the batch was first, this transaction
+    /// waits for it, fails with 40001, and is run again.
     package func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {
         let row = try db.addDriver(driver, at: now)
         let removedCount = try db.execute(
@@ -57,6 +57,8 @@ extension PostgresEventStore: EventErasure {
     package func completeErasure(of driver: Int64) async throws(StoreFailure) {
         var isComplete = false
         while !isComplete {
+            // A server that stops must not wait for a long deletion. The next start, or another server, continues it.
+            if Task.isCancelled { throw .cancelled }
             isComplete = try await change { db in
                 var progress = try ErasureProgress(of: driver, db)
                 return try progress?.advance(db) ?? true

@@ -110,14 +110,16 @@ enum AdmissionScript {
     /// events.
     private static let storedMax = 1000
 
-    /// Returns the command that keeps the idempotency key of a stored event for `seconds`. Such commands are rare, so
-    /// each contains the source of the script.
+    /// Returns the command that keeps the idempotency key of a stored event for `seconds`, and removes the keys that
+    /// were kept for longer. Such commands are rare, so each contains the source of the script.
     static func recordStored(_ claim: AdmissionClaim, forSeconds seconds: Int) -> RedisCommands {
         RedisCommands(
             "EVAL",
             """
             local time = redis.call('TIME')
-            redis.call('ZADD', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
+            local now = time[1] * 1000 + math.floor(time[2] / 1000)
+            redis.call('ZADD', KEYS[1], now, ARGV[1])
+            redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - ARGV[2] * 1000))
             redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - tonumber(ARGV[3]))
             redis.call('EXPIRE', KEYS[1], ARGV[2])
             """,
@@ -127,6 +129,9 @@ enum AdmissionScript {
     /// Returns the command that adds `times` charges, even beyond the limit. At most `RateLimits.overdraftMax` charges
     /// are beyond the limit. These charges get times in the future, spaced so that the charges expire at the rate that
     /// the limit permits.
+    ///
+    /// The script returns the remaining quota after the charges, and the milliseconds until the reset
+    /// (`quotaAfterCharge`).
     static func charge(_ claim: AdmissionClaim, times: Int, _ limits: RateLimits) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -146,9 +151,23 @@ enum AdmissionScript {
             if redis.call('PTTL', KEYS[1]) < expiry then
               redis.call('PEXPIRE', KEYS[1], string.format('%.0f', expiry))
             end
+            count = redis.call('ZCARD', KEYS[1])
+            local place = math.max(count - limit, 0)
+            local oldest = tonumber(redis.call('ZRANGE', KEYS[1], place, place, 'WITHSCORES')[2]) or now
+            return {math.max(limit - count, 0), math.max(oldest + window - now, 0)}
             """,
             "1", RedisKeys.window(of: claim), String(limits.limit(of: claim.limitClass)),
             String(limits.windowMilliseconds), String(times), String(RateLimits.overdraftMax), claim.idempotencyKey)
+    }
+
+    /// Parses a reply to `charge`. Returns nil if it is an error, or if the script cannot have returned it.
+    static func quotaAfterCharge(
+        _ reply: RedisReply?, _ limitClass: RateLimitClass, _ limits: RateLimits
+    ) -> Quota? {
+        guard case .array(let elements)? = reply, elements.count == 2, case .integer(let remaining) = elements[0],
+            case .integer(let reset) = elements[1]
+        else { return nil }
+        return quota(remaining: remaining, resetMilliseconds: reset, limitClass, limits)
     }
 
     struct Answer: Hashable, Sendable {
@@ -167,14 +186,22 @@ enum AdmissionScript {
             case .integer(let reset) = elements[2], case .integer(let decidedAt) = elements[3],
             let verdict = verdict(verdictNumber)
         else { return nil }
+        return quota(remaining: remaining, resetMilliseconds: reset, limitClass, limits).map {
+            Answer(decision: AdmissionDecision(verdict: verdict, quota: $0), decidedAt: decidedAt)
+        }
+    }
+
+    /// Returns nil if a script cannot have computed these numbers.
+    private static func quota(
+        remaining: Int64, resetMilliseconds reset: Int64, _ limitClass: RateLimitClass, _ limits: RateLimits
+    ) -> Quota? {
         let limit = limits.limit(of: limitClass)
         let overdraftWindows = Int64(RateLimits.overdraftMax / max(limit, 1))
         guard (0...Int64(max(limit, 0))).contains(remaining),
             (0...(3 + overdraftWindows) * limits.windowMilliseconds).contains(reset)
         else { return nil }
-        let quota = Quota(
+        return Quota(
             limit: limit, windowSeconds: limits.windowSeconds, remaining: Int(remaining), resetMilliseconds: reset)
-        return Answer(decision: AdmissionDecision(verdict: verdict, quota: quota), decidedAt: decidedAt)
     }
 
     private static func verdict(_ number: Int64) -> AdmissionDecision.Verdict? {

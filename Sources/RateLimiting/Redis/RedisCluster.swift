@@ -1,5 +1,5 @@
-// The nodes of a Redis Cluster: which node decides for which slot. `run()` fetches the slots, keeps a node connected for
-// each primary, and fetches the slots again when they may have moved.
+// The nodes of a Redis Cluster: which node decides for which slot. `run()` fetches the slots, keeps a node connected
+// for each primary, and fetches the slots again when they may have moved.
 
 internal import Logging
 internal import Sockets

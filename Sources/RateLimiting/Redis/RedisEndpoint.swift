@@ -6,10 +6,11 @@ package import Sockets
 ///
 /// - `redis://[[user:]password@]host[:port][/db]`: one Redis, or one node of a cluster.
 /// - `redis://[[user:]password@]host[:port],host[:port],...`: nodes of a cluster.
-/// - `redis+sentinel://[[user:]password@]host[:port],.../name[/db][?sentinel_password=...]`: the primary with this name,
-///   whose address the sentinels know. User and password are those of the primary.
-/// - `rediss://...` and `rediss+sentinel://...`: the same over TLS, also to the sentinels. The parameters `ca`, `cert` and
-///   `key` are paths of PEM files: the trusted certificates, if not the system's, and the certificate of this client.
+/// - `redis+sentinel://[[user:]password@]host[:port],.../name[/db][?sentinel_password=...]`: the primary with this
+///   name, whose address the sentinels know. User and password are those of the primary.
+/// - `rediss://...` and `rediss+sentinel://...`: the same over TLS, also to the sentinels. The parameters `ca`, `cert`
+///   and `key` are paths of PEM files: the trusted certificates, if not the system's, and the certificate of this
+///   client.
 /// - `redis+unix://[[user:]password@]/path[?db=n]`; `unix://` means the same.
 ///
 /// User and passwords are percent-encoded (RFC 3986 section 2.1). Neither the descriptions of this type nor its errors

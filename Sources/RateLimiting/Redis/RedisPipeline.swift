@@ -10,6 +10,7 @@ internal import Synchronization
 
 final class RedisPipeline: Sendable {
     private typealias Caller = UnsafeContinuation<[RedisReply]?, Never>
+    typealias Completion = @Sendable ([RedisReply]) -> Void
 
     private struct Call {
         var deadline: Deadline
@@ -17,6 +18,8 @@ final class RedisPipeline: Sendable {
         var replies: [RedisReply] = []
         /// The caller that waits for the replies. Nil if no caller waits.
         var caller: Caller?
+        /// Called with the replies to commands that were posted.
+        var completion: Completion?
         /// The number by which a cancellation finds the call. 0 if no caller waits.
         var number: UInt64
         /// Whether the caller was cancelled. The call still keeps its deadline, because the deadline also shows whether
@@ -63,7 +66,7 @@ final class RedisPipeline: Sendable {
         let number = lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
         return await withTaskCancellationHandler {
             await withUnsafeContinuation { caller in
-                if !put(commands, until: deadline, caller, number) { caller.resume(returning: nil) }
+                if !put(commands, until: deadline, caller, number, nil) { caller.resume(returning: nil) }
             }
         } onCancel: {
             abandon(number)
@@ -81,13 +84,17 @@ final class RedisPipeline: Sendable {
     }
 
     /// Adds the commands without waiting. Returns false if the commands were rejected.
+    ///
+    /// - Parameter completion: called with one reply per command, by the task that reads the replies. Must not block.
+    ///   Not called if the connection ends first.
     @discardableResult
-    func post(_ commands: RedisCommands, until deadline: Deadline) -> Bool {
-        commands.count == 0 || put(commands, until: deadline, nil, 0)
+    func post(_ commands: RedisCommands, until deadline: Deadline, completion: Completion? = nil) -> Bool {
+        commands.count == 0 || put(commands, until: deadline, nil, 0, completion)
     }
 
     private func put(
-        _ commands: RedisCommands, until deadline: Deadline, _ caller: Caller?, _ number: UInt64
+        _ commands: RedisCommands, until deadline: Deadline, _ caller: Caller?, _ number: UInt64,
+        _ completion: Completion?
     ) -> Bool {
         let (taken, writer) = state.withLock { state -> (Bool, UnsafeContinuation<Void, Never>?) in
             guard !state.hasEnded, state.commandsWaiting + commands.count <= Self.commandsWaitingMax else {
@@ -96,7 +103,10 @@ final class RedisPipeline: Sendable {
             // The cancellation is checked under the lock. An earlier cancellation is seen here. A later cancellation
             // finds the call in `calls`.
             if caller != nil && Task.isCancelled { return (false, nil) }
-            state.calls.append(Call(deadline: deadline, expected: commands.count, caller: caller, number: number))
+            state.calls.append(
+                Call(
+                    deadline: deadline, expected: commands.count, caller: caller, completion: completion,
+                    number: number))
             state.commandsWaiting += commands.count
             if state.unsent.isEmpty { state.unsent = commands.bytes } else { state.unsent += commands.bytes }
             return (true, state.writer.take())
@@ -161,6 +171,7 @@ final class RedisPipeline: Sendable {
             } else if delivery.error == nil, !call.isAbandoned {
                 delivery.error = call.replies.lazy.compactMap(\.errorText).first
             }
+            call.completion?(call.replies)
         }
         return delivery
     }

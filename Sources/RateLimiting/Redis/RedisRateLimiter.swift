@@ -20,6 +20,7 @@ package final class RedisRateLimiter: Admission {
     package let limits: RateLimits
     private let timeoutMilliseconds: Int
     private let fallback: LocalRateLimiter
+    private let keyedHash: @Sendable (String) -> String
     private let counts = RedisCounts()
     /// The node that decides for all drivers, unless `usesCluster`.
     private let sole: RedisNode
@@ -28,8 +29,8 @@ package final class RedisRateLimiter: Admission {
     private let usesCluster = Atomic<Bool>(false)
     private let calls: RedisCalls
 
-    /// The time for which Redis keeps the idempotency keys of a driver's repeated events, counted from the driver's
-    /// last repeat. A phone's queue retries within minutes. A longer time would have a disadvantage: if a driver is
+    /// The time for which Redis keeps the idempotency key of a repeated event, counted from its last repeat. A phone's
+    /// queue retries within minutes. A longer time would have a disadvantage: if a driver is
     /// deleted while Redis is unreachable, the driver's keys stay in Redis until this time ends.
     private static let storedSeconds = 3600
 
@@ -45,14 +46,18 @@ package final class RedisRateLimiter: Admission {
     ///   - timeoutMilliseconds: how long a request may wait for Redis; at least 1.
     ///   - fallback: the limiter in this process. Its limits are used for Redis too. It must not be shared with other
     ///     instances.
+    ///   - keyedHash: the same function in all processes with this Redis. It replaces the idempotency keys of services'
+    ///     claims, because these keys contain drivers' ids, and Redis stores them under the service's id. A deletion of
+    ///     the driver could not find them there.
     package init(
         endpoint: RedisEndpoint, timeoutMilliseconds: Int = 50, fallback: LocalRateLimiter, loops: EventLoopGroup,
-        logger: Logger
+        keyedHash: @escaping @Sendable (String) -> String, logger: Logger
     ) {
         limits = fallback.limits
         let timeoutMilliseconds = max(timeoutMilliseconds, 1)
         self.timeoutMilliseconds = timeoutMilliseconds
         self.fallback = fallback
+        self.keyedHash = keyedHash
         let health = RedisHealth(logger: logger, counts: counts, now: LocalRateLimiter.monotonicMilliseconds)
         sole = RedisNode(
             RedisSource(endpoint), endpoint, loops: loops, timeoutMilliseconds: timeoutMilliseconds, health)
@@ -85,7 +90,7 @@ package final class RedisRateLimiter: Admission {
     }
 
     package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
-        let limited = claims.filter { !limits.isOff($0.limitClass) }
+        let limited = claims.compactMap { limits.isOff($0.limitClass) ? nil : inRedis($0) }
         let askedAt = fallback.now()
         var answers = await ask(limited)[...]
         return claims.map { claim in
@@ -113,19 +118,29 @@ package final class RedisRateLimiter: Admission {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
         guard isRepeat else { return }
-        post(AdmissionScript.recordStored(claim, forSeconds: Self.storedSeconds), of: claim.driver)
+        post(AdmissionScript.recordStored(inRedis(claim), forSeconds: Self.storedSeconds), of: claim.driver)
     }
 
     package func forceCharge(_ claim: AdmissionClaim) {
         if limits.isOff(claim.limitClass) { return }
         fallback.forceCharge(claim)
-        post(AdmissionScript.forceCharge(claim, limits), of: claim.driver)
+        post(AdmissionScript.forceCharge(inRedis(claim), limits), of: claim.driver)
     }
 
+    /// Charges the window here and in Redis. The reply of Redis tells whether the window is full with the charges of
+    /// other processes, or of this process before it was restarted. `quota` then reports a full window too.
     package func charge(_ claim: AdmissionClaim, times: Int) {
         if limits.isOff(claim.limitClass) { return }
+        let times = min(times, limits.chargesMax(of: claim.limitClass))
         fallback.charge(claim, times: times)
-        post(AdmissionScript.charge(claim, times: times, limits), of: claim.driver)
+        // The charges of the reply may leave the window a little later than by this time, but not earlier.
+        let askedAt = fallback.now()
+        post(AdmissionScript.charge(inRedis(claim), times: times, limits), of: claim.driver) {
+            [limits, fallback, driver = claim.driver, limitClass = claim.limitClass] replies in
+            let quota = AdmissionScript.quotaAfterCharge(replies.first, limitClass, limits)
+            guard let quota, quota.isExhausted else { return }
+            fallback.recordFull(driver, in: limitClass, until: askedAt + quota.resetMilliseconds)
+        }
     }
 
     /// Returns whether the window in this process has more charges than its limit. This window mirrors every charge in
@@ -137,12 +152,26 @@ package final class RedisRateLimiter: Admission {
     package func refund(_ claim: AdmissionClaim) {
         if limits.isOff(claim.limitClass) { return }
         fallback.refund(claim)
+        removeCharge(of: claim)
+    }
+
+    private func removeCharge(of claim: AdmissionClaim) {
+        let claim = inRedis(claim)
         post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey), of: claim.driver)
     }
 
-    /// Deletes every key in Redis that contains the driver's id. Waits for Redis at most `timeoutMilliseconds`. If
-    /// Redis does not reply, `run()` retries once a second.
+    /// Returns the claim with the idempotency key that Redis stores.
+    private func inRedis(_ claim: AdmissionClaim) -> AdmissionClaim {
+        guard claim.limitClass == .serviceEvents else { return claim }
+        var claim = claim
+        claim.idempotencyKey = keyedHash(claim.idempotencyKey)
+        return claim
+    }
+
+    /// Removes the driver's windows in this process, and every key in Redis that contains the driver's id. Waits for
+    /// Redis at most `timeoutMilliseconds`. If Redis does not reply, `run()` retries once a second.
     package func forget(_ driver: DriverID) async {
+        fallback.forgetNow(driver)
         forgotten.withLock { if $0.count < Self.forgottenMax { _ = $0.insert(driver) } }
         await forgetNow(driver)
     }
@@ -222,16 +251,19 @@ package final class RedisRateLimiter: Admission {
         counts.decisionsByRedis.add(1, ordering: .relaxed)
         let counted = fallback.reconcile(claim, with: decision, askedAt: askedAt)
         if counted.decision.verdict != decision.verdict { counts.decisionsCorrected.add(1, ordering: .relaxed) }
-        if decision.verdict == .admitted && !counted.keepsCharge {
-            post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey), of: claim.driver)
-        }
+        if decision.verdict == .admitted && !counted.keepsCharge { removeCharge(of: claim) }
         return counted.decision
     }
 
     /// Sends commands without waiting. Drops the commands if there is no connection or too many commands are waiting.
     /// Dropping them does no harm, because they are only an optimisation, and Redis is not the source of truth. While
     /// the driver's slot moves to another node of a cluster, they may be lost for the same reason.
-    private func post(_ commands: RedisCommands, of driver: DriverID) {
-        node(of: driver)?.serving()?.pipeline.post(commands, until: .inMilliseconds(timeoutMilliseconds))
+    ///
+    /// - Parameter completion: called with the replies, if there are any.
+    private func post(
+        _ commands: RedisCommands, of driver: DriverID, completion: RedisPipeline.Completion? = nil
+    ) {
+        node(of: driver)?.serving()?.pipeline.post(
+            commands, until: .inMilliseconds(timeoutMilliseconds), completion: completion)
     }
 }

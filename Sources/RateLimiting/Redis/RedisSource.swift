@@ -1,5 +1,5 @@
-// Where the links of a node connect to: the servers that the URL names, the primary that the sentinels name, or one node
-// of a cluster.
+// Where the links of a node connect to: the servers that the URL names, the primary that the sentinels name, or one
+// node of a cluster.
 
 internal import Sockets
 

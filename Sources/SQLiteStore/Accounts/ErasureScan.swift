@@ -65,8 +65,8 @@ package struct ErasureScan: ErasureSearch {
         }
     }
 
-    /// Whether one of the driver's events is listed at another place than its present key has. That can only be the place
-    /// of the key before the deletion.
+    /// Whether one of the driver's events is listed at another place than its present key has. That can only be the
+    /// place of the key before the deletion.
     private static func hasOldKey(_ events: Set<Int64>, _ db: Database) throws -> Bool {
         guard try db.tableExists("event_key") else { return false }
         let keys = try EventKeyTable(db)

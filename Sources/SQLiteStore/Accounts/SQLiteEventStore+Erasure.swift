@@ -41,6 +41,8 @@ extension SQLiteEventStore: EventErasure {
         let rowsMax = pace.rowsPerErasurePiece
         var step: ErasureStep? = .audit
         while let next = step {
+            // A server that stops must not wait for a long deletion. The next start continues it.
+            if Task.isCancelled { throw .cancelled }
             // Before the last piece, copy the WAL into the database file. The last piece rewrites no rows. It runs
             // right after this copy, before the WAL has grown again.
             if next == .wal { await copyWAL() }

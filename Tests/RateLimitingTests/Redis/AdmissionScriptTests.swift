@@ -90,13 +90,38 @@ extension WithRedis {
             }
         }
 
+        @Test func replyToChargesHasTheQuotaOfTheWindow() async throws {
+            try await RedisServer.with(loops: 1) { server in
+                let client = try await ScriptClient(server, AdmissionScript.source)
+                let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
+                for remaining in [3, 2, 1, 0] {
+                    let again = AdmissionClaim(
+                        driver: claim.driver, limitClass: claim.limitClass, idempotencyKey: "k\(remaining)")
+                    let quota = try #require(try await client.charge(again, times: 1, limits))
+                    #expect(quota.remaining == remaining)
+                    #expect((1...1000).contains(quota.resetMilliseconds))
+                }
+                client.close()
+            }
+            let reset = RedisReply.integer(limits.windowMilliseconds)
+            for reply: RedisReply? in [
+                nil, .error("OOM"), .integer(0), .array([.integer(0)]), .array([.integer(5), reset]),
+                .array([.integer(-1), reset]), .array([.integer(0), .integer(-1)]),
+                .array([.integer(0), .integer(.max)]), .array([.integer(0), .string("1")]),
+            ] {
+                #expect(AdmissionScript.quotaAfterCharge(reply, .sessionEvents, limits) == nil)
+            }
+        }
+
         @Test func chargesBeyondTheLimitExpireAtItsRate() async throws {
             try await RedisServer.with(loops: 1) { server in
                 let client = try await ScriptClient(server, AdmissionScript.source)
                 let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
                 // The limit is 4 a second. Each of the 26 charges over the limit is dated a quarter of a second after
                 // the previous charge. The last charge therefore expires many windows from now.
-                try await client.charge(claim, times: 30, limits)
+                let quota = try #require(try await client.charge(claim, times: 30, limits))
+                #expect(quota.remaining == 0)
+                #expect((6500...7500).contains(quota.resetMilliseconds))
                 let refused = try #require(await client.ask(claim, limits, extra: []))
                 #expect(refused.decision.verdict == .refused)
                 #expect((6500...7500).contains(refused.decision.quota.resetMilliseconds))
@@ -160,9 +185,10 @@ private final class ScriptClient {
         _ = try await RedisConnection.converse(stream, commands, until: .inSeconds(5))
     }
 
-    func charge(_ claim: AdmissionClaim, times: Int, _ limits: RateLimits) async throws {
+    func charge(_ claim: AdmissionClaim, times: Int, _ limits: RateLimits) async throws -> Quota? {
         let commands = AdmissionScript.charge(claim, times: times, limits)
-        _ = try await RedisConnection.converse(stream, commands, until: .inSeconds(5))
+        let replies = try await RedisConnection.converse(stream, commands, until: .inSeconds(5))
+        return AdmissionScript.quotaAfterCharge(replies.first, claim.limitClass, limits)
     }
 
     func forceCharge(_ claim: AdmissionClaim, _ limits: RateLimits) async throws {

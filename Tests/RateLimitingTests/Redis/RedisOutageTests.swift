@@ -164,7 +164,7 @@ extension WithRedis {
                 server.stop()
                 let admission = RedisRateLimiter(
                     endpoint: try server.endpoint, timeoutMilliseconds: 5000,
-                    fallback: LocalRateLimiter(limits: Self.limits), loops: server.loops,
+                    fallback: LocalRateLimiter(limits: Self.limits), loops: server.loops, keyedHash: testHash,
                     logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
                 #expect(await admission.admit(claim("before run")).quota.remaining == 4)
                 let running = Task { await admission.run() }
@@ -185,7 +185,7 @@ extension WithRedis {
             try await RedisServer.with(["--requirepass", "s3cret", "--protected-mode", "no"]) { server in
                 let admission = RedisRateLimiter(
                     endpoint: try RedisEndpoint(parsing: "unix://:wrong@\(server.socketPath)"),
-                    fallback: LocalRateLimiter(limits: Self.limits), loops: server.loops,
+                    fallback: LocalRateLimiter(limits: Self.limits), loops: server.loops, keyedHash: testHash,
                     logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
                 let running = Task { await admission.run() }
                 #expect(await eventually { admission.status.breaker != .closed })

@@ -1,6 +1,7 @@
 // Tests the order of calls and replies of one connection, without a socket.
 
 import Sockets
+import Synchronization
 import Testing
 
 @testable import RateLimiting
@@ -30,6 +31,23 @@ struct RedisPipelineTests {
         #expect(await first.value == [.integer(1), .integer(2)])
         #expect(await second.value == [.integer(3)])
         #expect(pipeline.firstDeadline == nil)
+    }
+
+    @Test func repliesToPostedCommandsGoToTheirCompletion() async {
+        let received = Mutex<[[RedisReply]]>([])
+        func post(_ count: Int) {
+            pipeline.post(commands(count), until: .never) { replies in received.withLock { $0.append(replies) } }
+        }
+        post(2)
+        pipeline.post(commands(1), until: .never)
+        post(1)
+        #expect(pipeline.deliver([.integer(1)]).error == nil)
+        #expect(received.withLock { $0 } == [])
+        #expect(pipeline.deliver([.integer(2), .integer(3), .error("OOM")]).error == "OOM")
+        #expect(received.withLock { $0 } == [[.integer(1), .integer(2)], [.error("OOM")]])
+        post(1)
+        #expect(pipeline.end())
+        #expect(received.withLock { $0.count } == 2)
     }
 
     @Test func replyThatNobodyAskedForIsNoticed() async {

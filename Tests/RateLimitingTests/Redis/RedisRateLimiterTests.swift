@@ -12,6 +12,12 @@ func claim(_ key: String, of driver: String = "ann", _ limitClass: RateLimitClas
     AdmissionClaim(driver: DriverID(driver), limitClass: limitClass, idempotencyKey: key)
 }
 
+/// Stands for the keyed hash of the server: 16 hexadecimal digits (FNV-1a).
+@Sendable func testHash(_ text: String) -> String {
+    let hash = text.utf8.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
+    return String(hash, radix: 16)
+}
+
 /// Runs the body with a new rate limiter whose Redis connections are established.
 func withAdmission<Answer>(
     _ server: RedisServer, _ endpoint: RedisEndpoint? = nil, _ limits: RateLimits = RateLimits(),
@@ -19,7 +25,7 @@ func withAdmission<Answer>(
 ) async throws -> Answer {
     let admission = RedisRateLimiter(
         endpoint: try endpoint ?? server.endpoint, timeoutMilliseconds: timeoutMilliseconds,
-        fallback: LocalRateLimiter(limits: limits), loops: server.loops,
+        fallback: LocalRateLimiter(limits: limits), loops: server.loops, keyedHash: testHash,
         logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     let running = Task { await admission.run() }
     do {
@@ -103,6 +109,8 @@ extension WithRedis {
                     await admission.forget(DriverID("ann"))
                     #expect(await count(keys, server) == 0)
                     #expect(await count(others, server) == 3)
+                    #expect(admission.quota(of: DriverID("ann"), in: .sessionEvents).remaining == 60)
+                    #expect(admission.quota(of: DriverID("bob"), in: .sessionEvents).remaining == 59)
                 }
             }
         }
@@ -113,7 +121,7 @@ extension WithRedis {
                 for key in keys { try await server.command("ZADD", key, "1", "k") }
                 let admission = RedisRateLimiter(
                     endpoint: try server.endpoint, timeoutMilliseconds: 2000,
-                    fallback: LocalRateLimiter(limits: RateLimits()), loops: server.loops,
+                    fallback: LocalRateLimiter(limits: RateLimits()), loops: server.loops, keyedHash: testHash,
                     logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
                 // The limiter is not connected yet.
                 await admission.forget(DriverID("ann"))
@@ -131,6 +139,97 @@ extension WithRedis {
                 if case .integer(let there)? = try? await server.command("EXISTS", key) { count += there }
             }
             return count
+        }
+
+        /// Redis has these members under the service's id, where a deletion of the driver does not find them.
+        @Test func driversOfAServiceAreNotNamedInRedis() async throws {
+            func claim(_ key: String) -> AdmissionClaim {
+                AdmissionClaim(service: DriverID("svc"), driver: DriverID("drv_marta"), idempotencyKey: key)
+            }
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, RateLimits(serviceEvents: 4)) { one in
+                    #expect(await one.admit(claim("a")).verdict == .admitted)
+                    one.recordStored(claim("a"), isRepeat: true)
+                    #expect(await one.admit(claim("b")).verdict == .admitted)
+                    one.forceCharge(claim("b"))
+                    one.charge(claim("c"), times: 1)
+                    let (window, stored) = (RedisKeys.window(of: claim("")), RedisKeys.stored(claim("")))
+                    #expect(await eventually { (try? await server.command("ZCARD", window)) == .integer(4) })
+                    #expect(await eventually { (try? await server.command("ZCARD", stored)) == .integer(1) })
+                    for key in [window, stored] {
+                        guard case .array(let members) = try await server.command("ZRANGE", key, "0", "-1") else {
+                            Issue.record("ZRANGE answers an array")
+                            return
+                        }
+                        for case .string(let member) in members { #expect(!member.contains("marta")) }
+                    }
+                    // Another server finds the members, and a refund removes its own.
+                    try await withAdmission(server, nil, RateLimits(serviceEvents: 4)) { other in
+                        #expect(await other.admit(claim("a")).verdict == .known)
+                        #expect(await other.admit(claim("b")).verdict == .known)
+                        #expect(await other.admit(claim("d")).verdict == .refused)
+                        one.refund(claim("b"))
+                        #expect(await eventually { (try? await server.command("ZCARD", window)) == .integer(3) })
+                        #expect(await other.admit(claim("d")).verdict == .admitted)
+                    }
+                }
+            }
+        }
+
+        /// The window of refusals is asked for without a round trip. What other servers charged arrives with the reply
+        /// to this server's own charge.
+        @Test func refusalsAtOneServerAreKnownAtTheOtherAfterItsFirst() async throws {
+            let ann = DriverID("ann")
+            func refuse(_ admission: RedisRateLimiter, times: Int) {
+                admission.charge(.ofOneRequest(.refusals, by: ann), times: times)
+            }
+            try await RedisServer.with { server in
+                try await withAdmission(server) { one in
+                    try await withAdmission(server) { other in
+                        refuse(one, times: 300)
+                        refuse(other, times: 299)
+                        let window = RedisKeys.window(of: .ofOneRequest(.refusals, by: ann))
+                        #expect(await eventually { (try? await server.command("ZCARD", window)) == .integer(599) })
+                        #expect(!one.quota(of: ann, in: .refusals).isExhausted)
+                        refuse(one, times: 1)
+                        #expect(await eventually { one.quota(of: ann, in: .refusals).isExhausted })
+                        #expect((50_000...60_000).contains(one.quota(of: ann, in: .refusals).resetMilliseconds))
+                        #expect(!other.quota(of: ann, in: .refusals).isExhausted)
+                        refuse(other, times: 1)
+                        #expect(await eventually { other.quota(of: ann, in: .refusals).isExhausted })
+                        #expect(!other.quota(of: DriverID("bob"), in: .refusals).isExhausted)
+                    }
+                }
+                // A server that was restarted.
+                try await withAdmission(server) { restarted in
+                    #expect(!restarted.quota(of: ann, in: .refusals).isExhausted)
+                    refuse(restarted, times: 1)
+                    #expect(await eventually { restarted.quota(of: ann, in: .refusals).isExhausted })
+                    // No window is left behind by a reply that arrives after the deletion.
+                    refuse(restarted, times: 1)
+                    await restarted.forget(ann)
+                    #expect(!restarted.quota(of: ann, in: .refusals).isExhausted)
+                }
+            }
+        }
+
+        @Test func storedKeysEndOneByOne() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server) { admission in
+                    let stored = RedisKeys.stored(claim("k"))
+                    guard case .array(let time) = try await server.command("TIME"),
+                        case .string(let text)? = time.first, let seconds = Int(text)
+                    else { throw CancellationError() }
+                    try await server.command("ZADD", stored, String((seconds - 3601) * 1000), "old")
+                    try await server.command("ZADD", stored, String((seconds - 3500) * 1000), "young")
+                    admission.recordStored(claim("k"), isRepeat: true)
+                    #expect(
+                        await eventually {
+                            (try? await server.command("ZRANGE", stored, "0", "-1"))
+                                == .array([.string("young"), .string("k")])
+                        })
+                }
+            }
         }
 
         @Test func storedKeysHaveABoundAndAnEnd() async throws {

@@ -1,0 +1,79 @@
+// The events of a batch that are over the rate limit. They wait until other events of the batch are refunded. This file
+// does not decide, charge or store anything.
+
+import RateLimiting
+
+/// The waiting events of a batch, in one line for each rate limit. Events with the same idempotency key share a place
+/// in the line: if one of them is charged, the others are known, and need no charge of their own.
+struct WaitingEvents {
+    private struct Place {
+        var limitClass: RateLimitClass
+        var idempotencyKey: TextHash
+        /// Indexes in the batch, in ascending order.
+        var events: [Int]
+    }
+
+    /// The idempotency keys of all events of the batch.
+    private let keys: [TextHash]
+    /// The keys of the events of the batch that are on disk. An event with such a key needs no charge.
+    private var storedKeys: Set<TextHash> = []
+    /// Each line is stored from its end to its front, so that the front is removed in constant time.
+    private var lines: [RateLimitClass: [Place]] = [:]
+    /// The places that `take` removed last.
+    private var taken: [Place] = []
+
+    /// Creates the lines of the refused events. `claims` and `verdicts` have one element for each event of the batch.
+    init(_ claims: [AdmissionClaim], _ verdicts: [AdmissionDecision.Verdict]) {
+        keys = claims.map { TextHash($0.idempotencyKey) }
+        var places: [Place] = []
+        var numbers: [RateLimitClass: [TextHash: Int]] = [:]
+        for (event, claim) in claims.enumerated() where verdicts[event] == .refused {
+            if let number = numbers[claim.limitClass]?[keys[event]] {
+                places[number].events.append(event)
+            } else {
+                numbers[claim.limitClass, default: [:]][keys[event]] = places.count
+                places.append(Place(limitClass: claim.limitClass, idempotencyKey: keys[event], events: [event]))
+            }
+        }
+        for place in places.reversed() { lines[place.limitClass, default: []].append(place) }
+    }
+
+    /// The events that still wait.
+    var events: [(event: Int, limitClass: RateLimitClass)] {
+        lines.values.joined().flatMap { place in place.events.map { ($0, place.limitClass) } }
+    }
+
+    /// Removes as many places from the front of each line as the limit has open charges. Returns their events in
+    /// ascending order. After the events were decided, the caller must call `settle`.
+    mutating func take(_ open: [RateLimitClass: Int]) -> [Int] {
+        taken = []
+        for (limitClass, count) in open {
+            var left = count
+            while left > 0, let place = lines[limitClass]?.popLast() {
+                taken.append(place)
+                if !storedKeys.contains(place.idempotencyKey) { left -= 1 }
+            }
+        }
+        return taken.flatMap(\.events).sorted()
+    }
+
+    /// Records that an event of the batch is on disk.
+    mutating func recordStored(_ event: Int) { storedKeys.insert(keys[event]) }
+
+    /// Puts the events that were refused again back to the front, because another request used the charge. Returns the
+    /// number of charges that are still open, because all events of a place were already known.
+    mutating func settle(_ verdicts: [Int: AdmissionDecision.Verdict]) -> [RateLimitClass: Int] {
+        var open: [RateLimitClass: Int] = [:]
+        for var place in taken.reversed() {
+            let isAdmitted = place.events.contains { verdicts[$0] == .admitted }
+            place.events.removeAll { verdicts[$0] != .refused }
+            if !place.events.isEmpty {
+                lines[place.limitClass]?.append(place)
+            } else if !isAdmitted, !storedKeys.contains(place.idempotencyKey) {
+                open[place.limitClass, default: 0] += 1
+            }
+        }
+        taken = []
+        return open
+    }
+}
