@@ -1,6 +1,8 @@
 // The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row. A
-// result is cached for twenty times as long as the counting took. Therefore counting keeps one reader of the store busy
-// for at most a twentieth of the time, however many callers there are.
+// result, also a failure, is kept for twenty times as long as the counting took. Therefore counting keeps one
+// connection of the store busy for at most a twentieth of the time, however many callers there are. With very many
+// drivers it takes longer than a caller may wait, for example a scrape of /metrics. The callers then get the counts of
+// before.
 
 package import JourneyModel
 package import MetricInstruments
@@ -12,36 +14,82 @@ extension MetricFamily {
 
 package actor DriverCounts {
     package static let keptPerDuration = 20
+    /// How long callers wait for a count, from its begin.
+    package static let patience = Duration.seconds(2)
 
     private let reader: any OperatorReader
     private let keptPerDuration: Int
-    private var last: (counts: [JourneyState: Int], validUntil: ContinuousClock.Instant)?
-    private var counting: Task<Result<[JourneyState: Int], StoreFailure>, Never>?
+    private let patience: Duration
+    /// The last count that succeeded.
+    private var counts: [JourneyState: Int]?
+    /// The failure of the last count; nil if it succeeded.
+    private var failure: StoreFailure?
+    /// Until when no other count begins; nil before the first one.
+    private var keptUntil: ContinuousClock.Instant?
+    /// The number of counts that have begun.
+    private var number = 0
+    private var isCounting = false
+    /// Whether the count under way has taken longer than `patience`.
+    private var isSlow = false
+    private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    /// - Parameter keptPerDuration: a result is cached for `keptPerDuration` times as long as the counting took.
-    package init(reader: any OperatorReader, keptPerDuration: Int = keptPerDuration) {
+    /// - Parameters:
+    ///   - keptPerDuration: a result is kept for `keptPerDuration` times as long as the counting took.
+    ///   - patience: how long callers wait for a count, from its begin.
+    package init(
+        reader: any OperatorReader, keptPerDuration: Int = keptPerDuration, patience: Duration = patience
+    ) {
         self.reader = reader
         self.keptPerDuration = keptPerDuration
+        self.patience = patience
     }
 
-    /// Returns the number of drivers by state. A state without drivers has no entry. Concurrent calls share one query.
+    /// Returns the number of drivers by state, as the last count that succeeded has found it. A state without drivers
+    /// has no entry. Concurrent calls share one query.
     package func current() async throws(StoreFailure) -> [JourneyState: Int] {
-        if let last, ContinuousClock.now < last.validUntil { return last.counts }
-        if let counting { return try await counting.value.get() }
-        let task = Task { [reader] () async -> Result<[JourneyState: Int], StoreFailure> in
-            do throws(StoreFailure) {
-                return .success(try await reader.driverCounts())
-            } catch {
-                return .failure(error)
-            }
+        if keptUntil.map({ ContinuousClock.now >= $0 }) ?? true {
+            if !isCounting { begin() }
+            if !isSlow { await withCheckedContinuation { waiting.append($0) } }
         }
-        counting = task
-        let start = ContinuousClock.now
-        let result = await task.value
-        counting = nil
-        let counts = try result.get()
+        if let counts { return counts }
+        throw failure ?? .unavailable("the drivers are being counted")
+    }
+
+    private func begin() {
+        number += 1
+        isCounting = true
+        let timer = Task { [number, patience] in
+            do { try await Task.sleep(for: patience) } catch { return }
+            noteSlow(number)
+        }
+        Task {
+            await count()
+            timer.cancel()
+        }
+    }
+
+    private func count() async {
+        let begin = ContinuousClock.now
+        do throws(StoreFailure) {
+            counts = try await reader.driverCounts()
+            failure = nil
+        } catch {
+            failure = error
+        }
         let end = ContinuousClock.now
-        last = (counts, end + (end - start) * keptPerDuration)
-        return counts
+        keptUntil = end + (end - begin) * keptPerDuration
+        (isCounting, isSlow) = (false, false)
+        wakeAll()
+    }
+
+    private func noteSlow(_ number: Int) {
+        guard isCounting, number == self.number else { return }
+        isSlow = true
+        wakeAll()
+    }
+
+    private func wakeAll() {
+        for continuation in waiting { continuation.resume() }
+        waiting = []
     }
 }

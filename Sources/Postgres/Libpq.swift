@@ -1,5 +1,5 @@
-// The objects of libpq: one connection and one result. Only this file calls libpq's functions, except for the parsing of
-// URLs. Every call here returns at once, except `connect`.
+// The objects of libpq: one connection and one result. Only this file calls libpq's functions, except for the parsing
+// of URLs. Every call here returns at once, except `connect`.
 
 internal import CPostgres
 
@@ -27,8 +27,8 @@ final class LibpqConnection: @unchecked Sendable {
 
     /// Connects to the first usable host. Blocks until the connection is made, until every host has failed, or until
     /// `connect_timeout` seconds have passed for each host. (PQconnectPoll does not enforce that limit, so with it a
-    /// silent first host would prevent the use of the second.) Looking up names may take longer. Must not be called on a
-    /// loop.
+    /// silent first host would prevent the use of the second.) Looking up names may take longer. Must not be called on
+    /// a loop.
     ///
     /// - Throws: libpq's message, which may contain host names, the user and the database.
     static func connect(_ parameters: [String: String]) throws(LibpqFailure) -> LibpqConnection {
@@ -170,8 +170,8 @@ struct LibpqFailure: Error {
     }
 }
 
-/// A result of libpq. Safe to share: nothing changes a PGresult after libpq has returned it (libpq's manual, "Behavior in
-/// Threaded Programs"), and it is freed when the last reference is gone.
+/// A result of libpq. Safe to share: nothing changes a PGresult after libpq has returned it (libpq's manual, "Behavior
+/// in Threaded Programs"), and it is freed when the last reference is gone.
 final class LibpqResult: @unchecked Sendable {
     private let result: OpaquePointer
 

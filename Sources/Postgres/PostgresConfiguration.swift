@@ -8,8 +8,9 @@ package import Secrets
 package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     /// How long the server lets a statement run, in milliseconds.
     package var statementTimeoutMilliseconds = 10_000
-    /// How long a statement waits for a lock, in milliseconds.
-    package var lockTimeoutMilliseconds = 5_000
+    /// How long a statement waits for a lock, in milliseconds. It is shorter than the time that a store gives to a call
+    /// with such a statement, so that the server's error arrives first, and the connection is kept.
+    package var lockTimeoutMilliseconds = 4_000
     /// After how many milliseconds the server ends a session that has an open transaction and sends nothing.
     package var idleInTransactionTimeoutMilliseconds = 10_000
     /// The time limit of a call for which the caller gives none, in milliseconds. It is longer than the statement
@@ -75,8 +76,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
 
     // MARK: - Parsing
 
-    /// An "@" or "/" in a password must be percent-encoded. If it is not, libpq takes a part of the password for the name
-    /// of the host, the port or the database, and these appear in messages.
+    /// An "@" or "/" in a password must be percent-encoded. If it is not, libpq takes a part of the password for the
+    /// name of the host, the port or the database, and these appear in messages.
     private static func checkForm(_ url: String) throws(PostgresConfigurationError) {
         guard let scheme = ["postgresql://", "postgres://"].first(where: { url.hasPrefix($0) }) else { throw .scheme }
         let rest = url.dropFirst(scheme.count)

@@ -1,5 +1,5 @@
-// Makes connections. libpq looks up names and connects with blocking calls, so this happens on threads of its own, whose
-// number is limited.
+// Makes connections. libpq looks up names and connects with blocking calls, so this happens on threads of its own,
+// whose number is limited.
 
 internal import Dispatch
 internal import Sockets

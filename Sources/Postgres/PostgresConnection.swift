@@ -51,14 +51,15 @@ package final class PostgresConnection: Sendable {
 
     // MARK: - Calls
 
-    /// Sends the queries as one segment of the pipeline, and returns their results in order. Without BEGIN and COMMIT the
-    /// segment is one transaction. Several calls may be under way at the same time; they are answered in the order in
-    /// which they were made. A transaction may extend over several calls if no other task uses the connection meanwhile.
+    /// Sends the queries as one segment of the pipeline, and returns their results in order. Without BEGIN and COMMIT
+    /// the segment is one transaction. Several calls may be under way at the same time; they are answered in the order
+    /// in which they were made. A transaction may extend over several calls if no other task uses the connection
+    /// meanwhile.
     ///
     /// If the task is cancelled, the call still waits: only the answer says what was committed.
     ///
-    /// - Throws: the first error of the segment. If the session is then in a failed transaction, the transaction is rolled
-    ///   back before the next call.
+    /// - Throws: the first error of the segment. If the session is then in a failed transaction, the transaction is
+    ///   rolled back before the next call.
     package nonisolated(nonsending) func run(
         _ queries: [PostgresQuery], until deadline: Deadline? = nil
     ) async throws(PostgresError) -> [PostgresResult] {
@@ -66,8 +67,8 @@ package final class PostgresConnection: Sendable {
         return try await call(Self.segment(queries), until: deadline).get()
     }
 
-    /// Does the same as `run`, but blocks the calling thread until the answer has arrived or the deadline has passed. The
-    /// thread must be neither the loop's nor one of Swift's concurrency.
+    /// Does the same as `run`, but blocks the calling thread until the answer has arrived or the deadline has passed.
+    /// The thread must be neither the loop's nor one of Swift's concurrency.
     package func runBlocking(
         _ queries: [PostgresQuery], until deadline: Deadline? = nil
     ) throws(PostgresError) -> [PostgresResult] {
@@ -118,9 +119,9 @@ package final class PostgresConnection: Sendable {
     package var isIdle: Bool { state.withLock { $0.pipeline.isIdle } }
 
     /// Whether a transaction that wrote something was committed on this connection. Such a COMMIT waits until the
-    /// synchronous standby has all of the WAL before it. Then everything that this connection can read is on the standby:
-    /// what other connections commit becomes visible only when the standby has it. Before, it may read what the server has
-    /// recovered after a crash, and what the standby does not have.
+    /// synchronous standby has all of the WAL before it. Then everything that this connection can read is on the
+    /// standby: what other connections commit becomes visible only when the standby has it. Before, it may read what
+    /// the server has recovered after a crash, and what the standby does not have.
     package var isConfirmed: Bool { hasConfirmed.load(ordering: .acquiring) }
 
     /// Must be called after each COMMIT of a transaction that wrote something.

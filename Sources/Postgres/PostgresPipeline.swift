@@ -52,8 +52,8 @@ struct PostgresPipeline {
 
     /// How often input is read in one round of the loop, at about 8 KiB or more each.
     private static let readsMax = 64
-    /// How many further reads empty OpenSSL's buffer when the socket is empty: it holds at most one record (16 KiB), and
-    /// libpq reads at least 8 KiB of it at a time. PostgreSQL 15 sends records of 8 KiB, but 17 sends larger ones.
+    /// How many further reads empty OpenSSL's buffer when the socket is empty: it holds at most one record (16 KiB),
+    /// and libpq reads at least 8 KiB of it at a time. PostgreSQL 15 sends records of 8 KiB, but 17 sends larger ones.
     private static let readsOfOneRecord = 2
 
     init(_ libpq: LibpqConnection, rollbackTimeoutMilliseconds: Int, redact: @escaping @Sendable (String) -> String) {

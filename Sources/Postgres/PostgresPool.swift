@@ -153,25 +153,24 @@ package final class PostgresPool: Sendable {
             state.lastNumber += 1
             return state.lastNumber
         }
-        let loop = loops.loops[0]
-        let timer = Task { [self] in
-            guard (try? await loop.sleep(until: deadline)) != nil else { return }
-            let failure = state.withLock { $0.lastFailure }
-            let reason = failure.map { ": \($0.message)" } ?? ""
-            end(number, PostgresError(.timedOut, "No connection to PostgreSQL was free in time\(reason)"))
-        }
-        defer { timer.cancel() }
+        var timer: Task<Void, Never>?
+        defer { timer?.cancel() }
         return try await withTaskCancellationHandler {
             await withUnsafeContinuation { (waiter: Waiter) in
-                let (connection, isCancelled) = state.withLock { state -> (PostgresConnection?, Bool) in
+                let answer = state.withLock { state -> Result<PostgresConnection, PostgresError>? in
                     // The cancellation is checked under the lock: a later one finds the waiter.
-                    if Task.isCancelled { return (nil, true) }
-                    if let connection = Self.takeIdle(&state) { return (connection, false) }
+                    if Task.isCancelled { return .failure(Self.cancelled) }
+                    if let connection = Self.takeIdle(&state) { return .success(connection) }
+                    if deadline.hasPassed { return .failure(Self.timedOut(state)) }
                     state.waiting.append((number, waiter))
-                    return (nil, false)
+                    return nil
                 }
-                if let connection { waiter.resume(returning: .success(connection)) }
-                if isCancelled { waiter.resume(returning: .failure(Self.cancelled)) }
+                if let answer { return waiter.resume(returning: answer) }
+                // Begun when the task waits: a timer that fires earlier would find nobody.
+                timer = Task { [self, loop = loops.loops[0]] in
+                    guard (try? await loop.sleep(until: deadline)) != nil else { return }
+                    end(number, state.withLock { Self.timedOut($0) })
+                }
             }
         } onCancel: {
             end(number, Self.cancelled)
@@ -179,6 +178,11 @@ package final class PostgresPool: Sendable {
     }
 
     private static let cancelled = PostgresError(.cancelled, "The wait for a connection was cancelled.")
+
+    private static func timedOut(_ state: State) -> PostgresError {
+        let reason = state.lastFailure.map { ": \($0.message)" } ?? ""
+        return PostgresError(.timedOut, "No connection to PostgreSQL was free in time\(reason)")
+    }
 
     private func end(_ number: UInt64, _ error: PostgresError) {
         let waiter = state.withLock { state -> Waiter? in

@@ -3,8 +3,9 @@
 internal import Sockets
 
 enum PostgresSession {
-    /// The values of `synchronous_commit` with which a COMMIT is answered only when it is on the disk, and on that of the
-    /// synchronous standby if there is one. With the others (remote_write, local, off), an acknowledged event may be lost.
+    /// The values of `synchronous_commit` with which a COMMIT is answered only when it is on the disk, and on that of
+    /// the synchronous standby if there is one. With the others (remote_write, local, off), an acknowledged event may
+    /// be lost.
     private static let durableCommits: Set<String> = ["on", "remote_apply"]
 
     static func setUp(

@@ -77,7 +77,7 @@ extension PostgresEventStore: EventExport {
             SELECT event.* FROM event
             WHERE event.driver = session.driver AND event.\(isInLane) AND event.session_id = session.session_id
                 AND event.after_session_id = session.session_id
-            ORDER BY \(EventReads.descending) LIMIT 1) last ON true
+            ORDER BY \(EventStatements.descending) LIMIT 1) last ON true
         WHERE session.number = ?1 AND session.driver = ?2 AND session.\(isInLane)
         """
 

@@ -91,8 +91,8 @@ extension PostgresEventStore: JourneyReader {
     }
 
     /// Compares the versions of the drivers with those of the previous read. There is no number that ascends over the
-    /// commits of all instances, so the drivers of the open streams are read, each by its key. The mark is the number of
-    /// the read; only the mark of the previous read continues it.
+    /// commits of all instances, so the drivers of the open streams are read, each by its key. The mark is the number
+    /// of the read; only the mark of the previous read continues it.
     package func committedChanges(
         after mark: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges {
@@ -151,7 +151,7 @@ extension PostgresEventStore: JourneyReader {
                 .text(driver.rawValue), .int8(before?.openedAt.millisecondsSinceEpoch ?? .max),
                 .text(before?.sessionID ?? ""), .bool(before == nil), .int8(Int64(limit) + 1),
             ]
-        let found = try await read([PostgresQuery(SessionQueries.page, parameters)])
+        let found = try await read([PostgresQuery(SessionHistoryStatements.page, parameters)])
         let sessions = try decoded { () throws(PostgresError) in
             var sessions: [SessionSummary] = []
             for row in found[0].rows { sessions.append(try Self.summary(row)) }
@@ -175,13 +175,14 @@ extension PostgresEventStore: JourneyReader {
         let parameters: [PostgresValue] = lanes + [.text(driver.rawValue), .text(sessionID)]
         var from: Int64 = .min
         if let cursor {
-            let found = try await read([PostgresQuery(SessionQueries.place, parameters + [.int8(cursor)])])
+            let found = try await read([PostgresQuery(SessionHistoryStatements.place, parameters + [.int8(cursor)])])
             guard found[0].rowCount == 1 else { return .cursorNotFound }
             from = try decoded { () throws(PostgresError) in try found[0][0].int8(0) }
         }
         let found = try await read([
             PostgresQuery(
-                SessionQueries.timeline, parameters + [.int8(cursor ?? 0), .int8(from), .int8(Int64(limit) + 1)])
+                SessionHistoryStatements.timeline,
+                parameters + [.int8(cursor ?? 0), .int8(from), .int8(Int64(limit) + 1)])
         ])
         let events = try decoded { () throws(PostgresError) in
             var events: [SessionEvent] = []
@@ -195,7 +196,7 @@ extension PostgresEventStore: JourneyReader {
     private func session(_ sessionID: String, of driver: DriverID) async throws(StoreFailure) -> SessionSummary? {
         let found = try await read([
             PostgresQuery(
-                SessionQueries.one,
+                SessionHistoryStatements.one,
                 try await shards().parameters(of: driver) + [.text(driver.rawValue), .text(sessionID)])
         ])
         return try decoded { () throws(PostgresError) in
@@ -217,7 +218,7 @@ extension PostgresEventStore: JourneyReader {
     ) async throws(StoreFailure) -> [TextKey: Journey] {
         guard !sessions.isEmpty else { return [:] }
         let found = try await read(
-            shards().queries(SessionQueries.journeys, sessions, lane: { Lane.of($0.driver.rawValue) }) {
+            shards().queries(SessionHistoryStatements.journeys, sessions, lane: { Lane.of($0.driver.rawValue) }) {
                 [.texts($0.map(\.driver.rawValue)), .texts($0.map(\.sessionID))]
             })
         return try decoded { () throws(PostgresError) in
@@ -279,90 +280,5 @@ private enum JourneyStatements {
         """
         SELECT seq, coalesce(event_id, idempotency_key), name, session_id IS NOT NULL, corrected_at_ms, source
         FROM event WHERE driver = $3::int8 AND seq = ANY ($4::int8[]) AND \(LaneParameters.condition("event"))
-        """)
-}
-
-enum SessionQueries {
-    private static let columns = """
-        session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
-        session.registered_merchant
-        """
-    private static let tables = """
-        driver JOIN session ON session.driver = driver.id
-            AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("session"))
-        """
-    /// False for a session whose events retention has deleted and whose row is kept only because the driver's fold
-    /// begins in it. $1 and $2 are the lanes.
-    static let isThere = """
-        (session.registered_at_ms IS NOT NULL OR session.session_id = driver.session_id
-        OR EXISTS (SELECT 1 FROM event WHERE event.driver = driver.id AND event.session_id = session.session_id
-            AND \(LaneParameters.condition("event"))))
-        """
-    /// Parameters: lanes, any lane, the driver's id, the session's.
-    static let one = PostgresStatement(
-        "session",
-        """
-        SELECT \(columns) FROM \(tables)
-        WHERE driver.driver_id = $3::text AND session.session_id = $4::text AND \(isThere)
-        """)
-    /// Parameters: lanes, any lane, the driver's id, the cursor's time and id, whether there is no cursor, the number of rows.
-    static let page = PostgresStatement(
-        "session_page",
-        """
-        SELECT \(columns) FROM \(tables)
-        WHERE driver.driver_id = $3::text AND \(isThere)
-            AND ($6::bool OR (session.opened_at_ms, session.session_id) < ($4::int8, $5::text))
-        ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $7::int8
-        """)
-
-    /// Parameters: lanes, any lane, ids of drivers, ids of their sessions. The last event of each session after which the
-    /// journey was in it, and, if an event at or after it closed the session, whether that event was a reset.
-    static let journeys = PostgresStatement(
-        "session_journeys",
-        """
-        SELECT asked.session_id, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,
-            last.after_ended_by,
-            (SELECT closing.after_session_id IS NULL FROM event closing
-                WHERE closing.driver = driver.id AND closing.closed_session_id = asked.session_id
-                    AND closing.corrected_at_ms >= last.corrected_at_ms AND \(LaneParameters.condition("closing"))
-                LIMIT 1)
-        FROM unnest($3::text[], $4::text[]) asked(driver_id, session_id)
-        JOIN driver ON driver.driver_id = asked.driver_id AND \(LaneParameters.condition("driver")), LATERAL (
-            SELECT event.corrected_at_ms FROM event
-            WHERE event.driver = driver.id AND event.session_id = asked.session_id
-                AND \(LaneParameters.condition("event"))
-                AND event.after_session_id = asked.session_id
-            ORDER BY event.corrected_at_ms DESC LIMIT 1) latest, LATERAL (
-            SELECT * FROM event WHERE event.driver = driver.id AND event.session_id = asked.session_id
-                AND \(LaneParameters.condition("event"))
-                AND event.after_session_id = asked.session_id AND event.corrected_at_ms = latest.corrected_at_ms
-            ORDER BY \(EventReads.descending) LIMIT 1) last
-        """)
-
-    /// The corrected time of the cursor's event. Parameters: lanes, any lane, the driver's id, the session's, the cursor.
-    static let place = PostgresStatement(
-        "timeline_place",
-        """
-        SELECT event.corrected_at_ms FROM driver JOIN event ON event.driver = driver.id
-        WHERE driver.driver_id = $3::text AND event.session_id = $4::text AND event.seq = $5::int8
-            AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event"))
-        """)
-
-    /// The events after the cursor's event, in order. Parameters: lanes, any lane, the driver's id, the session's, the
-    /// cursor or 0, the cursor's corrected time, the number of rows.
-    static let timeline = PostgresStatement(
-        "session_timeline",
-        """
-        WITH ordered AS (
-            SELECT event.*, row_number() OVER (ORDER BY \(EventReads.ascending)) AS place
-            FROM driver JOIN event ON event.driver = driver.id
-            WHERE driver.driver_id = $3::text AND event.session_id = $4::text AND event.corrected_at_ms >= $6::int8
-                AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event")))
-        SELECT seq, coalesce(event_id, idempotency_key), idempotency_key, name, true, source, app_state, charger,
-            merchant, sequence, details,
-            CASE sender WHEN \(OrderedEvent.Sender.service.rawValue) THEN 'service' END, corrected_at_ms, occurred_at,
-            received_at_ms, settings_version, transition, reason, implied, after_state, after_ended_by
-        FROM ordered WHERE place > coalesce((SELECT place FROM ordered WHERE seq = $5::int8), 0)
-        ORDER BY place LIMIT $7::int8
         """)
 }

@@ -14,7 +14,8 @@ extension PostgresEventStore {
 }
 
 extension PostgresEventStore: DatabaseStatus {
-    /// Rewrites a row, so that a server that is only readable, or a synchronous standby that does not answer, is noticed.
+    /// Rewrites a row, so that a server that is only readable, or a synchronous standby that does not answer, is
+    /// noticed.
     package func checkWritable() async throws(StoreFailure) {
         try await inTransaction(seconds: Self.probeSeconds) { (connection, deadline) async throws(PostgresError) in
             _ = try await connection.run([PostgresQuery(StatusStatements.probe)], until: deadline)

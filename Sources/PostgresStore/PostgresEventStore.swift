@@ -1,5 +1,5 @@
-// `EventStore` on PostgreSQL. Many instances may write at once (docs/decisions/postgresql.md). Requests that arrive while
-// a batch is under way form the next one. BatchRun stores a batch; this file decides what is tried again.
+// `EventStore` on PostgreSQL. Many instances may write at once (docs/decisions/postgresql.md). Requests that arrive
+// while a batch is under way form the next one. BatchRun stores a batch; this file decides what is tried again.
 
 package import CoreMetrics
 package import Engine
@@ -23,15 +23,15 @@ package final class PostgresEventStore: EventStore {
     package static let tailBegin: Int64 = 64
     /// The number of connections for the tables of SharedTables.
     package static let tableConnections = 4
-    /// The pause after a failed attempt to reach the server.
+    /// The pause after a failed attempt to reach the server, and after an attempt in vain under a lock.
     private static let retryMilliseconds = 20
 
     let queue = WorkQueue(worksMax: PostgresEventStore.waitingMax)
     private let writing: PostgresPool
     private let reading: PostgresPool
     let tables: TableTransactions
-    /// One connection for work in pieces that no request waits for: retention and the like. It is apart, so that it
-    /// never keeps a batch waiting for a connection.
+    /// Connections for work that no request waits for: retention and the like, in pieces, and beside it the count of
+    /// the drivers, which may take minutes. They are apart, so that such work never keeps a request waiting.
     let tending: PostgresPool
     private let batches: BatchRun
     let directory = ShardDirectory()
@@ -39,6 +39,9 @@ package final class PostgresEventStore: EventStore {
     private let metrics: BatchMetrics
     private let writersMax: Int
     private let requestSeconds: Int
+    let logger: Logger
+    /// Whether the last count of the drivers failed.
+    let hasFailedCount = Mutex(false)
     /// The versions of drivers that the last read of `committedChanges` found.
     let polledVersions = Mutex(PolledVersions())
 
@@ -60,12 +63,13 @@ package final class PostgresEventStore: EventStore {
         self.metrics = BatchMetrics(metrics)
         self.writersMax = min(max(writersMax, 1), 4)
         self.requestSeconds = requestSeconds
+        self.logger = logger
         writing = PostgresPool(configuration, size: self.writersMax, loops: loops, logger: logger)
         reading = PostgresPool(configuration, size: max(readersMax, 1), loops: loops, logger: logger)
         tables = TableTransactions(
             configuration, connections: max(tableConnections, 1), loops: loops, requestSeconds: requestSeconds,
             logger: logger)
-        tending = PostgresPool(configuration, size: 1, loops: loops, logger: logger)
+        tending = PostgresPool(configuration, size: 2, loops: loops, logger: logger)
         batches = BatchRun(
             pool: writing, directory: directory, charging: charging, digests: digests, knownSettings: KnownSettings(),
             tailBegin: tailBegin, metrics: self.metrics, logger: logger)
@@ -152,7 +156,7 @@ package final class PostgresEventStore: EventStore {
     private func write() async {
         while let groups = await queue.take(worksMax: Self.batchMax) {
             let results = await batches.run(groups)
-            var isLost = false
+            var pauses = false
             for (group, result) in zip(groups, results) {
                 var works = group.works
                 switch result {
@@ -164,15 +168,16 @@ package final class PostgresEventStore: EventStore {
                     putBack(works, of: group.driver, "many events are folded again")
                 case .conflict:
                     metrics.noteConflict()
+                    pauses = pauses || group.needsLock
                     for index in works.indices { works[index].conflictCount += 1 }
                     putBack(works, of: group.driver, "other writes of the driver were faster")
                 case .lost(let error, let batch):
-                    isLost = true
+                    pauses = true
                     if let batch { for index in works.indices { works[index].batchesInDoubt.append(batch) } }
                     putBack(works, of: group.driver, "PostgreSQL: \(error)")
                 }
             }
-            if isLost { try? await Task.sleep(for: .milliseconds(Self.retryMilliseconds)) }
+            if pauses { try? await Task.sleep(for: .milliseconds(Self.retryMilliseconds)) }
         }
     }
 

@@ -23,8 +23,8 @@ enum LaneParameters {
 }
 
 /// Items of FROM that find one row by its key for each row of the items before them. OFFSET 0 makes PostgreSQL use the
-/// index of the key. It otherwise may compare each row with each, or read all rows of a driver, above all while a table has
-/// no statistics: an INSERT of 128 events then took 16 ms.
+/// index of the key. It otherwise may compare each row with each, or read all rows of a driver, above all while a table
+/// has no statistics: an INSERT of 128 events then took 16 ms.
 enum RowByKey {
     /// The driver with the id `asked.driver_id`.
     static let askedDriver = row("driver", where: "driver.driver_id = asked.driver_id")

@@ -35,8 +35,8 @@ struct CitusTests {
     /// The end of a URL with which a statement over several shards is refused.
     static let noFanOut = "%20-ccitus.multi_task_query_log_level%3Derror"
 
-    /// Citus plans each statement anew, and with this setting it refuses one that has a task for more than one shard. So
-    /// all statements are tested as they are sent.
+    /// Citus plans each statement anew, and with this setting it refuses one that has a task for more than one shard.
+    /// So all statements are tested as they are sent.
     @Test func `no statement of a driver's requests goes to more than one shard`() async throws {
         let database = try await StoreFixture.database()
         let user = try PostgresConfiguration(url: database.url + Self.noFanOut)
@@ -105,8 +105,8 @@ struct CitusTests {
 
     // MARK: The feed
 
-    /// As after a crash of the coordinator, or between its commit and the other servers': a transaction is prepared on one
-    /// of them. The group in its name is not the coordinator's, so Citus does not end it.
+    /// As after a crash of the coordinator, or between its commit and the other servers': a transaction is prepared on
+    /// one of them. The group in its name is not the coordinator's, so Citus does not end it.
     @Test func `readers of the feed wait for transactions that are prepared on another server`() async throws {
         let database = try await StoreFixture.database()
         let other = try await database.rows(

@@ -41,16 +41,16 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event WHERE idempotency_key = 'k'") == ["1"])
     }
 
-    /// Both servers find the event, with the same receive time. Only one of them has stored it.
+    /// Both servers find the event, with the same receive time. Only one of them has stored it. The driver is new,
+    /// because only the insert of a new driver waits for another one.
     @Test func `of two servers in doubt about one event, one has stored it`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
         try await StoreFixture.withStores(2, on: database) { (stores) async throws in
-            _ = await stores[0].append(.sample(.sample(.chargerTargeted, key: "first"), of: driver))
             try await database.setStandby("nobody")
             async let first = stores[0].append(request)
             let committed = try await database.backend(waitingFor: "SyncRep")
-            // The other server's batch waits for the row of the driver.
+            // The other server's batch waits for the first one to end, before it adds the driver.
             async let second = stores[1].append(request)
             let waiting = try await database.backend(waitingFor: "transactionid")
             try await database.rows("SELECT pg_terminate_backend(\(waiting))")

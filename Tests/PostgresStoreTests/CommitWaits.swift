@@ -13,7 +13,8 @@ extension StoreFixture {
 }
 
 extension StoreFixture.Database {
-    /// Lets each COMMIT wait for a standby. One that does not exist is never there, but the COMMIT is on the disk before.
+    /// Lets each COMMIT wait for a standby. One that does not exist is never there, but the COMMIT is on the disk
+    /// before.
     func setStandby(_ name: String) async throws {
         try await rows("ALTER SYSTEM SET synchronous_standby_names = '\(name)'")
         try await rows("SELECT pg_reload_conf()")
@@ -22,8 +23,8 @@ extension StoreFixture.Database {
         }
     }
 
-    /// Lets each transaction that inserts into `table` sleep in its COMMIT, before anything is committed, as long as the
-    /// table `slow` has a row.
+    /// Lets each transaction that inserts into `table` sleep in its COMMIT, before anything is committed, as long as
+    /// the table `slow` has a row.
     func slowCommits(of table: String) async throws {
         _ = try await rows(
             """

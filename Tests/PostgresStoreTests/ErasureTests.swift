@@ -11,7 +11,7 @@ import Testing
 @testable import PostgresStore
 
 struct ErasureTests {
-    private static let digests = KeyedHashes(secret: SymmetricKey(data: Array(repeating: 1 as UInt8, count: 32)))
+    static let digests = KeyedHashes(secret: SymmetricKey(data: Array(repeating: 1 as UInt8, count: 32)))
 
     private static func tombstone(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {
         try db.execute(
@@ -20,7 +20,7 @@ struct ErasureTests {
     }
 
     /// Begins a deletion as Erasing does, as far as it is about events.
-    private static func begin(
+    static func begin(
         _ driver: DriverID, pseudonym: String, at now: Moment, in store: PostgresEventStore
     ) async throws -> Int64? {
         try await store.change { (db: any SQLTransaction) -> Int64? in
@@ -41,7 +41,7 @@ struct ErasureTests {
     }
 
     /// Requests of a driver that name the word in every member that a client may choose.
-    private static func requests(_ count: Int, of driver: DriverID, word: String) -> [AppendRequest] {
+    static func requests(_ count: Int, of driver: DriverID, word: String) -> [AppendRequest] {
         (0..<count).map { index in
             let names: [EventName] = [
                 .enteredChargerIntentZone, .anchorDwellComplete, .exclusiveActivatedByWeb, .diagnostic("\(word)_seen"),
@@ -59,7 +59,7 @@ struct ErasureTests {
     }
 
     private static func order(_ store: PostgresEventStore, _ database: StoreFixture.Database) async throws -> [String] {
-        try await database.rows("SELECT seq, transition, after_state FROM event ORDER BY \(EventReads.ascending)")
+        try await database.rows("SELECT seq, transition, after_state FROM event ORDER BY \(EventStatements.ascending)")
     }
 
     @Test func `nothing of the driver is left, and the order of the events is`() async throws {
@@ -194,7 +194,8 @@ struct ErasureTests {
         }
     }
 
-    /// The batch has read that there is no tombstone, and then waits for a deletion that adds and removes the same driver.
+    /// The batch has read that there is no tombstone, and then waits for a deletion that adds and removes the same
+    /// driver.
     @Test func `an event that waits for a deletion of its unknown driver finds the tombstone`() async throws {
         let database = try await StoreFixture.database()
         let driver = DriverID("drv_marta")

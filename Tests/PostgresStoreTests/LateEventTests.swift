@@ -111,8 +111,8 @@ struct LateEventTests {
         }
     }
 
-    /// Returns the number of rows of `event` that the indexes have found. The statistics of a connection are complete when
-    /// it has ended.
+    /// Returns the number of rows of `event` that the indexes have found. The statistics of a connection are complete
+    /// when it has ended.
     private func fetched(in database: StoreFixture.Database) async throws -> Int {
         let connections =
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"

@@ -3,6 +3,7 @@
 import Engine
 import Identity
 import JourneyModel
+import Postgres
 import SharedTables
 import TestSupport
 import Testing
@@ -23,6 +24,23 @@ struct OperatorReadingTests {
     private func withStore(_ body: @Sendable (PostgresEventStore) async throws -> Void) async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database) { (stores) async throws in try await body(stores[0]) }
+    }
+
+    /// With very many drivers their count takes longer than a statement of a request may.
+    @Test(.enabled(if: CitusCluster.named == nil, "a view takes the place of the table"))
+    func `the drivers are counted for longer than a request may take`() async throws {
+        let database = try await StoreFixture.database()
+        var configuration = try database.configuration
+        configuration.statementTimeoutMilliseconds = 500
+        try await StoreFixture.withStores(on: database, as: configuration) { (stores) async throws in
+            try await append(.enteredChargerIntentZone, of: "a", minutesAgo: 30, to: stores[0])
+            try await database.rows(
+                """
+                ALTER TABLE driver RENAME TO counted;
+                CREATE VIEW driver AS SELECT * FROM counted WHERE pg_sleep(1) IS NOT NULL;
+                """)
+            #expect(try await stores[0].driverCounts() == [.nearCharger: 1])
+        }
     }
 
     @Test func `the last hour is counted, and then only what is new`() async throws {

@@ -1,6 +1,6 @@
 // Retention and the fold on random journeys, with two instances: events arrive late and in any order, expiries are
-// stored, and in between the oldest rows are deleted. What is left must be what it would be had nothing been deleted. Set
-// DWELL_RETENTION_JOURNEYS=1000 for a long run.
+// stored, and in between the oldest rows are deleted. What is left must be what it would be had nothing been deleted.
+// Set DWELL_RETENTION_JOURNEYS=1000 for a long run.
 
 import Engine
 import JourneyModel
@@ -110,7 +110,7 @@ struct RetentionConvergenceTests {
             SELECT driver_id, idempotency_key, transition, after_state
             FROM event JOIN driver ON driver.lane = event.lane AND driver.id = event.driver
             WHERE NOT (origin = 1 AND transition = 0) AND corrected_at_ms >= coalesce(floor_at_ms, corrected_at_ms)
-            ORDER BY driver_id, \(EventReads.ascending)
+            ORDER BY driver_id, \(EventStatements.ascending)
             """)
         var kept: [DriverID: [ExpectedEvent]] = [:]
         for row in rows {

@@ -149,7 +149,7 @@ struct ExpectedEvent: Hashable, Sendable {
             """
             SELECT driver_id, idempotency_key, transition, after_state FROM event
             JOIN driver ON driver.lane = event.lane AND driver.id = event.driver
-            WHERE NOT (origin = 1 AND transition = 0) ORDER BY driver_id, \(EventReads.ascending)
+            WHERE NOT (origin = 1 AND transition = 0) ORDER BY driver_id, \(EventStatements.ascending)
             """)
         var stored: [DriverID: [ExpectedEvent]] = [:]
         for row in rows {

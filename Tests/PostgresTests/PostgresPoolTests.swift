@@ -2,6 +2,7 @@
 
 import Logging
 import Sockets
+import Synchronization
 import TestSupport
 import Testing
 
@@ -76,6 +77,34 @@ import Testing
                 #expect(await task.value == .cancelled)
             }
             #expect(try await self.one(pool)[0].int4(0) == 1)
+        }
+    }
+
+    private final class Counter: Sendable {
+        let count = Mutex(0)
+    }
+
+    @Test func `no task waits longer than its deadline, which may have passed already`() async throws {
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        // Not running: there is no connection.
+        let pool = PostgresPool(
+            try PostgresConfiguration(url: try await PostgresServer.shared().url()), size: 1, loops: Loops.group,
+            logger: logger)
+        for _ in 0..<3 {
+            let ended = Counter()
+            let tasks = (0..<2000).map { index in
+                Task {
+                    let until = index % 2 == 0 ? Deadline.now : .inMilliseconds(index % 3)
+                    let error = await #expect(throws: PostgresError.self) {
+                        try await pool.withConnection(until: until) { _ in }
+                    }
+                    #expect(error?.kind == .timedOut)
+                    ended.count.withLock { $0 += 1 }
+                }
+            }
+            #expect(await eventually { ended.count.withLock { $0 } == tasks.count })
+            for task in tasks { task.cancel() }
+            for task in tasks { await task.value }
         }
     }
 

@@ -1,5 +1,5 @@
-// The Citus cluster that DWELL_TEST_CITUS_URL names. If it is set, the suites of PostgresStore run on the cluster in place
-// of a server of their own. Each test has a schema of its own in the database of the URL.
+// The Citus cluster that DWELL_TEST_CITUS_URL names. If it is set, the suites of PostgresStore run on the cluster in
+// place of a server of their own. Each test has a schema of its own in the database of the URL.
 
 import Foundation
 

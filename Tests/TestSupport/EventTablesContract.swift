@@ -1,6 +1,6 @@
 // The requirements on what a store makes of its stored events apart from appending: the feed, retention, and the
-// operator's lists. As with EventStoreContract, each clause tests a store only through ports, and a test target runs all
-// of them. Each clause needs a store without events.
+// operator's lists. As with EventStoreContract, each clause tests a store only through ports, and a test target runs
+// all of them. Each clause needs a store without events.
 
 package import Engine
 import JourneyModel

@@ -32,8 +32,8 @@ struct OperationSampling: Sendable {
         }
     }
 
-    /// Adds the number of rules in force, and the settings version in force. The version is the label of a single series. After a reload, a new series
-    /// replaces the old series.
+    /// Adds the number of rules in force, and the settings version in force. The version is the label of a single
+    /// series. After a reload, a new series replaces the old series.
     func add(_ settings: CurrentSettings, clock: @escaping @Sendable () -> Moment) {
         let info = SettingsInfoGauge(factory: factory)
         let rules = factory.gauge(.settingsRulesInForce)

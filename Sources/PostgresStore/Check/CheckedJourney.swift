@@ -97,9 +97,9 @@ struct CheckedJourney {
     }
 }
 
-/// The numbers of a driver's events must be 1, 2, 3 and so on, of which retention may have deleted some, up to `lastSeq`,
-/// with positions that ascend with them. The number of an event that was transferred from SQLite is its position, with
-/// gaps between; the numbers of later events follow on the highest.
+/// The numbers of a driver's events must be 1, 2, 3 and so on, of which retention may have deleted some, up to
+/// `lastSeq`, with positions that ascend with them. The number of an event that was transferred from SQLite is its
+/// position, with gaps between; the numbers of later events follow on the highest.
 struct CheckedNumbers {
     /// The first event before which a number is missing.
     var gap: Int64?

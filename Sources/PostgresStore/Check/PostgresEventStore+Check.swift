@@ -51,7 +51,7 @@ extension PostgresEventStore: JourneyCheck {
         let found = try await read(
             [
                 .init(.beginSnapshot), PostgresQuery(CheckStatements.driver, lanes + [.int8(driver)]),
-                PostgresQuery(EventReads.bases, lanes + [.int8s([driver])]),
+                PostgresQuery(EventStatements.bases, lanes + [.int8s([driver])]),
                 PostgresQuery(CheckStatements.events, lanes + [.int8(driver)]), .init(.commit),
             ], seconds: Self.checkSeconds)
         let checked = try decoded { () throws(PostgresError) -> CheckedJourney? in
@@ -106,12 +106,12 @@ private enum CheckStatements {
     static let events = PostgresStatement(
         "check_events",
         """
-        SELECT \(EventReads.foldedColumns) FROM event
+        SELECT \(EventStatements.foldedColumns) FROM event
         JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
         WHERE event.driver = $3::int8 AND \(LaneParameters.condition("event")) AND event.corrected_at_ms >= coalesce(
             (SELECT floor_at_ms FROM driver WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))),
             -9223372036854775808)
-        ORDER BY \(EventReads.ascending)
+        ORDER BY \(EventStatements.ascending)
         """)
 
     /// What no foreign key proves, because every key of the tables of events also contains the lane. Each statement

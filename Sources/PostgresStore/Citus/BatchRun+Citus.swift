@@ -1,5 +1,6 @@
-// How a batch is written on Citus. The session of a new claim lies in another shard than its driver, so no statement can
-// join the two. The batch therefore waits for M, and then sends what belongs to the drivers that M has moved.
+// How a batch is written on Citus. The session of a new claim lies in another shard than its driver, so no statement
+// can join the two. The batch therefore waits for the update of drivers, and then sends what belongs to the drivers
+// that were moved.
 
 import Engine
 import JourneyModel
@@ -7,16 +8,16 @@ import Postgres
 import Sockets
 
 extension BatchRun {
-    /// Ends the transaction of the reads, and raises the offset of positions after a start of the coordinator. Of several
-    /// instances one does it, and the others wait.
+    /// Ends the transaction of the reads, and raises the offset of positions after a start of the coordinator. Of
+    /// several instances one does it, and the others wait.
     func raisePositions(on connection: PostgresConnection, until deadline: Deadline) async throws(PostgresError) {
         _ = try await connection.run([.init(.rollback)], until: deadline)
         let raise = EventPosition.raiseForServer.map { PostgresQuery($0) }
         _ = try await connection.run([.init(.begin)] + raise + [.init(.commit)], until: deadline)
     }
 
-    /// Writes in the transaction that the reads have begun, and commits. Returns the drivers that were moved. If there are
-    /// none, nothing is committed, and the pool rolls the transaction back.
+    /// Writes in the transaction that the reads have begun, and commits. Returns the drivers that were moved. If there
+    /// are none, nothing is committed, and the pool rolls the transaction back.
     ///
     /// - Parameter position: the position before the first event of the transaction.
     func write(
@@ -38,7 +39,7 @@ extension BatchRun {
         let forgotten = trip.add(
             groups.filter(\.hasRegistered).compactMap(\.moved).map { moved in
                 PostgresQuery(
-                    SessionReads.forgetUnusedOfShard,
+                    SessionStatements.forgetUnusedOfShard,
                     shards.parameters(ofLane: moved.row.lane) + [.int8(moved.row.id), .int8(batch)])
             })
         if forgotten.isEmpty {
@@ -49,7 +50,7 @@ extension BatchRun {
         let stored = try await connection.run(trip.queries, until: deadline)
         var last = RoundTrip()
         for row in stored.rows(forgotten) {
-            last.add([SessionReads.disownQuery(session: try row.text(0), owner: try row.int8(1))])
+            last.add([SessionStatements.disownQuery(session: try row.text(0), owner: try row.int8(1))])
         }
         last.add([.init(.commit)])
         _ = try await connection.run(last.queries, until: deadline)

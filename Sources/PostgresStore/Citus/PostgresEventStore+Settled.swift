@@ -1,11 +1,11 @@
 // The position below which nothing can appear any more, on Citus. A transaction over several servers ends on the
 // coordinator before its rows are visible on the others: Citus prepares it there (PREPARE TRANSACTION), commits on the
-// coordinator, and only then sends COMMIT PREPARED. So the lowest number of an unfinished transaction is not enough. The
-// reader takes it, then asks every server for the prepared transactions, and waits until these have ended: each
+// coordinator, and only then sends COMMIT PREPARED. So the lowest number of an unfinished transaction is not enough.
+// The reader takes it, then asks every server for the prepared transactions, and waits until these have ended: each
 // transaction below the number was prepared before the number was read, so it is now visible, or was rolled back.
 //
-// After a crash a prepared transaction remains until Citus's maintenance has ended it (citus.recover_2pc_interval, 60 s).
-// Meanwhile readers go no further than before.
+// After a crash a prepared transaction remains until Citus's maintenance has ended it (citus.recover_2pc_interval, 60
+// s). Meanwhile readers go no further than before.
 
 import Engine
 import Postgres

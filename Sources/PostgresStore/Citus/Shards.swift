@@ -1,6 +1,6 @@
-// Where the rows of the tables of events lie. On one PostgreSQL a statement may have rows of any lanes. On Citus the rows
-// of a lane lie in one shard, in all of these tables in the same one, and a statement runs on one server only if all its
-// rows lie in one shard. So a batch's statement is sent once for each shard.
+// Where the rows of the tables of events lie. On one PostgreSQL a statement may have rows of any lanes. On Citus the
+// rows of a lane lie in one shard, in all of these tables in the same one, and a statement runs on one server only if
+// all its rows lie in one shard. So a batch's statement is sent once for each shard.
 
 import JourneyModel
 import Postgres
@@ -29,9 +29,9 @@ struct Shards: Hashable, Sendable {
     func parameters(of driver: DriverID) -> [PostgresValue] { parameters(ofLane: Lane.of(driver.rawValue)) }
     func parameters(ofDriver id: Int64) -> [PostgresValue] { parameters(ofLane: Lane.of(driver: id)) }
 
-    /// Returns the rows that may be in one statement, with the first two parameters of this statement: all rows, or those
-    /// of each shard, in the order of the shards. All instances have the same order, so that they lock rows in the same
-    /// order.
+    /// Returns the rows that may be in one statement, with the first two parameters of this statement: all rows, or
+    /// those of each shard, in the order of the shards. All instances have the same order, so that they lock rows in
+    /// the same order.
     func groups<Row>(
         _ rows: [Row], lane: (Row) -> Int16
     ) -> [(parameters: [PostgresValue], rows: [Row])] {

@@ -1,10 +1,14 @@
-// Continues a driver's deletion after its first transaction. A driver may have a million events, so the rows are rewritten
-// in pieces, one per transaction. The table `erasure` has the progress. Any instance continues a deletion that was
-// interrupted.
+// Continues a driver's deletion after its first transaction. A driver may have a million events, so the rows are
+// rewritten in pieces, one per transaction. The table `erasure` has the progress. Any instance continues a deletion
+// that was interrupted.
 //
-// Rows name sessions by their ids. The new id of a session is the pseudonym and the session's number, so that each piece
-// finds it by the session's row. The sessions' own rows are rewritten last for this reason. The driver's row already has
-// the new ids (PostgresEventStore+Erasure), so an expiry that is stored between two pieces has them too.
+// Rows name sessions by their ids. The new id of a session is the pseudonym and the session's number, so that each
+// piece finds it by the session's row. The sessions' own rows are rewritten last for this reason. The driver's row
+// already has the new ids (PostgresEventStore+Erasure), so an expiry that is stored between two pieces has them too.
+//
+// Nothing else may copy ids from one row to another meanwhile: refolds, corrections and retention leave the driver
+// alone (`DriverStatements.erasing`). Such work that was under way when the deletion began has locked the driver's row,
+// or finds its version raised.
 
 import JourneyModel
 import SharedTables
@@ -31,6 +35,11 @@ struct ErasureProgress {
     private var last: Int64?
     /// Events rewritten so far: the place of the next one in the order.
     private var eventCount: Int64
+
+    /// SQL condition on a row of `driver`: no deletion of the driver is under way.
+    static func isNotErasing(_ table: String, _ column: String = "id") -> String {
+        "NOT EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = \(table).\(column))"
+    }
 
     static func begin(_ driver: Int64, _ digest: [UInt8], _ db: any SQLTransaction) throws {
         try db.execute(
@@ -64,7 +73,12 @@ struct ErasureProgress {
     /// Rewrites at most `rowsMax` rows. If the last of them is an event, the other events of the same millisecond are
     /// rewritten too, even beyond `rowsMax`: if two pieces rewrote them, their order would change. Returns whether the
     /// deletion is complete.
+    ///
+    /// Raises the driver's version first, so that a batch that has read rows from before this piece writes none of
+    /// them.
     mutating func advance(_ db: any SQLTransaction, rowsMax: Int = ErasureProgress.rowsMax) throws -> Bool {
+        try db.execute(
+            sql: "UPDATE driver SET version = version + 1 WHERE id = ?1 AND \(Self.isInLane)", arguments: [driver])
         var rowCount = 0
         while rowCount < rowsMax {
             let (count, isDone) = try rewrite(rowsMax - rowCount, db)
@@ -123,11 +137,11 @@ struct ErasureProgress {
     /// Replaces the ids, idempotency keys, sequences, times and texts that the client sent, and preserves the order of
     /// the events. Events of the same millisecond are ordered by their sequence, then by members that are kept, and
     /// finally by the bytes of event_id and the idempotency key. A new key therefore contains the event's rank in that
-    /// order, as a number of fixed length. event_id becomes NULL, which means that it equals the key. A client can write
-    /// any information into a sequence, so only its rank is kept, and into the digits and the offset of a time, so only
-    /// the moment is kept and whether the time had a fraction of a second. Citus allows `to_char` only in the subquery.
-    /// The subquery is MATERIALIZED, because PostgreSQL otherwise runs it once per event if the statistics of the table
-    /// are not up to date.
+    /// order, as a number of fixed length. event_id becomes NULL, which means that it equals the key. A client can
+    /// write any information into a sequence, so only its rank is kept, and into the digits and the offset of a time,
+    /// so only the moment is kept and whether the time had a fraction of a second. Citus allows `to_char` only in the
+    /// subquery. The subquery is MATERIALIZED, because PostgreSQL otherwise runs it once per event if the statistics of
+    /// the table are not up to date.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", where: Self.isInLane, rowsMax, db)
         let count = try db.execute(

@@ -1,6 +1,6 @@
-// Searches for remains of a deleted driver, for `dwell verify-erased`. The search covers every column of every table that
-// contains texts or bytes, not the files of the server. It only reads, and is independent of the code that deletes, so
-// that it also finds what an error in that code leaves behind.
+// Searches for remains of a deleted driver, for `dwell verify-erased`. The search covers every column of every table
+// that contains texts or bytes, not the files of the server. It only reads, and is independent of the code that
+// deletes, so that it also finds what an error in that code leaves behind.
 
 import Engine
 import Postgres

@@ -13,9 +13,9 @@ enum ErasedDrivers {
 
     /// Removes new drivers who were deleted after the batch had read that they were not. It is a statement of its own
     /// after the one that adds them, because only a later statement sees what was committed while that one waited: a
-    /// deletion adds the driver's row before it renames it (`EventErasure.beginErasure`), so the two wait for each other.
-    /// The drivers are then not moved, and the batch's work is done again. Parameters: rows of drivers, keyed hashes, the
-    /// times after which a deletion is recent.
+    /// deletion adds the driver's row before it renames it (`EventErasure.beginErasure`), so the two wait for each
+    /// other. The drivers are then not moved, and the batch's work is done again. Parameters: rows of drivers, keyed
+    /// hashes, the times after which a deletion is recent.
     private static let takeBack = PostgresStatement(
         "erased_drivers_not_added",
         """

@@ -1,16 +1,17 @@
-// The place of an event among the events of all drivers (`event.position`): an order in which no committed event is ever
-// skipped, although several instances commit at the same time, and a transaction that began later may be committed first.
+// The place of an event among the events of all drivers (`event.position`): an order in which no committed event is
+// ever skipped, although several instances commit at the same time, and a transaction that began later may be committed
+// first.
 //
 // A position is the number of the event's transaction, and the event's place in it. Transactions get ascending numbers,
-// and a snapshot knows the lowest number of a transaction that is not finished. Below it, every transaction is finished:
-// what it committed is visible, and nothing can appear there any more. Readers therefore stop there. An event becomes
-// visible to them when the transactions that began earlier have ended, which takes milliseconds; a transaction that is
-// left open holds them up, in any database of the server.
+// and a snapshot knows the lowest number of a transaction that is not finished. Below it, every transaction is
+// finished: what it committed is visible, and nothing can appear there any more. Readers therefore stop there. An event
+// becomes visible to them when the transactions that began earlier have ended, which takes milliseconds; a transaction
+// that is left open holds them up, in any database of the server.
 //
 // A driver's events ascend in number (`event.seq`) and position together, so the feed has them in the driver's order. A
-// batch stores an event only if the driver still has the version that it read. Its transaction gets its number after that
-// read, and the transaction that stored this version had its number before. A batch that locks the driver's row may get
-// its number while it waits for the row, so it compares the positions (`BatchReads.isBehind`).
+// batch stores an event only if the driver still has the version that it read. Its transaction gets its number after
+// that read, and the transaction that stored this version had its number before. A batch that locks the driver's row
+// may get its number while it waits for the row, so it compares the positions (`BatchReads.isBehind`).
 //
 // An event that was transferred from SQLite has its number there as its position. `raise` puts all later ones above.
 //
@@ -40,9 +41,9 @@ enum EventPosition {
         "event_position_begun",
         "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position")
 
-    /// On Citus a transaction begins with this lock, which lets `raiseForServer` wait for transactions with the old offset,
-    /// because readers know only one offset. It comes before the locks of drivers. Otherwise a transaction with such a lock
-    /// could wait for a raise, and the raise for a transaction that waits for the driver.
+    /// On Citus a transaction begins with this lock, which lets `raiseForServer` wait for transactions with the old
+    /// offset, because readers know only one offset. It comes before the locks of drivers. Otherwise a transaction with
+    /// such a lock could wait for a raise, and the raise for a transaction that waits for the driver.
     static let shareOffset = PostgresStatement(
         "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lockNumber))")
 

@@ -1,5 +1,5 @@
-// The statements on the table of events: reads for the fold, K (which inserts a batch), and the new verdicts of events
-// that a late event changed.
+// The statements on the table of events: reads for the fold, the insert of a batch's events, and the new verdicts of
+// events that a late event changed.
 
 import Engine
 import JourneyModel
@@ -63,7 +63,7 @@ struct EventOfDriver: Sendable {
 
     // MARK: Writing
 
-    /// K: inserts the events of the drivers that this transaction has moved.
+    /// The insert of events: those of the drivers that this transaction has moved.
     static let add = PostgresStatement(
         "events_added",
         """
@@ -79,8 +79,8 @@ struct EventOfDriver: Sendable {
             add, LaneParameters.any + [.int8(batch)] + (keys + sent + folded).map { $0.values(events) })
     }
 
-    /// K on Citus, where the number of the transaction is not known to the server that inserts the events: with the
-    /// position of each event.
+    /// The insert of events on Citus, where the number of the transaction is not known to the server that inserts them:
+    /// with the position of each event.
     static let addPlaced = PostgresStatement(
         "events_added_placed",
         """
@@ -157,7 +157,7 @@ struct StoredKey: Sendable {
     /// The version of the driver when the event was read.
     var driverVersion: Int64
 
-    /// Reads the columns of `EventReads.keys` from `first` on.
+    /// Reads the columns of `EventStatements.keys` from `first` on.
     init(_ row: PostgresRow, at first: Int) throws(PostgresError) {
         eventID = try row.text(first)
         digest = try row.bytea(first + 1)
@@ -179,7 +179,7 @@ struct StoredKey: Sendable {
     }
 }
 
-enum EventReads {
+enum EventStatements {
     /// Parameters: lanes, any lane, ids of drivers, idempotency keys. One row for each pair that is stored.
     static let keys = PostgresStatement(
         "keys",
@@ -207,10 +207,10 @@ enum EventReads {
         \(JourneyColumns.after), settings_version.version, event.settings_version, event.received_at_ms
         """
 
-    /// The events of drivers from a time on, and the last millisecond that is read: that of the event with the given number
-    /// after the first millisecond, or NULL if there are fewer events. Parameters: lanes, any lane, rows of drivers, times,
-    /// the number, from 0. They are sorted in memory. OFFSET 0 keeps PostgreSQL from computing that millisecond for each event,
-    /// and from reading all later events to compare their times afterwards.
+    /// The events of drivers from a time on, and the last millisecond that is read: that of the event with the given
+    /// number after the first millisecond, or NULL if there are fewer events. Parameters: lanes, any lane, rows of
+    /// drivers, times, the number, from 0. They are sorted in memory. OFFSET 0 keeps PostgreSQL from computing that
+    /// millisecond for each event, and from reading all later events to compare their times afterwards.
     static let tails = PostgresStatement(
         "event_tails",
         """
@@ -266,7 +266,7 @@ enum EventReads {
 }
 
 extension FoldedEvent {
-    /// Reads a row of `EventReads.tails`, without its first column.
+    /// Reads a row of `EventStatements.tails`, without its first column.
     init(_ row: PostgresRow) throws(PostgresError) {
         let sessionID = try row.optionalText(3)
         guard let name = EventName(canonical: try row.text(2), hasSession: sessionID != nil),

@@ -1,7 +1,7 @@
-// Events of a driver that follow each other in the fold's order, and the journey before them: the driver's last events, or
-// some from the middle. A new event is put in its place; the events after it are folded again until the journey equals
-// the stored one. This is the algorithm of SQLite's store (EventFolding, FoldWalk), on an array instead of a table. Reads
-// no clock and no database.
+// Events of a driver that follow each other in the fold's order, and the journey before them: the driver's last events,
+// or some from the middle. A new event is put in its place; the events after it are folded again until the journey
+// equals the stored one. This is the algorithm of SQLite's store (EventFolding, FoldWalk), on an array instead of a
+// table. Reads no clock and no database.
 
 import Engine
 import JourneyModel
@@ -80,7 +80,8 @@ struct JourneyTail: Sendable {
         return walk.expirySeq - newSeq
     }
 
-    /// Changes the settings of stored events, before a refold. `change` gets each event with the stored journey before it.
+    /// Changes the settings of stored events, before a refold. `change` gets each event with the stored journey before
+    /// it.
     mutating func correct(_ change: (inout FoldedEvent, _ before: Journey) -> Void) {
         var before = start
         for index in events.indices {

@@ -1,5 +1,5 @@
-// The lane of a row: a hash of the text by which the row is found. On one PostgreSQL it only fills a column. On Citus it
-// decides on which server the row lies (migrations/postgresql/0001_events.sql).
+// The lane of a row: a hash of the text by which the row is found. On one PostgreSQL it only fills a column. On Citus
+// it decides on which server the row lies (migrations/postgresql/0001_events.sql).
 
 enum Lane {
     static let count: UInt64 = 1024
@@ -16,8 +16,8 @@ enum Lane {
     /// The lane of the driver with this id.
     static func of(driver id: Int64) -> Int16 { Int16(truncatingIfNeeded: id >> randomBits) }
 
-    /// The SQL expression for the lane of the driver whose id is the value of `sql`, an int8. A condition with it, beside
-    /// the condition on the driver, lets Citus ask only the server that has the driver.
+    /// The SQL expression for the lane of the driver whose id is the value of `sql`, an int8. A condition with it,
+    /// beside the condition on the driver, lets Citus ask only the server that has the driver.
     static func sql(ofDriver sql: String) -> String { "CAST(\(sql) >> \(randomBits) AS int2)" }
 
     /// Returns a name that begins with `name` and has the lane: a driver that is renamed remains in its lane.

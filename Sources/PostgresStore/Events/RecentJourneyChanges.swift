@@ -1,6 +1,6 @@
 // The last changes of a driver's journey, in the driver's row: what a stream that reconnects is sent. The changes are
-// those that SQLite's store keeps (docs/decisions/changes-in-the-driver-row.md). The bytes differ, because here a change
-// names its session by the session's id.
+// those that SQLite's store keeps (docs/decisions/changes-in-the-driver-row.md). The bytes differ, because here a
+// change names its session by the session's id.
 
 import Engine
 import JourneyModel

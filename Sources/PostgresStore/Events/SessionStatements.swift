@@ -110,7 +110,7 @@ struct SessionClaim: Sendable {
     }
 }
 
-enum SessionReads {
+enum SessionStatements {
     /// Parameters: lanes, any lane, session ids.
     static let owners = PostgresStatement(
         "session_owners",

@@ -79,7 +79,7 @@ struct MovedDriver: Sendable {
             .int8("rules") { $0.row.rules },
         ] + JourneyColumns.columns("") { $0.row.journey }
 
-    /// The columns that find the row: M joins by them.
+    /// The columns that find the row: the update of drivers joins by them.
     static let keys: [ArrayColumn<MovedDriver>] = [.int8("driver") { $0.row.id }, .int8("seen") { $0.seen }]
 }
 
@@ -89,6 +89,23 @@ enum DriverStatements {
         "drivers",
         """
         SELECT \(StoredDriver.columns) FROM unnest($3::text[]) asked(driver_id), \(RowByKey.askedDriver)
+        """)
+
+    /// Parameters: lanes, any lane, rows of drivers.
+    static let ids = PostgresStatement(
+        "driver_ids",
+        """
+        SELECT driver.id, driver.driver_id FROM driver
+        WHERE driver.id = ANY ($3::int8[]) AND \(LaneParameters.condition("driver"))
+        """)
+
+    /// Of these drivers, those whose deletion is not complete. After a lock on the driver's row it tells for certain,
+    /// because a deletion begins with a change of this row. Parameters: lanes, any lane, rows of drivers.
+    static let erasing = PostgresStatement(
+        "drivers_erasing",
+        """
+        SELECT driver.id FROM driver JOIN erasure ON erasure.driver = driver.id
+        WHERE driver.id = ANY ($3::int8[]) AND \(LaneParameters.condition("driver"))
         """)
 
     /// Locks the rows until the end of the transaction. Waits for the transactions that have moved them.
@@ -107,15 +124,22 @@ enum DriverStatements {
         VALUES ($1, $2, $3, 0, 0, $4, 0, $5) ON CONFLICT DO NOTHING
         """)
 
-    /// M: moves the drivers that still have the version that was read, and returns their ids. `batch` is a random number
-    /// of this transaction; the following statements find the moved drivers by it. The rows are locked one after the
-    /// other, in the order of their ids, and OFFSET 0 is as in RowByKey. The columns go through `locked`, because a second
-    /// join with the arrays would compare each driver with each.
-    static let move: PostgresStatement = {
+    /// The update of drivers: moves those that still have the version that was read, and returns their ids. `batch` is
+    /// a random number of this transaction; the following statements find the moved drivers by it. The rows are locked
+    /// one after the other, in the order of their ids, and OFFSET 0 is as in RowByKey. The columns go through `locked`,
+    /// because a second join with the arrays would compare each driver with each.
+    ///
+    /// A row that another transaction has locked is skipped, and its driver is not moved: that transaction is most
+    /// likely to move the driver itself, and the other drivers of the batch must not wait for it.
+    private static let move = moving("drivers_moved", locking: "FOR NO KEY UPDATE SKIP LOCKED")
+    /// On Citus it waits for the row.
+    private static let moveOfShard = moving("drivers_moved_of_shard", locking: "FOR NO KEY UPDATE")
+
+    private static func moving(_ name: String, locking: String) -> PostgresStatement {
         let all = MovedDriver.keys + MovedDriver.columns
         let set = MovedDriver.columns.map { "\($0.name) = moved.\($0.name)" }.joined(separator: ", ")
         return PostgresStatement(
-            "drivers_moved",
+            name,
             """
             WITH locked AS MATERIALIZED (
                 SELECT driver.version, given.* FROM (
@@ -123,7 +147,7 @@ enum DriverStatements {
                 LATERAL (
                     SELECT driver.version FROM driver
                     WHERE driver.id = given.driver AND \(LaneParameters.condition("driver"))
-                    OFFSET 0 FOR NO KEY UPDATE) driver),
+                    OFFSET 0 \(locking)) driver),
             changed AS (
                 UPDATE driver SET version = moved.seen + 1, batch = $3::int8, \(set) FROM locked moved
                 WHERE \(LaneParameters.condition("driver")) AND driver.id = moved.driver
@@ -131,11 +155,11 @@ enum DriverStatements {
                 RETURNING driver.id)
             SELECT id FROM changed
             """)
-    }()
+    }
 
     static func moveQueries(_ drivers: [MovedDriver], batch: Int64, _ shards: Shards) -> [PostgresQuery] {
         let columns = MovedDriver.keys + MovedDriver.columns
-        return shards.queries(move, drivers, lane: \.row.lane) { drivers in
+        return shards.queries(shards.areDistributed ? moveOfShard : move, drivers, lane: \.row.lane) { drivers in
             [.int8(batch)] + columns.map { $0.values(drivers) }
         }
     }

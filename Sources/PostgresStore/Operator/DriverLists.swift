@@ -160,8 +160,8 @@ private enum DriverListStatements {
         SELECT \(columns) FROM driver WHERE id = (SELECT driver FROM phone_identity WHERE phone = $1::text OFFSET 0)
         """)
 
-    /// The first charger of events, and of registered sessions. Parameters: the first text or the one before it, the text
-    /// after the last, whether the first text itself is wanted.
+    /// The first charger of events, and of registered sessions. Parameters: the first text or the one before it, the
+    /// text after the last, whether the first text itself is wanted.
     static let nextOfEvents = PostgresStatement(
         "next_charger_of_events",
         """

@@ -2,17 +2,43 @@
 
 package import Engine
 package import JourneyModel
+import Logging
 import Postgres
+import Synchronization
 
 extension PostgresEventStore {
     /// Maximum number of events counted by one query.
     static let talliedEventsMax: Int64 = 500_000
 
+    /// The time limit in seconds of the count of drivers, which reads all their rows.
+    private static let countSeconds = 120
+
+    /// Logs the first of several failures, because the callers go on without the counts.
     package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
-        let found = try await read([PostgresQuery(OperatorStatements.driverCounts)])
-        return try decoded { () throws(PostgresError) in
+        do throws(StoreFailure) {
+            let counts = try await countDrivers()
+            hasFailedCount.withLock { $0 = false }
+            return counts
+        } catch {
+            let isFirst = hasFailedCount.withLock { hasFailed in
+                defer { hasFailed = true }
+                return !hasFailed
+            }
+            logger.log(
+                level: isFirst ? .warning : .debug, "counting the drivers failed", metadata: ["failure": "\(error)"])
+            throw error
+        }
+    }
+
+    private func countDrivers() async throws(StoreFailure) -> [JourneyState: Int] {
+        try await inTransaction(seconds: Self.countSeconds) { (connection, deadline) async throws(PostgresError) in
+            let found = try await connection.run(
+                [
+                    PostgresQuery(OperatorStatements.countTimeout, [.text("\(Self.countSeconds)s")]),
+                    PostgresQuery(OperatorStatements.driverCounts),
+                ], until: deadline)
             var counts: [JourneyState: Int] = [:]
-            for row in found[0].rows { counts[try JourneyColumns.state(try row.int2(0))] = Int(try row.int8(1)) }
+            for row in found[1].rows { counts[try JourneyColumns.state(try row.int2(0))] = Int(try row.int8(1)) }
             return counts
         }
     }
@@ -129,6 +155,10 @@ extension PostgresEventStore {
 }
 
 private enum OperatorStatements {
+    /// Parameters: the time.
+    static let countTimeout = PostgresStatement(
+        "driver_counts_timeout", "SELECT set_config('statement_timeout', $1, true)")
+
     static let driverCounts = PostgresStatement(
         "driver_counts",
         "SELECT state, count(*) FROM driver WHERE NOT \(SimulatedDrivers.condition) GROUP BY state")
@@ -137,8 +167,8 @@ private enum OperatorStatements {
     static let newest = PostgresStatement(
         "newest_event", "SELECT max(position) FROM event WHERE position < \(EventPosition.end(settled: "$1"))")
 
-    /// If there are more events than may be counted, the position after which that many follow. Parameters: the position
-    /// after which to begin, the maximum, `settledEnd`.
+    /// If there are more events than may be counted, the position after which that many follow. Parameters: the
+    /// position after which to begin, the maximum, `settledEnd`.
     static let tallyCut = PostgresStatement(
         "tally_cut",
         """

@@ -26,8 +26,8 @@ extension PostgresEventStore: RecordedEventReader {
             (DriverID(try row.text(1)), try row.optionalInt8(2), try row.optionalInt8(3))
         }
         guard let lastAt else { return nil }
-        // The number of the session's events that the walk back through the driver's events has not reached yet. When it
-        // is 0, the walk has reached the session's first event.
+        // The number of the session's events that the walk back through the driver's events has not reached yet. When
+        // it is 0, the walk has reached the session's first event.
         var left = try decoded { () throws(PostgresError) in try row.int8(4) }
         var isWithin = false
         return try await collect(of: id, driver, from: lastAt, limit: limit) { event in
@@ -70,8 +70,8 @@ extension PostgresEventStore: RecordedEventReader {
         }
     }
 
-    /// Collects events while walking back. The next row is an event's predecessor, and the journey after the predecessor
-    /// becomes the event's `before`. For the first folded event, `before` is the journey at the floor.
+    /// Collects events while walking back. The next row is an event's predecessor, and the journey after the
+    /// predecessor becomes the event's `before`. For the first folded event, `before` is the journey at the floor.
     private func collect(
         of id: Int64, _ driver: DriverID, from lastAt: Int64, limit: Int, _ step: (RecordedEvent) -> Step
     ) async throws(StoreFailure) -> RecordedEvents {
@@ -187,6 +187,6 @@ private enum RecordedEventStatements {
         FROM event
         JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
         WHERE event.driver = $3::int8 AND event.corrected_at_ms <= $4::int8 AND \(LaneParameters.condition("event"))
-        ORDER BY \(EventReads.descending) LIMIT $5::int8 OFFSET $6::int8
+        ORDER BY \(EventStatements.descending) LIMIT $5::int8 OFFSET $6::int8
         """)
 }

@@ -101,8 +101,8 @@ extension PostgresEventStore: OperatorListReader {
 }
 
 enum SessionLists {
-    /// The columns of `SessionSummary`, then the driver and the number. If the registration names no charger, the column
-    /// contains the charger of one of the session's events. $1 and $2 are the lanes.
+    /// The columns of `SessionSummary`, then the driver and the number. If the registration names no charger, the
+    /// column contains the charger of one of the session's events. $1 and $2 are the lanes.
     private static let columns = """
         session.session_id, session.opened_at_ms, session.registered_at_ms,
         coalesce(session.registered_charger, (SELECT event.charger FROM event
@@ -145,7 +145,7 @@ enum SessionLists {
         "operator_driver_sessions",
         """
         SELECT \(columns) FROM driver JOIN session ON session.driver = driver.id
-        WHERE driver.driver_id = $3::text AND \(SessionQueries.isThere)
+        WHERE driver.driver_id = $3::text AND \(SessionHistoryStatements.isThere)
             AND \(LaneParameters.condition("session")) AND \(LaneParameters.condition("driver"))
         ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $4::int8
         """)

@@ -1,5 +1,5 @@
-// `SettingsCorrecting` on PostgreSQL: records a correction, and refolds the drivers whose events it changes, each in one
-// batch. The drivers' versions rise, so the streams of all instances read the corrected journeys.
+// `SettingsCorrecting` on PostgreSQL: records a correction, and refolds the drivers whose events it changes, each in
+// one batch. The drivers' versions rise, so the streams of all instances read the corrected journeys.
 
 package import Engine
 package import JourneyModel
@@ -86,13 +86,14 @@ enum CorrectionStatements {
         "settings_durations", "SELECT version, grace_period_seconds, hard_timeout_seconds FROM settings_version")
 
     /// The number of the last driver that was examined, and the first driver with events that the correction changes,
-    /// with the time of the first of them. Parameters: the number after which to begin, the number of drivers to
-    /// examine, those of `FoldCorrection.changes`.
+    /// with the time of the first of them. Drivers whose deletion is not complete are left out. Parameters: the number
+    /// after which to begin, the number of drivers to examine, those of `FoldCorrection.changes`.
     static let next = PostgresStatement(
         "correction_next",
         """
         WITH examined AS MATERIALIZED (
-            SELECT id, number, driver_id, floor_at_ms FROM driver WHERE number > $1::int8 ORDER BY number LIMIT $2::int8)
+            SELECT id, number, driver_id, floor_at_ms FROM driver
+            WHERE number > $1::int8 AND \(ErasureProgress.isNotErasing("driver")) ORDER BY number LIMIT $2::int8)
         SELECT (SELECT max(number) FROM examined), found.number, found.driver_id,
             (SELECT min(event.corrected_at_ms) FROM event, examined
                 WHERE examined.number = found.number AND \(FoldCorrection.changes))
@@ -109,7 +110,7 @@ extension CorrectionStatements {
         """
         WITH examined AS MATERIALIZED (
             SELECT lane, id, number, driver_id, floor_at_ms FROM driver
-            WHERE number > $1::int8 ORDER BY number LIMIT $2::int8),
+            WHERE number > $1::int8 AND \(ErasureProgress.isNotErasing("driver")) ORDER BY number LIMIT $2::int8),
         changed AS MATERIALIZED (
             SELECT examined.number, examined.driver_id, min(event.corrected_at_ms) AS from_ms
             FROM event JOIN examined ON \(FoldCorrection.changes)

@@ -36,14 +36,15 @@ extension PostgresEventStore: JourneyRefolder {
 }
 
 private enum RefoldStatements {
-    /// The next driver. One index lookup for each older version finds it, also when there is none among many drivers.
-    /// Parameters: the version of the fold's rules, the number after which to begin, a time or NULL.
+    /// The next driver. One index lookup for each older version finds it, also when there is none among many drivers. A
+    /// driver whose deletion is not complete is left out: some of the driver's events have new ids, others still the
+    /// old ones. Parameters: the version of the fold's rules, the number after which to begin, a time or NULL.
     static let next = PostgresStatement(
         "refold_next",
         """
         SELECT found.number, found.driver_id FROM generate_series(0, $1::int8 - 1) older(rules), LATERAL (
             SELECT driver.number, driver.driver_id FROM driver
-            WHERE driver.rules = older.rules AND driver.number > $2::int8
+            WHERE driver.rules = older.rules AND driver.number > $2::int8 AND \(ErasureProgress.isNotErasing("driver"))
                 AND ($3::int8 IS NULL OR EXISTS (SELECT 1 FROM event
                     WHERE event.driver = driver.id AND event.received_at_ms >= $3::int8))
             ORDER BY driver.rules, driver.number LIMIT 1) found
@@ -55,7 +56,7 @@ private enum RefoldStatements {
         "refold_next_of_shards",
         """
         SELECT driver.number, driver.driver_id FROM driver
-        WHERE driver.rules < $1::int8 AND driver.number > $2::int8
+        WHERE driver.rules < $1::int8 AND driver.number > $2::int8 AND \(ErasureProgress.isNotErasing("driver"))
             AND ($3::int8 IS NULL OR EXISTS (SELECT 1 FROM event
                 WHERE event.lane = driver.lane AND event.driver = driver.id AND event.received_at_ms >= $3::int8))
         ORDER BY driver.number LIMIT 1

@@ -92,8 +92,8 @@ extension PostgresEventStore: RefoldTrying {
                 .init(.beginSnapshot), PostgresQuery(TrialStatements.driver, lanes + [.int8(driver)]),
                 PostgresQuery(TrialStatements.events, lanes + [.int8(driver), .int8(from.millisecondsSinceEpoch)]),
                 PostgresQuery(
-                    EventReads.starts, lanes + [id, time, .int8s([Int64.min])]),
-                PostgresQuery(EventReads.bases, lanes + [id]),
+                    EventStatements.starts, lanes + [id, time, .int8s([Int64.min])]),
+                PostgresQuery(EventStatements.bases, lanes + [id]),
                 PostgresQuery(TrialStatements.chargers, lanes + [.int8(driver)]),
                 PostgresQuery(TrialStatements.appVersion, [.int8(driver)]), .init(.commit),
             ], seconds: Self.trialSeconds)
@@ -124,25 +124,16 @@ extension PostgresEventStore: RefoldTrying {
             let appVersion = try found[6].rows.first.flatMap { (row) throws(PostgresError) in try row.optionalText(0) }
             return fold.refold(at: now) { event, before in
                 guard event.event.origin == .client, let receivedAt = event.receivedAt else { return }
+                let charger = before.settingsCharger(
+                    registered: event.event.sessionID.flatMap { chargers[TextKey($0)] }, event: event.event.chargerID,
+                    sessionID: event.event.sessionID)
                 let chosen = durations(
                     TrialEvent(
-                        driver: stored.driver, chargerID: Self.settingsCharger(event.event, before, chargers),
-                        appVersion: appVersion, receivedAt: receivedAt))
+                        driver: stored.driver, chargerID: charger, appVersion: appVersion, receivedAt: receivedAt))
                 if let seconds = chosen.gracePeriodSeconds { event.event.gracePeriodSeconds = seconds }
                 if let seconds = chosen.hardTimeoutSeconds { event.event.hardTimeoutSeconds = seconds }
             }
         }
-    }
-
-    /// Returns the charger by which the settings of an event are chosen: that of the session's registration, else the
-    /// event's, else the target of the journey before the event, if the event belongs to the session in progress.
-    private static func settingsCharger(
-        _ event: OrderedEvent, _ before: Journey, _ registered: [TextKey: String]
-    ) -> String? {
-        if let session = event.sessionID, let charger = registered[TextKey(session)] { return charger }
-        if let charger = event.chargerID { return charger }
-        guard let session = event.sessionID, let current = before.sessionID else { return before.targetChargerID }
-        return haveSameBytes(session, current) ? before.targetChargerID : nil
     }
 }
 
@@ -153,9 +144,9 @@ private enum TrialStatements {
         (SELECT * FROM driver WHERE number > $1::int8 ORDER BY number LIMIT $2::int8) examined
         """
 
-    /// Drivers in the order in which they were added, each with the time from which its events are to be folded; NULL if
-    /// the change does not concern the driver. Parameters: the number of the last driver, the number of rows, the version
-    /// of the fold's rules, a time of receipt or NULL.
+    /// Drivers in the order in which they were added, each with the time from which its events are to be folded; NULL
+    /// if the change does not concern the driver. Parameters: the number of the last driver, the number of rows, the
+    /// version of the fold's rules, a time of receipt or NULL.
     static let byRules = PostgresStatement(
         "trial_by_rules",
         """
@@ -221,7 +212,7 @@ private enum TrialStatements {
     static let events = PostgresStatement(
         "trial_events",
         """
-        SELECT \(EventReads.foldedColumns) FROM event
+        SELECT \(EventStatements.foldedColumns) FROM event
         JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
         WHERE event.driver = $3::int8 AND event.corrected_at_ms >= $4::int8 AND \(LaneParameters.condition("event"))
         """)

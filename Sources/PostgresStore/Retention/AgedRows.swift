@@ -5,10 +5,11 @@ import Postgres
 import Sockets
 
 enum AgedRows {
-    /// SQL condition on a session to delete. The session was opened before a time. If it was registered, it was registered
-    /// before this time. It has no events. It is named neither by its driver's journey nor by the journey with which the
-    /// driver's fold begins. The journeys after the remaining events need no check, because they follow from these
-    /// events and that first journey, and so name no other sessions.
+    /// SQL condition on a session to delete. The session was opened before a time. If it was registered, it was
+    /// registered before this time. It has no events. It is named neither by its driver's journey nor by the journey
+    /// with which the driver's fold begins. The journeys after the remaining events need no check, because they follow
+    /// from these events and that first journey, and so name no other sessions. No deletion of the driver is under way:
+    /// its events may already have the session's new id.
     ///
     /// - Parameters:
     ///   - time: the parameter with the time.
@@ -24,6 +25,7 @@ enum AgedRows {
         AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = session.driver
             AND session.session_id IN (journey_base.session_id, journey_base.previous_session_id)
             AND \(lanes("journey_base")))
+        AND \(ErasureProgress.isNotErasing("session", "driver"))
         """
     }
 

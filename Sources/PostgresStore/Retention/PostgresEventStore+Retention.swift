@@ -1,5 +1,5 @@
-// `RetentionStore` on PostgreSQL. Rows are found by reads, and deleted in small transactions. The row number of an event
-// is its position (Events/EventPosition.swift), that of a session its number.
+// `RetentionStore` on PostgreSQL. Rows are found by reads, and deleted in small transactions. The row number of an
+// event is its position (Events/EventPosition.swift), that of a session its number.
 
 package import Engine
 package import JourneyModel

@@ -43,9 +43,14 @@ enum RetentionHorizon {
         for event in events {
             highest[event.driver] = max(highest[event.driver] ?? event.correctedAt, event.correctedAt)
         }
+        let asked = PostgresValue.int8s(highest.keys.map { Optional($0) })
         let locked = try await connection.run(
-            [PostgresQuery(lock, lanes + [.int8s(highest.keys.map { Optional($0) }), .int8(Fold.rulesVersion)])],
-            until: deadline)
+            [
+                PostgresQuery(lock, lanes + [asked, .int8(Fold.rulesVersion)]),
+                PostgresQuery(DriverStatements.erasing, lanes + [asked]),
+            ], until: deadline)
+        // The journey at the new floor is copied from an event, which may still have the old ids.
+        for row in locked[1].rows { highest[try row.int8(0)] = nil }
         var floors: [Int64: Moment] = [:]
         var raises: [Raise] = []
         for row in locked[0].rows {
@@ -93,7 +98,8 @@ enum RetentionHorizon {
         ORDER BY id FOR NO KEY UPDATE
         """)
 
-    /// The drivers of the two following statements. Parameters: lanes, any lane, rows of drivers, old floors, new floors.
+    /// The drivers of the two following statements. Parameters: lanes, any lane, rows of drivers, old floors, new
+    /// floors.
     private static let given = """
         unnest($3::int8[], $4::int8[], $5::int8[]) given(driver, old_ms, new_ms)
         JOIN driver ON driver.id = given.driver AND \(LaneParameters.condition("driver"))
@@ -112,8 +118,8 @@ enum RetentionHorizon {
         ON CONFLICT DO NOTHING
         """)
 
-    /// Stores the journeys at the new floors: after the last event between the old floor and the new one. If there is no
-    /// such event, the stored journey remains. Parameters: those of `given`.
+    /// Stores the journeys at the new floors: after the last event between the old floor and the new one. If there is
+    /// no such event, the stored journey remains. Parameters: those of `given`.
     private static let keepBases: PostgresStatement = {
         let columns = JourneyColumns.head.split(separator: ",").map { $0.trimmingWhitespace }
         let update = columns.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
@@ -129,7 +135,7 @@ enum RetentionHorizon {
                 SELECT * FROM event
                 WHERE event.driver = given.driver AND \(LaneParameters.condition("event"))
                     AND event.corrected_at_ms = latest.corrected_at_ms
-                ORDER BY \(EventReads.descending) LIMIT 1) last
+                ORDER BY \(EventStatements.descending) LIMIT 1) last
             ON CONFLICT (driver, lane) DO UPDATE SET \(update)
             """)
     }()
@@ -156,8 +162,8 @@ enum RetentionHorizon {
         SELECT position FROM gone
         """)
 
-    /// Counts the events as lost for the consumers of the feed that have not read them. Parameters: the positions of the
-    /// deleted events.
+    /// Counts the events as lost for the consumers of the feed that have not read them. Parameters: the positions of
+    /// the deleted events.
     private static let countLost = PostgresStatement(
         "retention_lost",
         """

@@ -33,8 +33,8 @@ enum NumberedParameters {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// Returns the end of the literal, the quoted name or the comment that begins at `start`; nil if none begins there. A
-    /// doubled quote ends one literal and begins the next, which has the same effect.
+    /// Returns the end of the literal, the quoted name or the comment that begins at `start`; nil if none begins there.
+    /// A doubled quote ends one literal and begins the next, which has the same effect.
     private static func endOfSkipped(_ input: [UInt8], _ start: Int) -> Int? {
         let rest = input[start...]
         switch input[start] {

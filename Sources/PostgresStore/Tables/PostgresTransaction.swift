@@ -15,8 +15,8 @@ final class PostgresTransaction: SQLTransaction {
     /// Whether the caller no longer waits.
     private let isCancelled: () -> Bool
     private var hasBegun = false
-    /// The first error. After it no statement is sent, even if the closure caught it: the connection has rolled back, and
-    /// the statement would run outside of the transaction.
+    /// The first error. After it no statement is sent, even if the closure caught it: the connection has rolled back,
+    /// and the statement would run outside of the transaction.
     private(set) var failure: PostgresError?
     /// Nil as long as the transaction has changed nothing.
     private(set) var number: TransactionNumber?
@@ -89,8 +89,8 @@ final class PostgresTransaction: SQLTransaction {
         FROM owned JOIN driver ON driver.id = owned.owner
         """)
 
-    /// Commits. Does nothing if no statement was run. The caller of a change that has changed nothing may be told what it
-    /// has found, so the synchronous standby must have that.
+    /// Commits. Does nothing if no statement was run. The caller of a change that has changed nothing may be told what
+    /// it has found, so the synchronous standby must have that.
     func commit() throws(PostgresError) {
         if let failure { throw failure }
         guard hasBegun else { return }
@@ -99,8 +99,8 @@ final class PostgresTransaction: SQLTransaction {
         do throws(PostgresError) {
             _ = try connection.runBlocking(confirm + [PostgresQuery(.commit)], until: statementDeadline)
         } catch {
-            // On Citus another server may refuse its part for a serialization failure; the coordinator then rolls back and
-            // reports an internal error.
+            // On Citus another server may refuse its part for a serialization failure; the coordinator then rolls back
+            // and reports an internal error.
             guard error.sqlState == "XX000" else { throw error }
             throw PostgresError(.server(sqlState: Self.serializationFailure), error.message)
         }
@@ -134,13 +134,13 @@ final class PostgresTransaction: SQLTransaction {
         }
     }
 
-    /// A statement takes milliseconds. If it takes longer than a round trip of the event store may, the server is as good
-    /// as gone, and time is left for another attempt.
+    /// A statement takes milliseconds. If it takes longer than a round trip of the event store may, the server is as
+    /// good as gone, and time is left for another attempt.
     private var statementDeadline: Deadline { min(until, .inSeconds(BatchRun.roundTripSeconds)) }
 }
 
-/// A text that PostgreSQL cannot store. The contract refuses control characters in all members, so no client's text comes
-/// here.
+/// A text that PostgreSQL cannot store. The contract refuses control characters in all members, so no client's text
+/// comes here.
 struct UnstorableText: Error, CustomStringConvertible {
     var description: String { "a text contains U+0000" }
 }

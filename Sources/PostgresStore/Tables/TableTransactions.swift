@@ -1,6 +1,6 @@
-// Runs the transactions of SharedTables, each on a connection and a thread of its own. A change is SERIALIZABLE: it is run
-// again if another transaction got in its way. This file decides what is run again, until when, and what a lost COMMIT
-// has done.
+// Runs the transactions of SharedTables, each on a connection and a thread of its own. A change is SERIALIZABLE: it is
+// run again if another transaction got in its way. This file decides what is run again, until when, and what a lost
+// COMMIT has done.
 
 import Engine
 import Logging
@@ -10,8 +10,9 @@ import Sockets
 import Synchronization
 
 final class TableTransactions: Sendable {
-    /// How often a change is run again after a violated unique index. Two transactions that both look for a key and then
-    /// add it can collide in this way (PostgreSQL manual, section 13.5). After that the violation is the change's own.
+    /// How often a change is run again after a violated unique index. Two transactions that both look for a key and
+    /// then add it can collide in this way (PostgreSQL manual, section 13.5). After that the violation is the change's
+    /// own.
     private static let violationsMax = 3
     /// The longest pause before a change is run again, in milliseconds. The first pauses are shorter.
     private static let pauseMillisecondsMax = 100
@@ -43,8 +44,8 @@ final class TableTransactions: Sendable {
 
     // MARK: Changes
 
-    /// If the calling task is cancelled, the change is still run: the caller may have done something else that relies on
-    /// it, and the other store does the same.
+    /// If the calling task is cancelled, the change is still run: the caller may have done something else that relies
+    /// on it, and the other store does the same.
     func change<Outcome: Sendable>(
         _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {
@@ -79,8 +80,8 @@ final class TableTransactions: Sendable {
             let isFinal = failure.kind == .final || violations > Self.violationsMax
             if isFinal || until.hasPassed { return .failure(failure.failure) }
             logger.debug("a transaction is run again", metadata: ["reason": "\(failure.failure)"])
-            // The pause is random, so that two changes that got in each other's way do not meet again. The task is never
-            // cancelled.
+            // The pause is random, so that two changes that got in each other's way do not meet again. The task is
+            // never cancelled.
             let pause = min(4 << min(runs, 10), Self.pauseMillisecondsMax)
             try? await Task.sleep(for: .milliseconds(Int.random(in: 1...pause)))
         }

@@ -1,13 +1,14 @@
-// The number by which PostgreSQL knows a transaction, and what became of the transaction if the answer to its COMMIT was
-// lost.
+// The number by which PostgreSQL knows a transaction, and what became of the transaction if the answer to its COMMIT
+// was lost.
 
 import Postgres
 
 struct TransactionNumber: Hashable, Sendable {
     /// `xid8` as text.
     private let number: String
-    /// When the server was started, and when its statistics were reset, which also happens in the recovery after a crash.
-    /// After a crash or a failover the number of a transaction that was not yet on the disk is given to another one.
+    /// When the server was started, and when its statistics were reset, which also happens in the recovery after a
+    /// crash. After a crash or a failover the number of a transaction that was not yet on the disk is given to another
+    /// one.
     private let server: String
 
     static let serverSQL = """
@@ -38,8 +39,8 @@ struct TransactionNumber: Hashable, Sendable {
     private static let status = PostgresStatement(
         "transaction_status", "SELECT pg_xact_status($1::xid8), \(serverSQL)")
 
-    /// A transaction that was committed keeps its number, also after a crash or a failover. So what has the number and is
-    /// not committed proves that the transaction is not. What is committed might be another transaction, unless the
+    /// A transaction that was committed keeps its number, also after a crash or a failover. So what has the number and
+    /// is not committed proves that the transaction is not. What is committed might be another transaction, unless the
     /// server is still the same.
     func status(_ row: PostgresRow) throws(PostgresError) -> Status {
         switch try row.optionalText(0) {

@@ -1,5 +1,5 @@
-// The threads on which the closures of transactions run. A closure waits for PostgreSQL, and must therefore not run on a
-// thread of Swift's concurrency.
+// The threads on which the closures of transactions run. A closure waits for PostgreSQL, and must therefore not run on
+// a thread of Swift's concurrency.
 
 import Dispatch
 import Synchronization

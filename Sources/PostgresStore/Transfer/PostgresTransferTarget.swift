@@ -164,8 +164,8 @@ package actor PostgresTransferTarget: TransferTarget {
         for driver in drivers { self.ids[driver] = nil }
     }
 
-    /// A session that another driver has taken over meanwhile is left. Citus joins sessions with their owners, which have
-    /// other lanes, only if one side is a finished result.
+    /// A session that another driver has taken over meanwhile is left. Citus joins sessions with their owners, which
+    /// have other lanes, only if one side is a finished result.
     private static func removing(_ ids: [Int64]) -> [PostgresQuery] {
         if ids.isEmpty { return [] }
         let statements = [

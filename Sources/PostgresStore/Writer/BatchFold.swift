@@ -18,8 +18,8 @@ struct BatchFold {
     private let charging: (any RefoldCharging)?
     /// Nil if no driver is ever deleted.
     private let digests: KeyedHashes?
-    /// How many of a driver's events are read first to fold a late event. If the journey still differs after them, eight
-    /// times as many are read, and so on.
+    /// How many of a driver's events are read first to fold a late event. If the journey still differs after them,
+    /// eight times as many are read, and so on.
     private let tailBegin: Int64
     /// The sessions that drivers of this batch have opened, with the rows of these drivers.
     private var claimed: [TextKey: Int64] = [:]
@@ -43,6 +43,10 @@ struct BatchFold {
         if state.fold?.row.isOfNewerRelease == true {
             let failure = StoreFailure.unavailable("the journey was folded by the rules of a newer release")
             state.result.outcomes = group.works.map { _ in .failure(failure) }
+            return state.result
+        }
+        if let row = state.fold?.row, reads.erasing.contains(row.id) {
+            leave(group, &state.result)
             return state.result
         }
         var refolded = RefoldCounts()
@@ -81,13 +85,24 @@ struct BatchFold {
         return state.finished()
     }
 
+    /// Leaves a driver alone whose events a deletion is rewriting. If the driver was renamed after the read of the
+    /// drivers, the next read finds nobody by the old id. A refold by new rules finds the driver again when the
+    /// deletion is complete; an expiry is tried again.
+    private func leave(_ group: DriverGroup, _ result: inout FoldedGroup) {
+        result.isStale = !group.driver.isPseudonym
+        result.outcomes = group.works.map { work in
+            if case .refold = work.kind { return .refold(RefoldCounts()) }
+            return .failure(.unavailable("the driver is being deleted"))
+        }
+    }
+
     /// One driver while its group is folded.
     private struct GroupState {
         let driver: DriverID
         /// Nil while the driver does not exist.
         var fold: DriverFold?
         /// The keys of stored events that were answered as stored by a batch in doubt.
-        var claimed: Set<TextKey> = []
+        var answeredKeys: Set<TextKey> = []
         var result = FoldedGroup()
 
         init(driver: DriverID, row: StoredDriver?, tail: BatchReads.Tail?) {
@@ -148,6 +163,7 @@ struct BatchFold {
         case .ofAnother: state.result.outcomes.append(.event(.sessionNotFound))
         case .unknown where request.requiresRegisteredSession:
             state.result.outcomes.append(.event(.sessionNotFound))
+        case .undecided: break
         case .none, .known, .unknown:
             if let outcome = store(append, use, &state) { state.result.outcomes.append(.event(outcome)) }
         }
@@ -166,7 +182,7 @@ struct BatchFold {
             let verdict = fold.tail.event(underKey: submission.idempotencyKey)?.verdict ?? stored.verdict
             let event = StoredEvent(eventID: stored.eventID, verdict: verdict, journey: fold.journey)
             let isOwn = stored.batch.map(batches.contains) ?? false
-            return isOwn && state.claimed.insert(TextKey(submission.idempotencyKey)).inserted
+            return isOwn && state.answeredKeys.insert(TextKey(submission.idempotencyKey)).inserted
                 ? .stored(event) : .replayed(event)
         }
         guard let added = fold.added(underKey: submission.idempotencyKey), let unsaved = added.unsaved else {
@@ -194,8 +210,8 @@ struct BatchFold {
         return erasedAt.map { AccountRules.isSettling(erasedAt: $0, at: now) } ?? false
     }
 
-    /// Makes the fold ready for an event at `time`. Returns false if more must be read, or if the event is left to another
-    /// batch.
+    /// Makes the fold ready for an event at `time`. Returns false if more must be read, or if the event is left to
+    /// another batch.
     private func isReady(_ fold: inout DriverFold, for time: Moment, _ result: inout FoldedGroup) -> Bool {
         if fold.isReady(for: time) { return true }
         if fold.isChanged || !result.outcomes.isEmpty {
@@ -254,20 +270,14 @@ struct BatchFold {
                 chargesRefold: charged >= RefoldCharges.rowsPerCharge))
     }
 
-    /// Returns the settings that determine the event's time limits: those of the charger with which the session was
-    /// registered, else of the event's own, else of the target charger, unless the event is of another session.
+    /// Returns the settings that determine the event's time limits.
     private func settings(of request: AppendRequest, _ use: SessionUse, _ fold: DriverFold) -> VersionedSettings {
         if request.chargerSettings.isEmpty { return request.settings }
         let choice = SettingsChoice(byCharger: request.chargerSettings, otherwise: request.settings)
-        if case .known(let session?) = use, let registered = session.registeredCharger {
-            return choice.settings(charger: registered)
-        }
-        if let charger = request.submission.chargerID { return choice.settings(charger: charger) }
-        let journey = fold.journey
-        guard let own = request.submission.sessionID, let current = journey.sessionID else {
-            return choice.settings(charger: journey.targetChargerID)
-        }
-        return choice.settings(charger: haveSameBytes(own, current) ? journey.targetChargerID : nil)
+        let registered: String? = if case .known(let session?) = use { session.registeredCharger } else { nil }
+        return choice.settings(
+            charger: fold.journey.settingsCharger(
+                registered: registered, event: request.submission.chargerID, sessionID: request.submission.sessionID))
     }
 
     // MARK: Sessions
@@ -278,18 +288,42 @@ struct BatchFold {
         case known(SessionRow?)
         case unknown(String)
         case ofAnother
+        /// More must be read first, or all of it again.
+        case undecided
     }
 
     private func sessionUse(of sessionID: String?, _ state: inout GroupState) -> SessionUse {
         guard let sessionID else { return .none }
         let key = TextKey(sessionID)
         if let own = state.fold?.sessions[key] { return .known(own) }
-        if let owner = reads.owners[key] {
-            guard owner == state.fold?.row.id else { return .ofAnother }
-            return .known(reads.sessions[DriverText(state.driver.rawValue, sessionID)] ?? nil)
+        // The sessions are read last. If the driver has claimed this one since the read of the owners, its row is seen.
+        let row = reads.sessions[DriverText(state.driver.rawValue, sessionID)] ?? nil
+        guard let id = state.fold?.row.id else { return use(ofNewDriver: sessionID, isOpened: row != nil, &state) }
+        if row != nil || reads.owners[key] == id { return .known(row) }
+        return reads.owners[key] == nil ? unclaimed(sessionID, &state) : .ofAnother
+    }
+
+    /// Returns the use of a session by a driver for whom no row was read.
+    private func use(ofNewDriver sessionID: String, isOpened: Bool, _ state: inout GroupState) -> SessionUse {
+        let driver = TextKey(state.driver.rawValue)
+        guard let owner = reads.owners[TextKey(sessionID)] else {
+            if !isOpened { return unclaimed(sessionID, &state) }
+            state.result.isStale = true
+            return .undecided
         }
+        if Lane.of(driver: owner) != Lane.of(state.driver.rawValue) { return .ofAnother }
+        guard let found = reads.ownerIDs[owner] else {
+            state.result.need.owner = owner
+            return .undecided
+        }
+        if let found, found != driver { return .ofAnother }
+        state.result.isStale = true
+        return .undecided
+    }
+
+    private func unclaimed(_ sessionID: String, _ state: inout GroupState) -> SessionUse {
         // Another driver of this batch opens the session, and it is not known yet whether that will be stored.
-        if claimed[key] != nil { state.result.isStale = true }
+        if claimed[TextKey(sessionID)] != nil { state.result.isStale = true }
         return .unknown(sessionID)
     }
 
@@ -312,6 +346,7 @@ struct BatchFold {
         }
         switch sessionUse(of: registration.sessionID, &state) {
         case .none, .ofAnother: state.result.outcomes.append(.registration(.sessionNotFound))
+        case .undecided: break
         case .known(let session):
             if let session, session.registeredAt == nil { state.fold?.write(complete(session)) }
             state.result.outcomes.append(.registration(.existed))

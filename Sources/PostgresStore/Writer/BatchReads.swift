@@ -29,18 +29,23 @@ struct BatchReads: Sendable {
     var keys: [DriverText: StoredKey] = [:]
     /// The rows of the drivers to whom sessions belong.
     var owners: [TextKey: Int64] = [:]
+    /// The ids of such drivers, nil for one who was asked for and whose row is not visible yet.
+    var ownerIDs: [Int64: TextKey?] = [:]
     /// Sessions of drivers, nil for a session that was asked for and is not the driver's.
     var sessions: [DriverText: SessionRow?] = [:]
     var tails: [TextKey: Tail] = [:]
     /// When drivers without a row were deleted; nil for a driver who never was.
     var erasedAt: [TextKey: Moment?] = [:]
-    /// On Citus, the position before the first event of the transaction; nil on one PostgreSQL, where the statement that
-    /// inserts the events finds it.
+    /// The rows of those drivers with a tail whose deletion is not complete. Some of their events have new ids, others
+    /// still the old ones.
+    var erasing: Set<Int64> = []
+    /// On Citus, the position before the first event of the transaction; nil on one PostgreSQL, where the statement
+    /// that inserts the events finds it.
     var position: Int64?
     /// Whether the coordinator was started since its positions got their offset.
     var isOfOtherServer = false
-    /// Whether the driver was moved by a transaction with a higher number, while this one already had its own and waited
-    /// for the driver's row. Its events would get lower positions than the driver's last event.
+    /// Whether the driver was moved by a transaction with a higher number, while this one already had its own and
+    /// waited for the driver's row. Its events would get lower positions than the driver's last event.
     var isBehind = false
 
     /// Reads what the groups name. With `isLocked`, begins a transaction and locks the drivers first. On Citus a
@@ -58,15 +63,18 @@ struct BatchReads: Sendable {
             shards.queries(statement, drivers: asked.drivers) { [.texts($0)] }
         }
         if isLocked { trip.add(ofDrivers(DriverStatements.lock)) }
+        // Each statement sees what was committed before it. A transaction that adds a driver claims the driver's
+        // sessions, so with the owners read first, no owner is seen whose row is missing. On Citus the two lie on
+        // different servers, and become visible one after the other (`BatchNeed.owner`).
+        let owners = trip.add(
+            shards.queries(SessionStatements.owners, asked.sessions.map(\.text), lane: Lane.of) { [.texts($0)] })
         let drivers = trip.add(ofDrivers(DriverStatements.read))
-        let last = trip.add(isLocked ? ofDrivers(EventReads.lastPositions) : [])
+        let last = trip.add(isLocked ? ofDrivers(EventStatements.lastPositions) : [])
         let begun = trip.add(isLocked || shards.areDistributed ? [PostgresQuery(EventPosition.begin)] : [])
         let keys = trip.add(
-            shards.queries(EventReads.keys, asked.keys, lane: \.lane) {
+            shards.queries(EventStatements.keys, asked.keys, lane: \.lane) {
                 [.texts($0.map(\.driver)), .texts($0.map(\.text))]
             })
-        let owners = trip.add(
-            shards.queries(SessionReads.owners, asked.sessions.map(\.text), lane: Lane.of) { [.texts($0)] })
         let sessions = trip.add(Self.sessionQueries(asked.sessions, shards))
         let results = try await connection.run(trip.queries, until: deadline)
         var reads = BatchReads()
@@ -91,12 +99,13 @@ struct BatchReads: Sendable {
     }
 
     private static func sessionQueries(_ asked: [AskedText], _ shards: Shards) -> [PostgresQuery] {
-        shards.queries(SessionReads.sessions, asked, lane: \.lane) {
+        shards.queries(SessionStatements.sessions, asked, lane: \.lane) {
             [.texts($0.map(\.driver)), .texts($0.map(\.text))]
         }
     }
 
-    /// Reads what the fold found missing: the ends of journeys with late events, and the sessions in progress.
+    /// Reads what the fold found missing: the ends of journeys with late events, the sessions in progress, and the ids
+    /// of sessions' owners.
     mutating func readMore(
         _ needs: [(driver: DriverID, need: BatchNeed)], _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -105,8 +114,13 @@ struct BatchReads: Sendable {
         var rows: [(key: TextKey, row: StoredDriver, from: Moment)] = []
         var eventsMax: Int64 = 0
         var digests: [[UInt8]?] = []
+        var unnamed: [Int64] = []
         for (driver, need) in needs {
             let key = TextKey(driver.rawValue)
+            if let owner = need.owner {
+                unnamed.append(owner)
+                ownerIDs.updateValue(nil, forKey: owner)
+            }
             if let digest = need.tombstone {
                 digests.append(digest)
                 erasedAt.updateValue(nil, forKey: key)
@@ -128,7 +142,6 @@ struct BatchReads: Sendable {
                 erasedAt.updateValue(times[digest], forKey: TextKey(driver.rawValue))
             }
         }
-        if rows.isEmpty && asked.isEmpty { return }
         let query = {
             (statement: PostgresStatement, more: [PostgresValue], values: (StoredDriver, Moment) -> [Int64]) in
             shards.queries(statement, rows, lane: \.row.lane) { part in
@@ -137,15 +150,23 @@ struct BatchReads: Sendable {
             }
         }
         var trip = RoundTrip()
+        let named = trip.add(
+            shards.queries(DriverStatements.ids, unnamed, lane: Lane.of(driver:)) { [.int8s($0)] })
+        // Before the events: a deletion that is complete then has rewritten all of them. One that begins later raises
+        // the driver's version.
+        let erased = trip.add(query(DriverStatements.erasing, []) { row, _ in [row.id] })
         let tails = trip.add(
-            query(EventReads.tails, [.int8(eventsMax)]) { row, from in [row.id, from.millisecondsSinceEpoch] })
+            query(EventStatements.tails, [.int8(eventsMax)]) { row, from in [row.id, from.millisecondsSinceEpoch] })
         let starts = trip.add(
-            query(EventReads.starts, []) { row, from in
+            query(EventStatements.starts, []) { row, from in
                 [row.id, from.millisecondsSinceEpoch, row.floor?.millisecondsSinceEpoch ?? .min]
             })
-        let bases = trip.add(query(EventReads.bases, []) { row, _ in [row.id] })
+        let bases = trip.add(query(EventStatements.bases, []) { row, _ in [row.id] })
         let sessions = trip.add(Self.sessionQueries(asked, shards))
+        if trip.queries.isEmpty { return }
         let results = try await connection.run(trip.queries, until: deadline)
+        for row in results.rows(named) { ownerIDs.updateValue(TextKey(try row.text(1)), forKey: try row.int8(0)) }
+        for row in results.rows(erased) { erasing.insert(try row.int8(0)) }
         var events: [Int64: [FoldedEvent]] = [:]
         var lasts: [Int64: Moment] = [:]
         for row in results.rows(tails) {
@@ -230,6 +251,9 @@ struct BatchNeed: Sendable {
     var sessionID: String?
     /// Whether the driver, who has no row, was deleted. The value is the keyed hash of the driver's id.
     var tombstone: [UInt8]?
+    /// The id of the driver with this row, who owns a session. The asking driver has no row and may be the one: on
+    /// Citus, the claim of a session may be visible before the row of its driver.
+    var owner: Int64?
 
-    var isNothing: Bool { tail == nil && sessionID == nil && tombstone == nil }
+    var isNothing: Bool { tail == nil && sessionID == nil && tombstone == nil && owner == nil }
 }

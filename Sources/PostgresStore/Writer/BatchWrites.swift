@@ -1,4 +1,5 @@
-// The one round trip that writes a batch: BEGIN, M, K and what belongs to them, COMMIT.
+// The one round trip that writes a batch: BEGIN, the update of drivers, the insert of events and what belongs to them,
+// COMMIT.
 
 import Engine
 import JourneyModel
@@ -6,11 +7,11 @@ import Postgres
 import Synchronization
 
 struct BatchWrites {
-    /// BEGIN, what other transactions may have added already, and M. The queries of a batch are in the order of the locks
-    /// that they take. All batches take locks in this order, so that two batches do not wait for each other: settings,
-    /// new drivers, drivers by id, sessions' owners.
+    /// BEGIN, what other transactions may have added already, and the update of drivers. The queries of a batch are in
+    /// the order of the locks that they take. All batches take locks in this order, so that two batches do not wait for
+    /// each other: settings, new drivers, drivers by id, sessions' owners.
     let moving: [PostgresQuery]
-    /// The indexes of M in `moving`. Its results have the ids of the moved drivers.
+    /// The indexes of the update of drivers in `moving`. Its results have the ids of the moved drivers.
     let moves: Range<Int>
     /// On Citus, the indexes in `moving` of the query that finds new drivers who were deleted meanwhile.
     let erased: Range<Int>
@@ -54,7 +55,7 @@ struct BatchWrites {
         moving = trip.queries
     }
 
-    /// What follows M on one PostgreSQL. It joins with the drivers that M has moved.
+    /// What follows the update of drivers on one PostgreSQL. It joins with the drivers that were moved.
     var storing: [PostgresQuery] {
         var queries: [PostgresQuery] = []
         let claims = changed.flatMap(\.claims)
@@ -65,7 +66,7 @@ struct BatchWrites {
         let sessions = changed.flatMap(\.sessions)
         if !sessions.isEmpty { queries.append(SessionRow.writeQuery(sessions, batch: batch)) }
         for case let moved? in changed.filter(\.hasRegistered).map(\.moved) {
-            queries.append(PostgresQuery(SessionReads.forgetUnused, [.int8(moved.row.id), .int8(batch)]))
+            queries.append(PostgresQuery(SessionStatements.forgetUnused, [.int8(moved.row.id), .int8(batch)]))
         }
         return queries
     }

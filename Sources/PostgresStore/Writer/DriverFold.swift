@@ -12,8 +12,8 @@ struct DriverFold {
     private(set) var belowFloor: [FoldedEvent] = []
     /// The time of the driver's last stored event.
     private let storedHeadAt: Moment?
-    /// The first and the last millisecond whose stored events are all in `tail`; `through` is nil if no event comes later.
-    /// Nil: none is read.
+    /// The first and the last millisecond whose stored events are all in `tail`; `through` is nil if no event comes
+    /// later. Nil: none is read.
     private var read: (from: Moment, through: Moment?)?
     /// The sessions that the batch opened or registered.
     private(set) var sessions: [TextKey: SessionRow] = [:]
@@ -84,8 +84,8 @@ struct DriverFold {
         return (insertion.verdict, insertion.refoldedCount)
     }
 
-    /// Folds the events in `tail` by the rules of this release. If an older release has folded them, all of the driver's
-    /// events must be in it.
+    /// Folds the events in `tail` by the rules of this release. If an older release has folded them, all of the
+    /// driver's events must be in it.
     ///
     /// - Parameters:
     ///   - now: see `RefoldRequest.now`.

@@ -12,8 +12,15 @@ package enum AuditRows {
     ]
 
     /// An entry that meets a condition of `passing` is deleted, whatever its age, once the audit has this many later
-    /// entries. Wrong guesses from many addresses therefore leave at most this many entries, of about 150 bytes each.
+    /// entries. Wrong guesses from many addresses therefore leave about this many entries, of about 150 bytes each.
     static let passingMax: Int64 = 500_000
+
+    /// With each entry whose number is a multiple of `forgettingInterval`, up to `forgottenMax` old ones of each kind
+    /// in `passing` are deleted: more than are added meanwhile, so that old entries cannot pile up. They are deleted
+    /// together and rarely because all transactions choose the same ones, and of such transactions at the same time on
+    /// PostgreSQL only one succeeds.
+    static let forgettingInterval: Int64 = 64
+    private static let forgottenMax: Int64 = 128
 
     /// SQL condition that selects entries of frequent kinds. Only the rate limits restrict how many of them are added.
     /// A driver's own requests cause such entries. So does anybody who requests codes for the driver's number. For each
@@ -69,21 +76,20 @@ package enum AuditRows {
                 """,
             arguments: [now, action.rawValue, outcome.rawValue, reason, driver, sid, address, requestID, phone])
         guard let line else { throw UnreadableColumn(name: "audit.id") }
-        try forgetPassing(before: line, at: now, db)
+        if line % forgettingInterval == 0 { try forgetPassing(before: line, at: now, db) }
         if let driver { try forgetRequests(of: driver, db) }
     }
 
-    /// Deletes up to two old entries of each kind in `passing`. Called with each new entry, so that old entries cannot
-    /// pile up.
     private static func forgetPassing(before line: Int64, at now: Moment, _ db: any SQLTransaction) throws {
         for (condition, days) in passing {
             try db.execute(
                 sql: """
                     DELETE FROM audit WHERE (at_ms < ? OR id <= ?) AND id IN (
-                        SELECT id FROM audit WHERE \(condition) ORDER BY at_ms LIMIT 2)
+                        SELECT id FROM audit WHERE \(condition) ORDER BY at_ms LIMIT ?)
                     """,
                 arguments: [
                     now.advanced(byMilliseconds: -days * 86_400_000).millisecondsSinceEpoch, line - passingMax,
+                    forgottenMax,
                 ])
         }
     }

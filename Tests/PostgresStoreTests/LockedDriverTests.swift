@@ -1,0 +1,49 @@
+// A driver whose row another transaction keeps locked: the others do not wait.
+
+import Engine
+import JourneyModel
+import Postgres
+import Sockets
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+
+@Suite(.enabled(if: CitusCluster.named == nil, "on Citus a batch waits for the rows of its drivers"))
+struct LockedDriverTests {
+    @Test func `the other drivers of a batch are stored at once, the locked one later`() async throws {
+        let database = try await StoreFixture.database()
+        let drivers = (0...50).map { DriverID("driver-\($0)") }
+        let requests = { @Sendable (key: String) in
+            drivers.map { AppendRequest.sample(.sample(.diagnostic("d"), key: key), of: $0) }
+        }
+        let other = try await PostgresConnection.open(
+            try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
+        defer { other.close() }
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            _ = await stores[0].append(requests("first"))
+            let lock = PostgresStatement(
+                "lock", "SELECT 1 FROM driver WHERE driver_id = '\(drivers[0].rawValue)' FOR UPDATE")
+            _ = try await other.run([.init(.begin), .init(lock)])
+            let begin = ContinuousClock.now
+            // One call, so that they are in one batch.
+            async let outcomes = stores[0].append(requests("second"))
+            let count = "SELECT count(*) FROM event WHERE idempotency_key = 'second'"
+            while try await database.rows(count) != ["50"], .now - begin < .seconds(3) {
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            #expect(try await database.rows(count) == ["50"])
+            // Longer than a statement waits for a lock.
+            try await Task.sleep(for: .seconds(5))
+            #expect(try await database.rows(count) == ["50"])
+            _ = try await other.run([.init(.commit)])
+            for outcome in await outcomes {
+                guard case .stored = outcome else {
+                    Issue.record("\(outcome)")
+                    continue
+                }
+            }
+            #expect(try await stores[0].check { _, _ in }.problems == [])
+        }
+    }
+}

@@ -1,0 +1,127 @@
+// Which driver a session belongs to, while another instance claims it for a new driver.
+
+import Engine
+import JourneyModel
+import Postgres
+import Sockets
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+
+@Suite(.enabled(if: CitusCluster.named == nil, "the rows are written and locked by plain SQL"))
+struct SessionClaimTests {
+    private let driver = DriverID("claiming")
+
+    /// What a batch of another instance has committed: a driver with a claimed session.
+    private struct Claim {
+        let id: Int64
+        let lane: Int16
+        let driver: DriverID
+
+        init(_ driver: DriverID) {
+            self.driver = driver
+            lane = Lane.of(driver.rawValue)
+            id = Lane.newDriverID(in: lane)
+        }
+
+        var driverRows: String {
+            """
+            INSERT INTO driver (lane, id, driver_id, version, last_seq, created_at_ms, state, rules)
+            VALUES (\(lane), \(id), '\(driver.rawValue)', 1, 0, 1, 0, \(Fold.rulesVersion));
+            INSERT INTO session (lane, driver, session_id, opened_at_ms) VALUES (\(lane), \(id), 's', 1);
+            """
+        }
+
+        var ownerRow: String {
+            """
+            INSERT INTO session_owner (lane, session_id, owner_lane, owner, claimed_at_ms)
+            VALUES (\(Lane.of("s")), 's', \(lane), \(id), 1);
+            """
+        }
+    }
+
+    enum Request: CaseIterable {
+        case event, registration
+    }
+
+    /// Returns whether the session was found to be the driver's own.
+    private func isOwn(
+        _ request: Request, of driver: DriverID, in store: PostgresEventStore
+    ) async throws -> Bool {
+        switch request {
+        case .event:
+            let submission = EventSubmission.sample(.sessionRestored, key: "k", session: "s")
+            switch await store.append(.sample(submission, of: driver)) {
+            case .stored: return true
+            case .sessionNotFound: return false
+            case let outcome:
+                Issue.record("\(outcome)")
+                return false
+            }
+        case .registration:
+            let registration = SessionRegistration(
+                sessionID: "s", driver: driver, chargerID: "c", merchantID: nil, receivedAt: .sample)
+            return try await store.register(registration) == .existed
+        }
+    }
+
+    /// The batch has read that there is no such driver, or has not read it yet, when the driver and the claim are
+    /// committed.
+    @Test(arguments: Request.allCases)
+    func `a session that is claimed between two reads of a batch is its driver's own`(_ request: Request) async throws {
+        let database = try await StoreFixture.database()
+        let other = try await PostgresConnection.open(
+            try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
+        defer { other.close() }
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            // The connection that is used next then knows the statements, and waits in the middle of the reads.
+            let warm = EventSubmission.sample(.sessionRestored, key: "k", session: "other")
+            _ = try await stores[0].appended(.sample(warm, of: DriverID("other")))
+            let lock = PostgresStatement("lock", "LOCK TABLE session_owner IN ACCESS EXCLUSIVE MODE")
+            _ = try await other.run([.init(.begin), .init(lock)])
+            async let found = isOwn(request, of: driver, in: stores[0])
+            _ = try await database.backend(waitingFor: "relation")
+            let claim = Claim(driver)
+            let rows = (claim.driverRows + claim.ownerRow).split(separator: ";").enumerated().map { number, sql in
+                PostgresQuery(PostgresStatement("row_\(number)", String(sql)))
+            }
+            _ = try await other.run(rows + [.init(.commit)])
+            #expect(try await found)
+            #expect(try await stores[0].check { _, _ in }.problems == [])
+        }
+        if request == .registration {
+            let charger = try await database.rows("SELECT registered_charger FROM session WHERE session_id = 's'")
+            #expect(charger == ["c"])
+        }
+    }
+
+    /// On Citus, the row of the driver lies on another server, and becomes visible later.
+    @Test(arguments: Request.allCases)
+    func `a batch waits for the row of a driver of whom it sees only the claim`(_ request: Request) async throws {
+        let database = try await StoreFixture.database()
+        let claim = Claim(driver)
+        try await database.rows(claim.ownerRow)
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            async let found = isOwn(request, of: driver, in: stores[0])
+            try await Task.sleep(for: .milliseconds(200))
+            try await database.rows(claim.driverRows)
+            #expect(try await found)
+            #expect(try await stores[0].check { _, _ in }.problems == [])
+        }
+    }
+
+    @Test(arguments: Request.allCases)
+    func `another new driver of the owner's lane does not get the session`(_ request: Request) async throws {
+        let database = try await StoreFixture.database()
+        let others = (0...).lazy.map { DriverID("other-\($0)") }
+        let other = try #require(others.first { Lane.of($0.rawValue) == Lane.of(driver.rawValue) })
+        let claim = Claim(driver)
+        try await database.rows(claim.driverRows + claim.ownerRow)
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            #expect(try await isOwn(request, of: other, in: stores[0]) == false)
+            #expect(try await isOwn(request, of: driver, in: stores[0]))
+        }
+        #expect(try await database.rows("SELECT driver_id FROM driver") == [driver.rawValue])
+    }
+}

@@ -1,0 +1,94 @@
+// The deletion of old entries of the audit, which goes on beside new ones.
+
+import Engine
+import Identity
+import JourneyModel
+import Logging
+import Secrets
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SharedTables
+
+struct AuditTests {
+    private let start = AccountFixture.start
+
+    /// Adds renewals that are old enough to be deleted.
+    private func addOld(_ count: Int, in fixture: AccountFixture) async throws {
+        let old = start.advanced(bySeconds: -91 * 86_400)
+        try await fixture.accounts.change { db in
+            for number in 0..<count {
+                try db.execute(
+                    sql: "INSERT INTO audit (at_ms, action, outcome) VALUES (?, 'refresh', 'done')",
+                    arguments: [old.advanced(byMilliseconds: Int64(number))])
+            }
+        }
+    }
+
+    private func oldCount(_ fixture: AccountFixture) async throws -> Int {
+        try await fixture.count("audit WHERE at_ms < \(start.millisecondsSinceEpoch)")
+    }
+
+    @Test(arguments: DatabaseKind.allCases)
+    func `old renewals are deleted twice as fast as new ones are added`(_ kind: DatabaseKind) async throws {
+        let fixture = try await AccountFixture(kind)
+        try await addOld(1000, in: fixture)
+        for _ in 0..<(4 * AuditRows.forgettingInterval) {
+            try await fixture.accounts.recordRefusal(.signInApple, reason: "r", from: .at(start))
+        }
+        // A transaction that was run again has used two numbers.
+        let left = try await oldCount(fixture)
+        #expect((1000 - 5 * 128...1000 - 3 * 128).contains(left))
+        await fixture.close()
+    }
+
+    /// Counts the log lines with this message.
+    private final class CountedLines: Sendable {
+        let message: String
+        let count = Mutex(0)
+
+        init(_ message: String) { self.message = message }
+
+        var logger: Logger { Logger(label: "test") { _ in Handler(lines: self) } }
+
+        private struct Handler: LogHandler {
+            let lines: CountedLines
+            var logLevel = Logger.Level.trace
+            var metadata: Logger.Metadata = [:]
+
+            subscript(metadataKey key: String) -> Logger.MetadataValue? {
+                get { metadata[key] }
+                set { metadata[key] = newValue }
+            }
+
+            func log(event: LogEvent) {
+                if "\(event.message)" == lines.message { lines.count.withLock { $0 += 1 } }
+            }
+        }
+    }
+
+    @Test func `renewals through two servers seldom get in each other's way`() async throws {
+        let database = try await TestDatabase(.postgresql)
+        let reruns = CountedLines("a transaction is run again")
+        let one = try await AccountFixture(in: database, logger: reruns.logger)
+        let other = try await AccountFixture(in: database, logger: reruns.logger)
+        var tokens: [Secret<String>] = []
+        for number in 0..<64 { tokens.append(try await one.signInWithApple("001.\(number)").refreshToken) }
+        try await addOld(10_000, in: one)
+        reruns.count.withLock { $0 = 0 }
+        await withTaskGroup(of: Void.self) { group in
+            for (index, token) in tokens.enumerated() {
+                let server = index % 2 == 0 ? one : other
+                group.addTask {
+                    do {
+                        _ = try await server.sessions.refresh(token, from: .at(start.advanced(bySeconds: 60)))
+                    } catch { Issue.record("\(error)") }
+                }
+            }
+        }
+        #expect(reruns.count.withLock { $0 } < 64)
+        await one.close()
+        await other.close()
+    }
+}
