@@ -10,9 +10,9 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// The property tests fold 100,000 journeys. scripts/build tests sets DWELL_OPTIMIZE_MODEL, which compiles the domain and
-// its tests with optimization also in debug builds: their properties then take a fifth of the time. Without the variable
-// there are no unsafe flags, because SwiftPM rejects them in a package that another package uses.
+// The property tests fold 100,000 journeys. scripts/build tests sets DWELL_OPTIMIZE_MODEL, which compiles the domain
+// and its tests with optimization also in debug builds: their properties then take a fifth of the time. Without the
+// variable there are no unsafe flags, because SwiftPM rejects them in a package that another package uses.
 let modelSettings =
     Context.environment["DWELL_OPTIMIZE_MODEL"] != nil ? settings + [.unsafeFlags(["-O"])] : settings
 

@@ -66,8 +66,8 @@ final class EventHandlers: Sendable {
     }
 
     /// Adds the driver's quotas to the response. Every response to a known driver carries quotas (contract, section 4).
-    /// If no event of the request counted towards a limit, adds the quotas of both event limits. A response to a service
-    /// also carries the policy of the service's limit, which the route does not add.
+    /// If no event of the request counted towards a limit, adds the quotas of both event limits. A response to a
+    /// service also carries the policy of the service's limit, which the route does not add.
     func withQuotas(_ response: consuming Response, of caller: Caller) -> Response {
         if caller.isService {
             let quota = ingest.quota(ofService: caller.driver)
@@ -84,8 +84,8 @@ final class EventHandlers: Sendable {
     /// Returns the decoded body. The excess bytes of the body count towards the driver's limit of refusals. When that
     /// limit is used up, further bodies are refused without being decoded.
     ///
-    /// If the body was compressed, its decompressed bytes count towards the driver's share of the BufferBudget until the
-    /// returned reservation is released. The caller must keep it until the events are stored.
+    /// If the body was compressed, its decompressed bytes count towards the driver's share of the BufferBudget until
+    /// the returned reservation is released. The caller must keep it until the events are stored.
     func decode<Value>(
         _ request: Request, of caller: Caller, bytesMax: Int, eventCount: (Value) -> Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value

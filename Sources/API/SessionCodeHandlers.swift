@@ -1,5 +1,5 @@
-// POST /native/sessions/{session_id}/verification-code, for services, and POST /native/sessions/{session_id}/verify, for
-// the driver's app (contract, section 3, "Verification codes"). A right code is stored as a visitVerifiedByWeb of a
+// POST /native/sessions/{session_id}/verification-code, for services, and POST /native/sessions/{session_id}/verify,
+// for the driver's app (contract, section 3, "Verification codes"). A right code is stored as a visitVerifiedByWeb of a
 // service.
 
 import Engine

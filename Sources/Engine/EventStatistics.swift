@@ -9,6 +9,7 @@ package protocol EventStatistics: Sendable {
     /// Returns the receive time of the oldest stored event; nil if there is none.
     func oldestEventReceivedAt() async throws(StoreFailure) -> Moment?
 
-    /// Returns the receive time of the first event after position `id` of the event feed; nil if there is no such event.
+    /// Returns the receive time of the first event after position `id` of the event feed; nil if there is no such
+    /// event.
     func receivedAt(ofFirstEventAfter id: Int64) async throws(StoreFailure) -> Moment?
 }

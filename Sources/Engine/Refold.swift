@@ -257,8 +257,8 @@ package protocol SettingsCorrecting: JourneyRefolder {
 }
 
 extension JourneyRefolder {
-    /// Refolds drivers, one part after another, only while no request waits for the writer. Returns when `timeLimit` has
-    /// passed, with the counts of all parts, and the first failure.
+    /// Refolds drivers, one part after another, only while no request waits for the writer. Returns when `timeLimit`
+    /// has passed, with the counts of all parts, and the first failure.
     package func refoldWhileIdle(
         _ request: RefoldRequest, within timeLimit: Duration
     ) async throws(StoreFailure) -> RefoldPart {

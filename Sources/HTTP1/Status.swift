@@ -21,7 +21,6 @@ package struct Status: Hashable, Sendable {
     package static let uriTooLong = Status(414)
     package static let unsupportedMediaType = Status(415)
     package static let expectationFailed = Status(417)
-    package static let unprocessableContent = Status(422)
     package static let tooManyRequests = Status(429)
     package static let requestHeaderFieldsTooLarge = Status(431)
     package static let internalServerError = Status(500)

@@ -139,8 +139,8 @@ extension HTTP1ConnectionState {
         observe(exchange, status, streamedBytes + output.count - before)
     }
 
-    /// Logs and counts the current streamed response, which ends early and has no last chunk. Without the last chunk, the
-    /// client can tell that the response is incomplete.
+    /// Logs and counts the current streamed response, which ends early and has no last chunk. Without the last chunk,
+    /// the client can tell that the response is incomplete.
     mutating func breakOffStream() {
         guard let (exchange, status) = streaming.take() else { return }
         observe(exchange, status, streamedBytes)

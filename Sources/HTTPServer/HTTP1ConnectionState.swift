@@ -1,6 +1,6 @@
 // Decides what a connection does next: turns bytes into events, events into responses, and responses into bytes. This
-// type never waits: HTTP1Connection waits and owns the socket. HTTP1ConnectionState+Responses.swift responds to requests.
-// HTTP1ConnectionState+Output.swift writes the output and counts bytes in the budget.
+// type never waits: HTTP1Connection waits and owns the socket. HTTP1ConnectionState+Responses.swift responds to
+// requests. HTTP1ConnectionState+Output.swift writes the output and counts bytes in the budget.
 //
 // The state is one value that contains everything that changes from request to request. Therefore Swift checks
 // exclusive access once per batch of requests, instead of once per property.

@@ -32,8 +32,8 @@ package final class Server: Sendable {
     private let state = Mutex(State())
 
     /// Creates a server that runs on `loops`. If `loops` is nil, the server makes its own loops and shuts them down
-    /// after draining. If `bufferBudget` is nil, the server makes one with `configuration.bufferedBytesMax`. Requests are
-    /// counted in `metrics`.
+    /// after draining. If `bufferBudget` is nil, the server makes one with `configuration.bufferedBytesMax`. Requests
+    /// are counted in `metrics`.
     package init(
         configuration: ServerConfiguration, routes: [Route], refusals: @escaping RefusalRenderer,
         observer: any RequestObserver, logger: Logger, loops: EventLoopGroup? = nil,

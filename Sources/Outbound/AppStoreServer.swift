@@ -17,8 +17,6 @@ package struct AppStoreServer: AppStoreAPI {
     static let backoffMilliseconds: [Int64] = [400, 1_600]
     /// Maximum bytes of a response. A page of the history has twenty notifications of 20 kB each.
     static let answerBytesMax = 4 << 20
-    /// Apple's error code for a transaction that the environment does not know.
-    static let transactionNotFound: Int64 = 4_040_010
 
     /// The body of Apple's ConsumptionRequest, with only the required members. The server knows that the product was
     /// delivered. Only the app could know whether the customer tried a sample before the purchase, and how much of the

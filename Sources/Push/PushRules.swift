@@ -62,8 +62,8 @@ package enum PushRules {
         return [change.entry(.activityEnd, target, due: now, until: now.advanced(bySeconds: activityEndSecondsMax))]
     }
 
-    /// The warning belongs to the deadline and not to the event: a driver whose departure arrives late is warned too, if
-    /// the time of the warning is not past by more than a minute.
+    /// The warning belongs to the deadline and not to the event: a driver whose departure arrives late is warned too,
+    /// if the time of the warning is not past by more than a minute.
     private static func warning(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
         guard change.after.state == .inTransit, let deadline = change.after.graceDeadline,
             change.before.state != .inTransit || change.before.session != change.after.session

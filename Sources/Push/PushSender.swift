@@ -23,8 +23,8 @@ package actor PushSender {
     static let inFlightMax = 500
     /// Maximum number of entries per read of the outbox.
     static let readMax = 500
-    /// How long an entry that was read is kept from other servers. Entries are read only when none is left that was read
-    /// before, so each waits for at most one notification under way. A notification takes at most ten seconds.
+    /// How long an entry that was read is kept from other servers. Entries are read only when none is left that was
+    /// read before, so each waits for at most one notification under way. A notification takes at most ten seconds.
     static let leaseSeconds = 25
     /// The pause between two rounds while notifications are under way, and while none is.
     static let busyPauseMilliseconds: Int64 = 10

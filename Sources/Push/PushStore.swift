@@ -103,7 +103,8 @@ package struct PushTarget: Hashable, Sendable {
     }
 }
 
-/// One entry of the outbox: a notification to one device, without its text and its token. Both are read when it is sent.
+/// One entry of the outbox: a notification to one device, without its text and its token. Both are read when it is
+/// sent.
 package struct PushEntry: Hashable, Sendable {
     package var driver: Int64
     package var device: Int64

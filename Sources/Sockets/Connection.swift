@@ -164,8 +164,8 @@ package final class Connection: @unchecked Sendable {
         owner?(.ready)
     }
 
-    /// Requests a `.roundEnds` at the end of this round of the loop. If the peer has not taken the last output, requests
-    /// nothing and returns false. Must be called on the loop.
+    /// Requests a `.roundEnds` at the end of this round of the loop. If the peer has not taken the last output,
+    /// requests nothing and returns false. Must be called on the loop.
     package func flushAtRoundEnd() -> Bool {
         guard owner != nil, mayWrite else { return false }
         loop.flushAtRoundEnd { self.roundEnds() }

@@ -193,7 +193,9 @@ import Testing
         for page in ["CONTRIBUTING.md", "docs/architecture.md"] {
             let named = Set(try Self.text(page).matches(of: #/`([\w\/+]+\.swift)`/#).map { String($0.1) })
             #expect(named.count > 20)
-            let missing = named.subtracting(["Package.swift"]).filter { name in !folders.contains { $0.hasSuffix("/\(name)") } }
+            let missing = named.subtracting(["Package.swift"]).filter { name in
+                !folders.contains { $0.hasSuffix("/\(name)") }
+            }
             #expect(missing.isEmpty, "\(page): \(missing.sorted())")
         }
     }

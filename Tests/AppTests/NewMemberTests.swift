@@ -22,7 +22,7 @@ import Testing
             occurredAtText: "t", receivedAt: .sample, settingsVersion: "v", verdict: .none, state: .idle)
         let timeline = SessionTimeline(
             session: SessionSummary(sessionID: "s", openedAt: .sample), events: [event], hasMore: false)
-        let answer = String(decoding: JourneyAnswers.timeline(timeline, at: .sample), as: UTF8.self)
+        let answer = String(decoding: JourneyResponses.timeline(timeline, at: .sample), as: UTF8.self)
         #expect(answer.contains(#""sequence":4,"battery_level":80,"occurred_at""#))
 
         let fed = FeedEvent(
@@ -57,7 +57,7 @@ import Testing
     @Test func `the answers, the queries and the feed list no members of their own`() throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized
         let handlers = [
-            "API/JourneyAnswers.swift", "App/Commands/ExplanationJSON.swift", "Outbound/PostHogCapture.swift",
+            "API/JourneyResponses.swift", "App/Commands/ExplanationJSON.swift", "Outbound/PostHogCapture.swift",
             "Engine/EventFeed.swift", "SQLiteStore/SQLiteEventStore+Feed.swift",
             "SQLiteStore/Events/StoredSessions.swift", "SQLiteStore/Records/RecordedEventRows.swift",
             "Engine/RecordedEvent.swift", "SQLiteStore/Accounts/SQLiteEventStore+Export.swift",

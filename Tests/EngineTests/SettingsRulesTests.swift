@@ -1,5 +1,5 @@
-// Tests of the rules that give some drivers other settings: who gets which settings and flags, that the choice is stable,
-// and that every mistake in the file is reported with its line, rule and value.
+// Tests of the rules that give some drivers other settings: who gets which settings and flags, that the choice is
+// stable, and that every mistake in the file is reported with its line, rule and value.
 
 import Engine
 import JourneyModel

@@ -1,5 +1,5 @@
-// How `dwell refold` changes the database. If a server answers on the control socket of the database, the server refolds,
-// between the requests of clients. Otherwise, and with PostgreSQL, the command refolds in the database.
+// How `dwell refold` changes the database. If a server answers on the control socket of the database, the server
+// refolds, between the requests of clients. Otherwise, and with PostgreSQL, the command refolds in the database.
 
 import API
 import Engine

@@ -153,8 +153,8 @@ extension SettingsRules {
     /// The rules for the history of the settings.
     package var recorded: RecordedRules { RecordedRules(version: version, json: summaryJSON) }
 
-    /// The rules as JSON for operators: an array in the order of the file. A rule's drivers and chargers are only counted,
-    /// so that the history of the settings contains no driver, and stays short.
+    /// The rules as JSON for operators: an array in the order of the file. A rule's drivers and chargers are only
+    /// counted, so that the history of the settings contains no driver, and stays short.
     package var summaryJSON: String {
         var writer = JSONWriter(reservingBytes: 256 * entries.count + 16)
         writer.beginArray()

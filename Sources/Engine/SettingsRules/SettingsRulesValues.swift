@@ -1,5 +1,5 @@
-// The values in the file SETTINGS_RULES_FILE: objects, texts, lists and names; and the problems, one for each value that
-// is not allowed.
+// The values in the file SETTINGS_RULES_FILE: objects, texts, lists and names; and the problems, one for each value
+// that is not allowed.
 
 import JourneyModel
 

@@ -1,5 +1,5 @@
-// The share of all drivers to which a rule of the settings applies. Each driver has a fixed position for each rule, so a
-// driver who is in the share stays in it: at every request, on every server, and when the share grows.
+// The share of all drivers to which a rule of the settings applies. Each driver has a fixed position for each rule, so
+// a driver who is in the share stays in it: at every request, on every server, and when the share grows.
 
 import Crypto
 package import JourneyModel

@@ -1,5 +1,5 @@
-// The event that a store folds for a request, and the submission that it stores for an expiry. Every store uses the same
-// ones, so that the same requests make the same rows.
+// The event that a store folds for a request, and the submission that it stores for an expiry. Every store uses the
+// same ones, so that the same requests make the same rows.
 
 package import JourneyModel
 

@@ -1,5 +1,5 @@
-// A task's wait for a read of a store. The wait ends once, either with the read's result or with the cancellation of the
-// task.
+// A task's wait for a read of a store. The wait ends once, either with the read's result or with the cancellation of
+// the task.
 
 import Synchronization
 

@@ -8,8 +8,8 @@ public struct InvalidFields: Error, Hashable, Sendable {
     }
 }
 
-/// The reason why a request body was rejected before it had any effect. The response is 400, or 403 for another driver's
-/// event. A retry never succeeds.
+/// The reason why a request body was rejected before it had any effect. The response is 400, or 403 for another
+/// driver's event. A retry never succeeds.
 public enum BodyRefusal: Error, Hashable, Sendable {
     /// `malformed_json`
     case malformedJSON(JSONError)

@@ -7,7 +7,8 @@ public struct Problem: Error, Hashable, Sendable {
     /// clients decode that member. It contains no path, SQL, stack trace or data of another driver.
     public var detail: String
     public var requestID: String?
-    /// The errors of single members. Only some codes have them, above all `validation_failed`. An empty list is not sent.
+    /// The errors of single members. Only some codes have them, above all `validation_failed`. An empty list is not
+    /// sent.
     public var errors: [FieldError]
     /// Number of errors that the response to a batch leaves out, because the response lists at most 100 errors.
     public var errorsOmitted = 0

@@ -156,12 +156,12 @@ final class EventAppending {
         if append.request.chargerSettings.isEmpty { return append.request.settings }
         let choice = SettingsChoice(
             byCharger: append.request.chargerSettings, otherwise: append.request.settings)
-        let row: Int64? = if case .known(let row) = session { row } else { nil }
+        let registered: String? =
+            if case .known(let row) = session { try sessions.registeredCharger(of: row) } else { nil }
         let submission = append.request.submission
         return choice.settings(
-            charger: try sessions.settingsCharger(
-                session: row, eventSessionID: submission.sessionID, eventCharger: submission.chargerID,
-                before: driver.journey.journey))
+            charger: driver.journey.journey.settingsCharger(
+                registered: registered, event: submission.chargerID, sessionID: submission.sessionID))
     }
 
     /// Returns the settings whose version is stored with an expiry of the driver's session in progress.

@@ -67,17 +67,6 @@ final class SessionTable {
         }
     }
 
-    /// Returns the charger by which the settings of an event are chosen: that of the session's registration, else the
-    /// event's, else the target of the journey before the event, if the event belongs to the session in progress.
-    func settingsCharger(
-        session: Int64?, eventSessionID: String?, eventCharger: String?, before journey: Journey
-    ) throws(SQLiteError) -> String? {
-        if let session, let registered = try registeredCharger(of: session) { return registered }
-        if let eventCharger { return eventCharger }
-        guard let eventSessionID, let current = journey.sessionID else { return journey.targetChargerID }
-        return haveSameBytes(eventSessionID, current) ? journey.targetChargerID : nil
-    }
-
     func open(_ sessionID: String, of driver: Int64, at now: Moment) throws(SQLiteError) -> Int64 {
         try add.inserted { (bindings) throws(SQLiteError) in
             try bindings.set(1, sessionID)

@@ -26,11 +26,6 @@ package struct RefoldTrial: RecordsReader {
         try? queue.close()
     }
 
-    /// The highest row number of a driver, for a display of progress.
-    package func driverNumberMax() throws(RecordsUnreadable) -> Int {
-        try RecordsFile.read(queue) { db in try Int.fetchOne(db, sql: "SELECT max(id) FROM driver") ?? 0 }
-    }
-
     /// - Parameters:
     ///   - now: see `RefoldRequest.now`.
     ///   - progress: called with the number of examined drivers and the number of all drivers.
@@ -181,13 +176,13 @@ private final class TrialFold {
             }
         case .settings(_, let durations):
             guard row.event.origin == .client else { return }
+            let registered: String? =
+                if let session = row.session { try sessions.registeredCharger(of: session) } else { nil }
+            let charger = before.settingsCharger(
+                registered: registered, event: row.event.chargerID, sessionID: row.event.sessionID)
             let chosen = durations(
                 TrialEvent(
-                    driver: driver,
-                    chargerID: try sessions.settingsCharger(
-                        session: row.session, eventSessionID: row.event.sessionID, eventCharger: row.event.chargerID,
-                        before: before), appVersion: appVersion,
-                    receivedAt: row.receivedAt))
+                    driver: driver, chargerID: charger, appVersion: appVersion, receivedAt: row.receivedAt))
             if let seconds = chosen.gracePeriodSeconds { row.event.gracePeriodSeconds = seconds }
             if let seconds = chosen.hardTimeoutSeconds { row.event.hardTimeoutSeconds = seconds }
         }

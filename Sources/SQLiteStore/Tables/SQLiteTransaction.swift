@@ -71,8 +71,8 @@ extension Database {
 }
 
 extension StatementArguments {
-    /// The element type is an optional existential, because GRDB's initializer for a sequence of one concrete type builds
-    /// a key path in each call. That took half the time of storing a notification.
+    /// The element type is an optional existential, because GRDB's initializer for a sequence of one concrete type
+    /// builds a key path in each call. That took half the time of storing a notification.
     fileprivate init(_ arguments: SQLArguments) {
         self.init(
             arguments.values.map { value -> (any DatabaseValueConvertible)? in

@@ -32,9 +32,9 @@ package final class SQLiteTransferSource: TransferSource {
         try SQLiteTransferSource(try RecordsFile.connect(path))
     }
 
-    /// Opens the database so that no other process can open it. Returns nil if another process has it open. In exclusive
-    /// mode, SQLite takes the lock with its first access and keeps it; BEGIN EXCLUSIVE is for a file that is not in WAL
-    /// mode.
+    /// Opens the database so that no other process can open it. Returns nil if another process has it open. In
+    /// exclusive mode, SQLite takes the lock with its first access and keeps it; BEGIN EXCLUSIVE is for a file that is
+    /// not in WAL mode.
     package static func lock(_ path: String) throws -> SQLiteTransferSource? {
         guard DatabaseCopy.exists(path) else { throw RecordsUnreadable.missing }
         var configuration = Configuration()
@@ -184,8 +184,8 @@ package final class SQLiteTransferSource: TransferSource {
         return TransferRows(columns.table, columns: columns.names, rows: rows)
     }
 
-    /// Adds the column `last_seq`, the highest number that a client may have seen as the id of one of the driver's events.
-    /// The first column is the driver's number.
+    /// Adds the column `last_seq`, the highest number that a client may have seen as the id of one of the driver's
+    /// events. The first column is the driver's number.
     private static func drivers(
         _ list: String, _ lastSeqs: [Int64: Int64], on connection: OpaquePointer, _ db: Database
     ) throws -> TransferRows {

@@ -1,6 +1,6 @@
-// The columns of PostgreSQL's tables of drivers, events and sessions, and the SQL expressions that give their values. Row
-// numbers of shared texts become the texts. The number of an event becomes its number among the events of its driver and
-// its position in the feed: the cursors of clients, and the positions of consumers, stay valid.
+// The columns of PostgreSQL's tables of drivers, events and sessions, and the SQL expressions that give their values.
+// Row numbers of shared texts become the texts. The number of an event becomes its number among the events of its
+// driver and its position in the feed: the cursors of clients, and the positions of consumers, stay valid.
 
 import JourneyModel
 

@@ -1,5 +1,5 @@
-// A hash of what is stored of a driver, by which a transfer notices that the driver was changed. Events are not in it: a
-// new event has a new number, and what else changes stored events also changes the driver's row. Two cases are added
+// A hash of what is stored of a driver, by which a transfer notices that the driver was changed. Events are not in it:
+// a new event has a new number, and what else changes stored events also changes the driver's row. Two cases are added
 // below: a deletion that is under way, and a correction of settings.
 
 import SharedTables
@@ -34,8 +34,8 @@ struct TransferMark {
 }
 
 extension TransferMark {
-    /// Returns the marks of all drivers, by row number. A correction of settings may change the events of any driver, so
-    /// all drivers are copied again after it.
+    /// Returns the marks of all drivers, by row number. A correction of settings may change the events of any driver,
+    /// so all drivers are copied again after it.
     static func all(on connection: OpaquePointer) throws(SQLiteError) -> [Int64: Int64] {
         var corrections = TransferMark()
         try forEach("SELECT * FROM settings_correction ORDER BY id", on: connection) { row in corrections.add(row) }

@@ -5,8 +5,8 @@ package import Identity
 package import JourneyModel
 
 package enum DriverRows {
-    /// SQL for the row number of the driver whose id is the next parameter. Not a join: on Citus the drivers are on other
-    /// servers than most tables of this module.
+    /// SQL for the row number of the driver whose id is the next parameter. Not a join: on Citus the drivers are on
+    /// other servers than most tables of this module.
     static let ofID = "(SELECT driver.id FROM driver WHERE driver.driver_id = ?)"
 
     package static func row(of driver: DriverID, _ db: any SQLTransaction) throws -> Int64? {

@@ -8,9 +8,9 @@ package protocol EventErasure: Sendable {
     /// Called before a transaction that may begin a deletion.
     func prepareErasure() async
 
-    /// Called in the transaction that deletes a driver who has no row. An event may be about to add the driver in another
-    /// transaction. One of the two then fails and is run again: either the deletion finds the row, or the event finds
-    /// the tombstone.
+    /// Called in the transaction that deletes a driver who has no row. An event may be about to add the driver in
+    /// another transaction. One of the two then fails and is run again: either the deletion finds the row, or the event
+    /// finds the tombstone.
     func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws
 
     /// Renames the driver to `pseudonym`, so that no request finds the driver any more, and stores that the deletion
@@ -25,8 +25,8 @@ package protocol EventErasure: Sendable {
     /// Deletes what tables that only this store has contain about the phone number with this keyed hash.
     func eraseOlderCodes(ofPhone digest: [UInt8], _ db: any SQLTransaction) throws
 
-    /// Rewrites the first rows of the driver, as the last step of the transaction that begins the deletion. For a driver
-    /// with few rows this completes the deletion. Returns what the transaction changed apart from its own rows.
+    /// Rewrites the first rows of the driver, as the last step of the transaction that begins the deletion. For a
+    /// driver with few rows this completes the deletion. Returns what the transaction changed apart from its own rows.
     func eraseFirstRows(of driver: Int64, _ db: any SQLTransaction) throws -> ChangeEffects
 
     /// Returns the row numbers of the drivers whose deletion is not complete, in ascending order. If `digest` is not

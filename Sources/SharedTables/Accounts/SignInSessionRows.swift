@@ -117,8 +117,8 @@ enum RevocationRows {
     }
 
     static func revocations(after id: Int64?, _ db: any SQLTransaction) throws -> RecentRevocations {
-        // The row with the highest id is never deleted: `add` deletes only rows that are older than the one it adds, and
-        // a deletion of a driver adds a row after those of the driver's sessions.
+        // The row with the highest id is never deleted: `add` deletes only rows that are older than the one it adds,
+        // and a deletion of a driver adds a row after those of the driver's sessions.
         let last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM revocation") ?? 0
         guard let id else { return RecentRevocations(last: last, sids: [], concernsAll: true) }
         guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }

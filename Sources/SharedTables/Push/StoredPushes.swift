@@ -4,8 +4,8 @@ package import Engine
 package import JourneyModel
 package import Push
 
-/// The part of notifications that is about events. Each store has its own tables of events, so each store implements it,
-/// and `pushChanges` of `PushStore`.
+/// The part of notifications that is about events. Each store has its own tables of events, so each store implements
+/// it, and `pushChanges` of `PushStore`.
 package protocol PushTables: SQLDatabase, PushStore, PushQueueStatistics {
     /// Returns the position of the newest event; 0 if there is none.
     func newestPosition(_ db: any SQLTransaction) throws -> Int64

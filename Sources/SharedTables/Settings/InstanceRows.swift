@@ -1,5 +1,5 @@
-// The servers that run on this database, each with a heartbeat. They are recorded so that differing settings of the servers
-// can be detected.
+// The servers that run on this database, each with a heartbeat. They are recorded so that differing settings of the
+// servers can be detected.
 
 package import Engine
 package import JourneyModel

@@ -26,8 +26,8 @@ extension SQLDatabase {
         }
     }
 
-    /// Records that these settings and rules are in force from `now` on. Writes nothing if they were already in force, or
-    /// if this record comes after a later change, and another server has recorded the same change in time.
+    /// Records that these settings and rules are in force from `now` on. Writes nothing if they were already in force,
+    /// or if this record comes after a later change, and another server has recorded the same change in time.
     ///
     /// Returns false if the note was left out.
     package func record(
