@@ -421,6 +421,22 @@ def cut_off(server, browser, report, checks):
     browser.wait("return document.getElementById('standing').innerText === 'Live'", "the same after a drain")
 
 
+# Returns the page's own tables that can be scrolled but are no tab stops, and those that are tab stops but cannot be
+# scrolled. Tables of cases have buttons, which the keyboard reaches anyway.
+WRONG_STOPS = """return [...document.querySelectorAll(".scroll[role=group]")]
+    .filter((part) => (part.tabIndex === 0) !== (part.scrollWidth > part.clientWidth)).map((part) => part.id)"""
+
+
+def tab_stops(browser, report):
+    """Checks that a wide table is a tab stop exactly while it can be scrolled (2.1.1), also right after the width of the
+    window has changed. The page updates itself only every two seconds."""
+    for size in (PHONE, WIDE, PHONE, WIDE):
+        browser.show_as(size)
+        time.sleep(0.2)
+        wrong = browser.run(WRONG_STOPS)
+        report.check(not wrong, f"at {size[0]} px the tables that can be scrolled are tab stops", wrong)
+
+
 def main():
     options = arguments(__doc__).parse_args()
     report = Report("browser_ops")
@@ -444,6 +460,7 @@ def main():
             checks.contrast_and_width("picture")
             end_of_page(browser, report)
             top(server, browser, report)
+            tab_stops(browser, report)
             checks.keyboard("picture")
             checks.names("picture")
             checks.stillness()

@@ -33,6 +33,15 @@ document.addEventListener("click", (event) => {
     if (button?.open) button.open();
 });
 
+// A wide table is a tab stop while it can be scrolled horizontally, so that the keyboard can scroll it. This changes with
+// its content and with the width of the window.
+function setTabStop(place) {
+    place.tabIndex = place.scrollWidth > place.clientWidth ? 0 : -1;
+}
+
+const widths = new ResizeObserver((changes) => changes.forEach(({ target }) => setTabStop(target)));
+document.querySelectorAll(".scroll").forEach((place) => widths.observe(place));
+
 // Replaces the content of an element only if the new content differs, so that an update does not clear the user's
 // selection.
 function put(id, ...made) {
@@ -45,8 +54,7 @@ function put(id, ...made) {
         place.replaceChildren(...next.childNodes);
         if (focused >= 0) place.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
     }
-    // Content is a tab stop only if it can be scrolled horizontally, so that the keyboard can scroll it.
-    if (place.classList.contains("scroll")) place.tabIndex = place.scrollWidth > place.clientWidth ? 0 : -1;
+    if (place.classList.contains("scroll")) setTabStop(place);
 }
 
 function list(id, rows) {
