@@ -408,7 +408,7 @@ def prepare_attacker(server, name):
 
 def prepare(server, driver, row, outside):
     """Stores the data that the requests of a row need: a long journey, sessions, purchases."""
-    if f"{PURCHASES}" in row.what:
+    if f"of {PURCHASES}" in row.what:
         with Client(server.port, token(driver), timeout=20) as client:
             for _ in range(PURCHASES):
                 answer = client.request(*outside.purchase(has_renewal=True))

@@ -132,7 +132,7 @@ package enum StoreFailure: Error, Hashable, Sendable {
     case unavailable(String)
     /// The commit itself failed. The event may or may not be stored: 500.
     case unknown(String)
-    /// The task was cancelled while a read waited. The store did not fail. The caller no longer needs the result. Only
-    /// reads throw this error.
+    /// The task was cancelled while a read waited, or between two pieces of a deletion, which the next start completes.
+    /// The store did not fail, and the caller no longer needs the result. Nothing else throws this error.
     case cancelled
 }

@@ -141,7 +141,7 @@ import Testing
             let row = try await connection.one(
                 "SELECT array_agg(current_setting(n) ORDER BY o) FROM unnest($1) WITH ORDINALITY u(n, o)",
                 .texts(names))[0]
-            #expect(try row.texts(0) == ["auto", "UTF8", "10s", "5s", "10s", "read committed", "dwell"])
+            #expect(try row.texts(0) == ["auto", "UTF8", "10s", "4s", "10s", "read committed", "dwell"])
         }
     }
 }
