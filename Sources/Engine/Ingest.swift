@@ -91,8 +91,23 @@ package struct Ingest: Sendable {
         _ submissions: [EventSubmission], from sender: EventSender, receivedAt: Moment, appVersion: AppVersion? = nil
     ) async -> [Ingested] {
         let batch = Batch(submissions, from: sender, receivedAt: receivedAt, appVersion: appVersion)
-        var round = await oneRound(Array(submissions.indices), of: batch)
+        let round = await oneRound(Array(submissions.indices), of: batch)
         var answers = round.ingested
+        if round.verdicts.contains(.refused) { await retry(&answers, after: round, of: batch) }
+        let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
+        let found = await lookUp(refused.map { submissions[$0] }, from: sender)
+        for (index, outcome) in zip(refused, found) { answers[index].outcome = outcome.advanced(to: receivedAt) }
+        for (index, submission) in submissions.enumerated() {
+            if !sender.driver(of: submission).isSimulated {
+                metrics.count(submission.name, EventSource(submission.source), answers[index].outcome)
+            }
+        }
+        return answers
+    }
+
+    /// Tries events that were over the rate limit again, as many as events of the batch were refunded.
+    private func retry(_ answers: inout [Ingested], after first: Round, of batch: Batch) async {
+        var round = first
         var waiting = WaitingEvents(batch.claims, round.verdicts)
         for event in answers.indices where answers[event].outcome.isStored { waiting.recordStored(event) }
         var (open, quotas) = (round.refunded, [RateLimitClass: Quota]())
@@ -111,15 +126,6 @@ package struct Ingest: Sendable {
         for (event, limitClass) in waiting.events {
             if let quota = quotas[limitClass] { answers[event].quota = quota }
         }
-        let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
-        let found = await lookUp(refused.map { submissions[$0] }, from: sender)
-        for (index, outcome) in zip(refused, found) { answers[index].outcome = outcome.advanced(to: receivedAt) }
-        for (index, submission) in submissions.enumerated() {
-            if !sender.driver(of: submission).isSimulated {
-                metrics.count(submission.name, EventSource(submission.source), answers[index].outcome)
-            }
-        }
-        return answers
     }
 
     private struct Batch {
