@@ -51,7 +51,7 @@ package struct FuzzTarget: Sendable {
         FuzzTarget("GzipBody", fuzzGzipBody),
         FuzzTarget("TrustedProxies", fuzzTrustedProxies),
         FuzzTarget("JSONText", fuzzJSONText),
-        FuzzTarget("EventDoor", fuzzEventDoor),
+        FuzzTarget("EventBody", fuzzEventBody),
         FuzzTarget("RFC3339", fuzzRFC3339),
         FuzzTarget("StorePayload", fuzzStorePayload),
         FuzzTarget("StoreToken", fuzzStoreToken),

@@ -7,7 +7,7 @@
 
 import JourneyModel
 
-func fuzzEventDoor(_ input: [UInt8]) throws(Finding) {
+func fuzzEventBody(_ input: [UInt8]) throws(Finding) {
     let lines = input.split(separator: UInt8(ascii: "\n"), maxSplits: 2, omittingEmptySubsequences: false)
     guard lines.count == 3 else { return }
     let key = String(decoding: lines[0], as: UTF8.self)
