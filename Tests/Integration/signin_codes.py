@@ -145,12 +145,17 @@ def _(lab):
 
 
 def next_different(lab, phone):
-    """Requests a code and returns it. Counts the calls, because `next_code` would wait for ever if the new code
-    happened to equal the old one."""
-    count = len(lab.receiver.calls)
+    """Requests a code and returns it. Counts the number's calls, because `next_code` would wait for ever if the new code
+    happened to equal the old one. Calls for other numbers are not counted: a code of an earlier check may be sent
+    again at any time."""
+    def codes():
+        calls = [json.loads(body) for _, body in list(lab.receiver.calls)]
+        return [call["code"] for call in calls if call["phone"] == phone]
+
+    count = len(codes())
     lab.start_code(phone).expect(200)
-    wait_until(lambda: len(lab.receiver.calls) > count, 20, "the next call")
-    return json.loads(lab.receiver.calls[-1][1])["code"]
+    wait_until(lambda: len(codes()) > count, 20, "the next call")
+    return codes()[-1]
 
 
 # --- one sign-in for each code ------------------------------------------------------------------------------------
