@@ -42,7 +42,7 @@ final class EventHandlers: Sendable {
                         receivedAt: request.receivedAt, appVersion: appVersion(request))
                     refusals.charge(caller.driver, refused: ingested.outcome.isRefusal ? 1 : 0)
                     withExtendedLifetime(buffer) {}
-                    return withQuotas(answer(ingested, request), of: caller)
+                    return withQuotas(response(ingested, request), of: caller)
                 }
             }
         }
@@ -70,7 +70,7 @@ final class EventHandlers: Sendable {
     /// service also carries the policy of the service's limit, which the route does not add.
     func withQuotas(_ response: consuming Response, of caller: Caller) -> Response {
         if caller.isService {
-            let quota = ingest.quota(ofService: caller.driver)
+            let quota = ingest.quota(of: caller.driver, in: .serviceEvents)
             if response.rateLimit == nil { response.rateLimit = RateLimitValues.rateLimit([(.serviceEvents, quota)]) }
             if let policy = RateLimitValues.policy(.serviceEvents, quota) {
                 response.fields.append("RateLimit-Policy", policy)
@@ -105,7 +105,11 @@ final class EventHandlers: Sendable {
             var buffer: BufferReservation?
             if bytes > request.body.count {
                 buffer = bufferBudget.reserve(bytes, for: caller.driver.rawValue)
-                guard buffer != nil else { throw .tooManyRequestsUnderWay }
+                guard buffer != nil else {
+                    // The driver does not cause this refusal by long bodies, so only the refusal is charged.
+                    bytes = 0
+                    throw .tooManyRequestsUnderWay
+                }
             }
             let headers = try EventHeaders(request.fields)
             do throws(BodyRefusal) {
@@ -116,13 +120,12 @@ final class EventHandlers: Sendable {
                 throw ProblemResponse(error)
             }
         } catch {
-            refusals.charge(caller.driver, bytes: bytes, events: 0)
-            refusals.charge(caller.driver, refused: 1)
+            refusals.charge(caller.driver, bytes: bytes, refused: 1)
             throw error
         }
     }
 
-    private func answer(_ ingested: Ingested, _ request: Request) -> Response {
+    private func response(_ ingested: Ingested, _ request: Request) -> Response {
         var response: Response
         do throws(ProblemResponse) {
             response = Self.response(try eventResponse(ingested, request))
@@ -133,10 +136,10 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    private static func response(_ answer: EventResponse) -> Response {
+    private static func response(_ event: EventResponse) -> Response {
         var response = Response(
-            status: .ok, fields: Fields([("Content-Type", "application/json")]), body: .bytes(answer.encoded()))
-        if answer.status == .alreadyProcessed { response.fields.append("Idempotent-Replayed", "true") }
+            status: .ok, fields: Fields([("Content-Type", "application/json")]), body: .bytes(event.encoded()))
+        if event.status == .alreadyProcessed { response.fields.append("Idempotent-Replayed", "true") }
         return response
     }
 

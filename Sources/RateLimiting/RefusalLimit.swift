@@ -27,22 +27,20 @@ package struct RefusalLimit: Sendable {
         return quota.isExhausted ? quota : nil
     }
 
-    /// Charges a body for its excess bytes. Must be called as soon as the body is decoded, and not only when its events
-    /// are stored: otherwise a client could have many long bodies decoded before the first one is charged.
+    /// Charges a body for its refused events, repeats and excess bytes.
+    ///
+    /// The excess bytes must be charged as soon as the body is decoded, and not only when its events are stored:
+    /// otherwise a client could have many long bodies decoded before the first one is charged. The outcomes of the
+    /// events are charged in a second call, when they are known.
     ///
     /// - Parameters:
     ///   - bytes: the length of the decompressed body.
     ///   - events: the number of events in the body; 0 when the body was refused as a whole.
-    package func charge(_ driver: DriverID, bytes: Int, events: Int) {
-        charge(driver, times: (max(0, bytes - events * Self.bytesPerEvent) + 1023) / 1024)
-    }
-
-    /// Charges a body for its refused events, and for its repeats: the events that were stored before.
-    package func charge(_ driver: DriverID, refused: Int, repeats: Int = 0) {
-        charge(driver, times: refused + repeats / Self.repeatsPerCharge)
-    }
-
-    private func charge(_ driver: DriverID, times count: Int) {
+    ///   - refused: the number of refused events.
+    ///   - repeats: the number of events that were stored before.
+    package func charge(_ driver: DriverID, bytes: Int = 0, events: Int = 0, refused: Int = 0, repeats: Int = 0) {
+        let excess = max(0, bytes - events * Self.bytesPerEvent)
+        let count = refused + repeats / Self.repeatsPerCharge + (excess + 1023) / 1024
         guard count > 0 else { return }
         admission.charge(.ofOneRequest(.refusals, by: driver), times: count)
     }

@@ -149,12 +149,16 @@ struct EventRouteTests {
         var replies: [Reply] = []
         for _ in 0..<2 { replies.append(try reply(Self.compressedBatch, fields: gzip, api)) }
         #expect(api.bufferBudget.bytesHeld > 200_000)
-        guard case .response(let refused) = try reply(Self.compressedBatch, fields: gzip, api) else {
-            Issue.record("the third body was accepted")
-            return
+        // The driver is not to blame that the server is busy: such a body counts as one refused event, whatever its
+        // length. Ten bodies of 100,000 bytes would fill the window of 600.
+        for _ in 0..<10 {
+            guard case .response(let refused) = try reply(Self.compressedBatch, fields: gzip, api) else {
+                Issue.record("the third body was accepted")
+                return
+            }
+            #expect(refused.status == .serviceUnavailable)
+            #expect(refused.fields.first("Retry-After") == "1")
         }
-        #expect(refused.status == .serviceUnavailable)
-        #expect(refused.fields.first("Retry-After") == "1")
         for reply in replies { #expect(await reply.response().status == .ok) }
         replies = []
         #expect(api.bufferBudget.bytesHeld == 0)
