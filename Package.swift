@@ -252,7 +252,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "JourneyModel", "Engine", "Identity", "Secrets", "SharedTables", "Sockets",
+                "JourneyModel", "Engine", "Identity", "Purchases", "Secrets", "SharedTables", "Sockets",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/TestSupport",

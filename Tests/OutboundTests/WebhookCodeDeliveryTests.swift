@@ -14,32 +14,6 @@ import Testing
 
 @testable import Outbound
 
-/// A logger backend that records every line with all its metadata.
-final class LoggedLines: Sendable {
-    private let all = Mutex<[String]>([])
-
-    var lines: [String] { all.withLock { $0 } }
-
-    var logger: Logger {
-        Logger(label: "test") { _ in Handler(lines: self) }
-    }
-
-    private struct Handler: LogHandler {
-        let lines: LoggedLines
-        var logLevel = Logger.Level.trace
-        var metadata: Logger.Metadata = [:]
-
-        subscript(metadataKey key: String) -> Logger.MetadataValue? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) {
-            lines.all.withLock { $0.append("\(event.level) \(event.message) \(event.metadata ?? [:])") }
-        }
-    }
-}
-
 @Suite(.timeLimit(.minutes(1))) struct WebhookCodeDeliveryTests {
     private let clock = ManualClock()
     private let log = LoggedLines()

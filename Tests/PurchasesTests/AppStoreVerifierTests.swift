@@ -33,16 +33,6 @@ import Testing
         } catch { return error }
     }
 
-    private func notificationRefusal(
-        _ claims: [String: any Sendable], _ verifier: AppStoreVerifier? = nil
-    ) async throws -> PurchaseRefusal? {
-        let token = try authority.token(claims)
-        do throws(PurchaseRefusal) {
-            _ = try await (verifier ?? authority.verifier()).notification(token, now: start)
-            return nil
-        } catch { return error }
-    }
-
     // MARK: Accepted
 
     @Test("A signed transaction is decoded")
@@ -133,7 +123,7 @@ import Testing
             notificationClaims(["notificationType": "FROM_THE_FUTURE", "subtype": "WITH_A_SUBTYPE"]),
         ]
         for claims in payloads {
-            #expect(try await notificationRefusal(claims) == nil)
+            #expect(try await authority.notificationRefusal(claims) == nil)
         }
         let sandbox = notificationClaims(["data": nil, "externalPurchaseToken": sandboxToken])
         let notification = try await authority.verifier().notification(authority.token(sandbox), now: start)
@@ -146,7 +136,7 @@ import Testing
         #expect(try await authority.verifier().transaction(token, now: start).environment == .sandbox)
         // Sandbox notifications have no appAppleId.
         let claims = notificationClaims(data: ["environment": "Sandbox", "appAppleId": nil])
-        #expect(try await notificationRefusal(claims) == nil)
+        #expect(try await authority.notificationRefusal(claims) == nil)
     }
 
     @Test("Purchases of each of several apps are accepted")
@@ -383,10 +373,10 @@ import Testing
 
     @Test("Production notifications must have the configured appAppleId")
     func appAppleID() async throws {
-        #expect(try await notificationRefusal(notificationClaims(data: ["appAppleId": nil])) == .wrongApp)
-        #expect(try await notificationRefusal(notificationClaims(data: ["appAppleId": 1])) == .wrongApp)
+        #expect(try await authority.notificationRefusal(notificationClaims(data: ["appAppleId": nil])) == .wrongApp)
+        #expect(try await authority.notificationRefusal(notificationClaims(data: ["appAppleId": 1])) == .wrongApp)
         let unset = authority.verifier(apps: [AppStoreApp(bundleID: TestAuthority.appleBundleID, appleID: nil)])
-        #expect(try await notificationRefusal(notificationClaims(), unset) == .wrongApp)
+        #expect(try await authority.notificationRefusal(notificationClaims(), unset) == .wrongApp)
     }
 
     @Test("A notification whose transaction or renewal does not match it is rejected")
@@ -414,7 +404,7 @@ import Testing
             (["environment": "Xcode"], .wrongEnvironment),
         ]
         for (data, expected) in cases {
-            #expect(try await notificationRefusal(notificationClaims(data: data), two) == expected, "\(data)")
+            #expect(try await authority.notificationRefusal(notificationClaims(data: data), two) == expected, "\(data)")
         }
         let outside: [([String: (any Sendable)?], PurchaseRefusal)] = [
             (["data": nil], .wrongClaims), (["summary": ["bundleId": "a"]], .wrongClaims),
@@ -423,7 +413,7 @@ import Testing
             (["notificationType": nil], .wrongClaims), (["subtype": 1], .wrongClaims),
         ]
         for (changes, expected) in outside {
-            #expect(try await notificationRefusal(notificationClaims(changes)) == expected, "\(changes)")
+            #expect(try await authority.notificationRefusal(notificationClaims(changes)) == expected, "\(changes)")
         }
     }
 
@@ -432,7 +422,7 @@ import Testing
         let verifier = authority.verifier()
         #expect(await refusal(try authority.token(renewalClaims())) == .wrongClaims)
         #expect(await refusal(try authority.token(notificationClaims())) == .wrongClaims)
-        #expect(try await notificationRefusal(transactionClaims()) == .wrongClaims)
+        #expect(try await authority.notificationRefusal(transactionClaims()) == .wrongClaims)
         let transaction = try await verifier.transaction(authority.token(transactionClaims()), now: start)
         let notification = try authority.token(notificationClaims())
         await #expect(throws: PurchaseRefusal.wrongClaims) {

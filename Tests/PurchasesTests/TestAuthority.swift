@@ -134,6 +134,17 @@ struct TestAuthority: Sendable {
             apps: apps, environments: acceptsXcode ? Set(AppStoreEnvironment.allCases) : [.production, .sandbox],
             chain: CertificateChain(roots: [root]))
     }
+
+    /// Signs a notification with these claims. Returns why the verifier refuses it; nil if it accepts it.
+    func notificationRefusal(
+        _ claims: [String: any Sendable], _ verifier: AppStoreVerifier? = nil
+    ) async throws -> PurchaseRefusal? {
+        let token = try token(claims)
+        do throws(PurchaseRefusal) {
+            _ = try await (verifier ?? self.verifier()).notification(token, now: start)
+            return nil
+        } catch { return error }
+    }
 }
 
 /// Returns the claims of a production transaction as Apple signs it. `changes` replaces members, or removes them if the

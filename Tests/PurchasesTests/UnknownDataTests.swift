@@ -14,16 +14,6 @@ import Testing
         authority = try TestAuthority()
     }
 
-    private func notificationRefusal(
-        _ claims: [String: any Sendable], _ verifier: AppStoreVerifier? = nil
-    ) async throws -> PurchaseRefusal? {
-        let token = try authority.token(claims)
-        do throws(PurchaseRefusal) {
-            _ = try await (verifier ?? authority.verifier()).notification(token, now: start)
-            return nil
-        } catch { return error }
-    }
-
     @Test(
         "Ownerships and reasons of a revocation that Apple may add are accepted",
         arguments: [
@@ -73,21 +63,21 @@ import Testing
         let unnamed = try await authority.verifier().notification(authority.token(unclaiming([:])), now: start)
         #expect(unnamed.environment == nil && unnamed.bundleID == nil)
         let sandbox = ours.merging(["environment": "Sandbox", "appAppleId": 0]) { $1 }
-        #expect(try await notificationRefusal(unclaiming(sandbox)) == nil)
+        #expect(try await authority.notificationRefusal(unclaiming(sandbox)) == nil)
         let foreign: [([String: any Sendable], PurchaseRefusal)] = [
             (["bundleId": "com.other"], .wrongBundle), (["bundleId": 1], .wrongClaims), (["appAppleId": 1], .wrongApp),
             (["environment": "Xcode"], .wrongEnvironment), (["environment": "Staging"], .wrongEnvironment),
         ]
         for (members, refusal) in foreign {
-            #expect(try await notificationRefusal(unclaiming(members)) == refusal, "\(members)")
+            #expect(try await authority.notificationRefusal(unclaiming(members)) == refusal, "\(members)")
             let more: [String: any Sendable] = ["more": members]
-            #expect(try await notificationRefusal(unclaiming(ours, others: more)) == refusal, "\(members)")
-            #expect(try await notificationRefusal(unclaiming(ours, others: members)) == refusal, "\(members)")
+            #expect(try await authority.notificationRefusal(unclaiming(ours, others: more)) == refusal, "\(members)")
+            #expect(try await authority.notificationRefusal(unclaiming(ours, others: members)) == refusal, "\(members)")
         }
         let production = AppStoreVerifier(
             apps: [AppStoreApp(bundleID: TestAuthority.appleBundleID, appleID: TestAuthority.appleID)],
             environments: [.production], chain: CertificateChain(roots: [authority.root]))
-        #expect(try await notificationRefusal(unclaiming(sandbox), production) == .wrongEnvironment)
+        #expect(try await authority.notificationRefusal(unclaiming(sandbox), production) == .wrongEnvironment)
         let stranger = try TestAuthority()
         await #expect(throws: PurchaseRefusal.untrustedRoot) {
             try await authority.verifier().notification(stranger.token(unclaiming(ours)), now: start)

@@ -13,50 +13,7 @@ import Testing
 
 @testable import SQLiteStore
 
-struct PurchaseTests {
-    private static let day = 86_400
-    private static let start = AccountFixture.start
-
-    private static func at(_ days: Int) -> Moment { start.advanced(bySeconds: days * day) }
-
-    private static func transaction(
-        _ id: String = "1", original: String? = nil, token: String? = nil, from begin: Int = 0, to end: Int = 30,
-        signed: Int = 0, revoked: Int? = nil, environment: String = "Production"
-    ) throws -> TransactionFact {
-        var members = [
-            "transactionId": id, "originalTransactionId": original ?? id, "bundleId": "com.example.dwell",
-            "productId": "monthly", "subscriptionGroupIdentifier": "group", "type": "Auto-Renewable Subscription",
-            "environment": environment, "appTransactionId": "70000000000000001",
-        ].map { #""\#($0)":"\#($1)""# }
-        if let token { members.append(#""appAccountToken":"\#(token)""#) }
-        members += [("purchaseDate", begin), ("expiresDate", end), ("signedDate", signed)].map {
-            #""\#($0)":\#(at($1).millisecondsSinceEpoch)"#
-        }
-        if let revoked { members.append(#""revocationDate":\#(at(revoked).millisecondsSinceEpoch)"#) }
-        let payload = Array("{\(members.sorted().joined(separator: ","))}".utf8)
-        return try TransactionFact(payload: payload, proof: SignatureProof(header: "e30", signature: [UInt8(signed)]))
-    }
-
-    private static func renewal(of original: String = "1", signed: Int, autoRenews: Bool = true) throws -> RenewalFact {
-        let payload = """
-            {"autoRenewStatus":\(autoRenews ? 1 : 0),"environment":"Production","originalTransactionId":"\(original)",\
-            "productId":"monthly","signedDate":\(at(signed).millisecondsSinceEpoch)}
-            """
-        return try RenewalFact(payload: Array(payload.utf8), proof: nil)
-    }
-
-    private static func notification(
-        _ number: Int, _ transaction: TransactionFact?, _ renewal: RenewalFact? = nil, type: String = "DID_RENEW"
-    ) -> StoreNotification {
-        let digits = String(number)
-        let uuid = "00000000-0000-4000-8000-" + String(repeating: "0", count: 12 - digits.count) + digits
-        return StoreNotification(
-            notificationUUID: uuid, type: type, subtype: nil, environment: .production, bundleID: "com.example.dwell",
-            transaction: transaction, renewal: renewal, signedDate: at(number), payload: Array("{}".utf8))
-    }
-
-    private static func caller(_ name: String) -> Caller { Caller(driver: DriverID(name)) }
-
+struct PurchaseTests: PurchaseSamples {
     @Test func `a deletion leaves facts without a name, and the purchase to the next who shows it`() async throws {
         let fixture = try await AccountFixture()
         let purchases = StoredPurchases(accounts: fixture.accounts)

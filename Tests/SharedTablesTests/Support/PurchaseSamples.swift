@@ -1,68 +1,16 @@
-// Facts and notifications as Apple signs them, for the tests of stored purchases.
+// Purchases in the databases of these tests.
 
 import Identity
 import JourneyModel
 import Purchases
+import TestSupport
 
 @testable import SharedTables
 
-/// A suite of tests with these purchases.
-protocol PurchaseSamples {}
-
 extension PurchaseSamples {
-    static var day: Int { 86_400 }
-    static var start: Moment { Sample.now }
-
-    static func at(_ days: Int) -> Moment { start.advanced(bySeconds: days * day) }
-
-    /// Apple's id of the customer, in every transaction and renewal of these tests.
-    static var customer: String { "70000000000000001" }
-
-    static func transaction(
-        _ id: String = "1", original: String? = nil, token: String? = nil, from begin: Int = 0, to end: Int = 30,
-        signed: Int = 0, revoked: Int? = nil, environment: String = "Production"
-    ) throws -> TransactionFact {
-        var members = [
-            "transactionId": id, "originalTransactionId": original ?? id, "bundleId": "com.example.dwell",
-            "productId": "monthly", "subscriptionGroupIdentifier": "group", "type": "Auto-Renewable Subscription",
-            "environment": environment, "appTransactionId": customer,
-        ].map { #""\#($0)":"\#($1)""# }
-        if let token { members.append(#""appAccountToken":"\#(token)""#) }
-        members += [("purchaseDate", begin), ("expiresDate", end), ("signedDate", signed)].map {
-            #""\#($0)":\#(at($1).millisecondsSinceEpoch)"#
-        }
-        if let revoked { members.append(#""revocationDate":\#(at(revoked).millisecondsSinceEpoch)"#) }
-        let payload = Array("{\(members.sorted().joined(separator: ","))}".utf8)
-        return try TransactionFact(payload: payload, proof: SignatureProof(header: "e30", signature: [UInt8(signed)]))
-    }
-
-    static func renewal(of original: String = "1", signed: Int, autoRenews: Bool = true) throws -> RenewalFact {
-        let payload = """
-            {"appTransactionId":"\(customer)","autoRenewStatus":\(autoRenews ? 1 : 0),"environment":"Production",\
-            "originalTransactionId":"\(original)","productId":"monthly",\
-            "signedDate":\(at(signed).millisecondsSinceEpoch)}
-            """
-        return try RenewalFact(
-            payload: Array(payload.utf8), proof: SignatureProof(header: "e30", signature: [UInt8(signed)]))
-    }
-
-    static func notification(
-        _ number: Int, _ transaction: TransactionFact?, _ renewal: RenewalFact? = nil, type: String = "DID_RENEW",
-        subtype: String? = nil, customer: String? = nil
-    ) -> StoreNotification {
-        let digits = String(number)
-        let uuid = "00000000-0000-4000-8000-" + String(repeating: "0", count: 12 - digits.count) + digits
-        return StoreNotification(
-            notificationUUID: uuid, type: type, subtype: subtype, environment: .production,
-            bundleID: "com.example.dwell", transaction: transaction, renewal: renewal, appTransactionID: customer,
-            signedDate: at(number), payload: Array("{}".utf8))
-    }
-
     static func purchases(_ opened: any RestartableStore) throws -> StoredPurchases {
         StoredPurchases(store: opened.store, digests: try Sample.digests())
     }
-
-    static func caller(_ name: String) -> Caller { Caller(driver: DriverID(name)) }
 
     static func erase(_ driver: String, _ store: any SQLDatabase) async throws {
         try await store.change { db in
