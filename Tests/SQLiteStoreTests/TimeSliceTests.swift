@@ -9,7 +9,7 @@ import Testing
 
 @testable import SQLiteStore
 
-struct TurnTests {
+struct TimeSliceTests {
     private let folder: ScratchFolder
     private let store: SQLiteEventStore
 
