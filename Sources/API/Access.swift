@@ -70,8 +70,8 @@ struct Access: Sendable {
                             noted(await work(), of: caller, route, id, receivedAt)
                         }
                     }
-                case .refused(let answer):
-                    return .response(noted(answer.response(requestID: request.id, form), nil, route, request))
+                case .refused(let problem):
+                    return .response(noted(problem.response(requestID: request.id, form), nil, route, request))
                 case .needsLookup(let lookUp):
                     return .work {
                         do throws(ProblemResponse) {
@@ -99,7 +99,7 @@ struct Access: Sendable {
                 let caller = try await caller(of: request)
                 driver = caller.driver
                 if caller.isService, !admitsServices { throw .notForServices }
-                if let answer = contentRefusal(caller.driver) { throw answer }
+                if let problem = contentRefusal(caller.driver) { throw problem }
                 return .welcome(client: caller.driver.rawValue)
             } catch {
                 var response = error.response(requestID: request.id, form)
@@ -110,9 +110,9 @@ struct Access: Sendable {
     }
 
     /// Returns the response. Records a refusal for the operator page.
-    private func noted(_ answer: Response, _ driver: DriverID?, _ route: String?, _ request: Request) -> Response {
-        if let route { note(answer.status, driver, route, request.id, request.receivedAt) }
-        return answer
+    private func noted(_ response: Response, _ driver: DriverID?, _ route: String?, _ request: Request) -> Response {
+        if let route { note(response.status, driver, route, request.id, request.receivedAt) }
+        return response
     }
 
     private func noted(
@@ -144,8 +144,8 @@ struct Access: Sendable {
         let check = operatorHandler { _ in Response(status: .ok) }
         return CredentialCheck(
             judge: { request in
-                let answer = await check(request)
-                return answer.status == .ok ? .welcome(client: nil) : .refused(answer)
+                let response = await check(request)
+                return response.status == .ok ? .welcome(client: nil) : .refused(response)
             }, handler: operatorHandler(handler))
     }
 
@@ -214,7 +214,7 @@ struct Access: Sendable {
     private nonisolated(nonsending) func caller(of request: Request) async throws(ProblemResponse) -> Caller {
         switch judge(request) {
         case .known(let caller): return caller
-        case .refused(let answer): throw answer
+        case .refused(let problem): throw problem
         case .needsLookup(let lookUp): return try await found(lookUp)
         }
     }
@@ -238,11 +238,11 @@ struct Access: Sendable {
             return .undecidedToken
         }
         metrics.count(.refused)
-        var answer = unauthorized(
+        var problem = unauthorized(
             "The token is not valid. Sign in again.",
             challenge: "Bearer realm=\"dwell\", error=\"invalid_token\"")
-        answer.reason = "\(refusal)"
-        return answer
+        problem.reason = "\(refusal)"
+        return problem
     }
 
     private func unauthorized(_ detail: String, challenge: String) -> ProblemResponse {

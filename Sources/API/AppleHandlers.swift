@@ -71,9 +71,9 @@ struct AppleHandlers: Sendable {
     private func problem(_ refusal: AppleTokenRefusal) -> ProblemResponse {
         switch refusal {
         case .refused(let reason):
-            var answer = ProblemResponse.refusedCredential
-            answer.reason = "\(reason)"
-            return answer
+            var problem = ProblemResponse.refusedCredential
+            problem.reason = "\(reason)"
+            return problem
         case .keysUnavailable(let seconds): return .keySetUnavailable(retryAfterSeconds: seconds)
         }
     }

@@ -38,7 +38,7 @@ struct BatchHandler: Sendable {
                     events.refusals.charge(
                         caller.driver, refused: refusedCount, repeats: ingested.count(where: \.outcome.isRepeat))
                     withExtendedLifetime(buffer) {}
-                    return events.withQuotas(answer(decoded, ingested, of: caller.driver, request), of: caller)
+                    return events.withQuotas(response(decoded, ingested, of: caller.driver, request), of: caller)
                 }
             }
         }
@@ -54,7 +54,7 @@ struct BatchHandler: Sendable {
         }
     }
 
-    private func answer(
+    private func response(
         _ decoded: [Result<EventSubmission, BodyRefusal>], _ ingested: [Ingested], of driver: DriverID,
         _ request: Request
     ) -> Response {
@@ -79,7 +79,7 @@ struct BatchHandler: Sendable {
 
     private func result(_ ingested: Ingested, _ request: Request) -> BatchResult {
         do throws(ProblemResponse) {
-            return .answer(try events.eventResponse(ingested, request))
+            return .response(try events.eventResponse(ingested, request))
         } catch {
             return .problem(error.problem(requestID: request.id))
         }

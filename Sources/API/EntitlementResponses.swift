@@ -9,7 +9,7 @@ import Purchases
 
 enum EntitlementResponses {
     static func whole(_ entitlements: [Entitlement]) -> Response {
-        answer(entitlements, unlessKnown: [])
+        response(entitlements, unlessKnown: [])
     }
 
     static func consent(_ consent: ConsumptionConsent) -> Response {
@@ -24,7 +24,7 @@ enum EntitlementResponses {
 
     /// Returns the entitlements, or 304 if the client has the same entitlements. `known` contains the values of
     /// If-None-Match.
-    static func answer(_ entitlements: [Entitlement], unlessKnown known: [String]) -> Response {
+    static func response(_ entitlements: [Entitlement], unlessKnown known: [String]) -> Response {
         let json = json(entitlements)
         let etag = etag(of: json)
         // The content is personal data. No shared cache may store it, and every other cache must revalidate it.

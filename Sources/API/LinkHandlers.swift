@@ -17,19 +17,19 @@ struct LinkHandlers: Sendable {
     }
 
     func appleAssociation(_ request: Request) -> Response {
-        Self.answer(apple, request)
+        Self.response(apple, request)
     }
 
     func androidStatements(_ request: Request) -> Response {
-        Self.answer(android, request)
+        Self.response(android, request)
     }
 
     func page(_ name: PublicPageName) -> @Sendable (Request) -> Response {
-        { [pages] request in Self.answer(pages.page(name), request) }
+        { [pages] request in Self.response(pages.page(name), request) }
     }
 
-    private static func answer(_ page: Page?, _ request: Request) -> Response {
-        page?.answer(request)
+    private static func response(_ page: Page?, _ request: Request) -> Response {
+        page?.response(to: request)
             ?? ProblemResponse(.notFound, "This server does not have this document.").response(requestID: request.id)
     }
 

@@ -35,7 +35,7 @@ package struct OperatorRoutes: Sendable {
 
     package var ready: Route {
         Route(.get, "/readyz") { [readiness] request in
-            ReadyHandler.answer(await readiness.report(), requestID: request.id)
+            ReadyHandler.response(await readiness.report(), requestID: request.id)
         }
     }
 
@@ -72,7 +72,7 @@ package struct OperatorRoutes: Sendable {
 enum ReadyHandler {
     static let retryAfterSeconds = 2
 
-    static func answer(_ report: Readiness.Report, requestID: String) -> Response {
+    static func response(_ report: Readiness.Report, requestID: String) -> Response {
         guard !report.isReady else {
             return Response(
                 status: .ok, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),

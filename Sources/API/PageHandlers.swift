@@ -21,7 +21,7 @@ struct Page: Sendable {
         etag = "\"\(SHA256.hash(data: bytes).prefix(8).hexadecimal)\""
     }
 
-    func answer(_ request: Request) -> Response {
+    func response(to request: Request) -> Response {
         var fields = Fields([
             ("ETag", etag), ("Cache-Control", cacheControl),
             // The page must not load or run anything from other origins, and no other site may show it in a frame.

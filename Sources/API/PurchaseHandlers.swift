@@ -61,7 +61,7 @@ struct PurchaseHandlers: Sendable {
             do throws(AccountFailure) {
                 let read = try await purchases.entitlements(of: caller.driver, at: request.receivedAt)
                 limit.chargeRead(ofFacts: read.factCount, by: caller.driver)
-                return EntitlementResponses.answer(
+                return EntitlementResponses.response(
                     read.entitlements, unlessKnown: request.fields.values("If-None-Match"))
             } catch { throw failures.problem(reading: error, request) }
         }
@@ -103,31 +103,31 @@ struct PurchaseHandlers: Sendable {
     private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemResponse {
         switch failure {
         case .refused(.signedInFuture):
-            var answer = ProblemResponse(
+            var problem = ProblemResponse(
                 .serviceUnavailable, "The signature is dated in the future. Try again later.",
                 retryAfterSeconds: Self.clockRetryAfterSeconds)
-            answer.reason = PurchaseRefusal.signedInFuture.rawValue
-            return answer
+            problem.reason = PurchaseRefusal.signedInFuture.rawValue
+            return problem
         case .refused(let refusal):
-            var answer: ProblemResponse =
+            var problem: ProblemResponse =
                 request.path.hasPrefix("/apple/") ? .refusedCredential : .refusedPurchase
-            answer.reason = refusal.rawValue
-            return answer
+            problem.reason = refusal.rawValue
+            return problem
         case .busy:
-            var answer = ProblemResponse(
+            var problem = ProblemResponse(
                 .serviceUnavailable, "Too many purchases are being verified. Try again later.",
                 retryAfterSeconds: Self.busyRetryAfterSeconds)
-            answer.reason = "busy"
-            return answer
+            problem.reason = "busy"
+            return problem
         case .ownedByAnother: return .purchaseOwnedByAnother
         case .needsSignedTransaction: return .needsSignedTransaction
         case .unknownTransaction: return .unknownTransaction
         case .appleUnavailable(let seconds, let reason):
-            var answer = ProblemResponse(
+            var problem = ProblemResponse(
                 .upstreamUnavailable, "Apple cannot be asked about the purchase now. Try again in \(seconds) s.",
                 retryAfterSeconds: seconds)
-            answer.reason = reason
-            return answer
+            problem.reason = reason
+            return problem
         case .store(.unknown(let text)):
             failures.log(.unknown(text), request)
             // Storing the same purchase data again has no effect, so the client can safely repeat the request.

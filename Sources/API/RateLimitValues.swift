@@ -25,16 +25,16 @@ enum RateLimitValues {
     /// Returns the driver's quota after this response, for example `"session";r=59;t=60`. `r` is the number of requests
     /// left. `t` is the number of seconds, rounded up, until the oldest counted request leaves the window and `r`
     /// grows.
-    static func rateLimit(_ answer: Ingested) -> String? {
-        answer.quota.limit > 0 ? member(answer.limitClass, answer.quota) : nil
+    static func rateLimit(_ ingested: Ingested) -> String? {
+        ingested.quota.limit > 0 ? member(ingested.limitClass, ingested.quota) : nil
     }
 
     /// Returns the driver's quotas after the events of a batch. The quota of each limit is the quota after the last
     /// event that counts towards this limit.
-    static func rateLimit(_ answers: [Ingested]) -> String? {
+    static func rateLimit(_ events: [Ingested]) -> String? {
         rateLimit(
             (RateLimitClass.ofEvents + [.serviceEvents]).compactMap { limitClass in
-                answers.last { $0.limitClass == limitClass }.map { (limitClass, $0.quota) }
+                events.last { $0.limitClass == limitClass }.map { (limitClass, $0.quota) }
             })
     }
 

@@ -179,7 +179,7 @@ package struct API: Sendable {
             anyone(AppLinks.androidPath, links.androidStatements),
             anyone("/healthz") { _ in HealthHandler.alive },
         ] + PublicPageName.allCases.map { anyone($0.path, links.page($0)) }
-            + PageHandlers.pages.map { path, page in anyone(path, page.answer) }
+            + PageHandlers.pages.map { path, page in anyone(path, page.response(to:)) }
     }
 
     /// Renders the response to a request that reached no handler.

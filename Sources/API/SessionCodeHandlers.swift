@@ -23,7 +23,7 @@ struct SessionCodeHandlers: Sendable {
                 (code, issue) = try await codes.issue(forSession: sessionID, at: request.receivedAt)
             } catch { throw failures.problem(error, request) }
             switch issue {
-            case .issued(let expiresAt): return answer(sessionID, code, expiresAt)
+            case .issued(let expiresAt): return response(sessionID, code, expiresAt)
             case .sessionNotFound: throw .sessionNotFound
             case .sessionNotActive:
                 throw ProblemResponse(.sessionNotActive, "A code is issued only while the session is in progress.")
@@ -61,7 +61,7 @@ struct SessionCodeHandlers: Sendable {
         }
     }
 
-    private func answer(_ sessionID: String, _ code: Secret<String>, _ expiresAt: Moment) -> Response {
+    private func response(_ sessionID: String, _ code: Secret<String>, _ expiresAt: Moment) -> Response {
         var writer = JSONWriter(reservingBytes: 128)
         writer.beginObject()
         writer.name("session_id")

@@ -28,14 +28,14 @@ struct SessionsHandler: Sendable {
                 throw ProblemResponse(error)
             }
             switch outcome {
-            case .created: return answer(session, .created)
-            case .existed: return answer(session, .ok)
+            case .created: return response(session, .created)
+            case .existed: return response(session, .ok)
             case .sessionNotFound: throw .sessionNotFound
             }
         }
     }
 
-    private func answer(_ session: SessionSubmission, _ status: Status) -> Response {
+    private func response(_ session: SessionSubmission, _ status: Status) -> Response {
         Response(
             status: status, fields: Fields([("Content-Type", "application/json")]), body: .bytes(session.encoded))
     }

@@ -87,7 +87,7 @@ final class ScriptedServer: Transport {
                 let results = try EventBatch.decode(request.body, sentAt: sentAt).map { result in
                     switch result {
                     case .success(let submission):
-                        take(submission, from: token, &state).map { BatchResult.answer($0) }
+                        take(submission, from: token, &state).map { BatchResult.response($0) }
                             ?? BatchResult.problem(Self.keyReused)
                     case .failure(let refusal): BatchResult.problem(Problem(refusal))
                     }

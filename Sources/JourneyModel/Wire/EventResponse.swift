@@ -75,7 +75,7 @@ public struct EventResponse: Hashable, Sendable {
 
 /// The result of one event of a batch. It is the same as for a request with only that event.
 public enum BatchResult: Hashable, Sendable {
-    case answer(EventResponse)
+    case response(EventResponse)
     case problem(Problem)
 
     /// Returns `{"results":[...]}`, where each result has a `status_code`.
@@ -86,7 +86,7 @@ public enum BatchResult: Hashable, Sendable {
         writer.beginArray()
         for result in results {
             switch result {
-            case .answer(let answer): answer.write(to: &writer, statusCode: 200)
+            case .response(let response): response.write(to: &writer, statusCode: 200)
             case .problem(let problem): problem.write(to: &writer, statusCode: problem.code.status)
             }
         }

@@ -201,7 +201,7 @@ struct EventQueueTests {
             bench.exchange(
                 .batch(
                     [
-                        .answer(.stored("e1")), .problem(Problem(.idempotencyKeyReused, detail: "why")),
+                        .response(.stored("e1")), .problem(Problem(.idempotencyKeyReused, detail: "why")),
                         .problem(Problem(.rateLimited, detail: "why")),
                     ], fields: [limit]), at: 0))
         #expect(bench.ids == ["e3"])
@@ -221,13 +221,13 @@ struct EventQueueTests {
 
     @Test("a batch answered with other than one result for each event is sent again")
     func batchMangled() throws {
-        for outcome in [HTTPExchange.Outcome.batch([.answer(.stored("e1"))]), .answer(200, "{}"), .stored("e1")] {
+        for outcome in [HTTPExchange.Outcome.batch([.response(.stored("e1"))]), .answer(200, "{}"), .stored("e1")] {
             let bench = try QueueBench("e1", "e2")
             #expect(bench.exchange(outcome, at: 0) == [.wait(until: .at(1))])
             #expect(bench.ids == ["e1", "e2"])
         }
         let bench = try QueueBench("e1", "e2")
-        _ = bench.exchange(.batch([.answer(.stored("e2")), .answer(.stored("e1"))]), at: 0)
+        _ = bench.exchange(.batch([.response(.stored("e2")), .response(.stored("e1"))]), at: 0)
         #expect(bench.ids == ["e1", "e2"], "results in another order name other events")
     }
 
@@ -274,7 +274,7 @@ struct EventQueueTests {
     // MARK: Adding events
 
     @Test("what the server would refuse does not get in, nor does an id twice")
-    func refusedAtTheDoor() throws {
+    func refusedWhenAdded() throws {
         let bench = try QueueBench("e1")
         #expect(throws: EnqueueError.duplicateID) { try bench.enqueue("e1") }
         var withoutSession = EventDraft.draft(.reset)

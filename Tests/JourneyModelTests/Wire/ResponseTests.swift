@@ -34,7 +34,7 @@ struct ResponseTests {
     func batch() throws {
         let answer = EventResponse(status: .ok, eventID: "e1", state: .idle, verdict: .none)
         let problem = Problem(.sessionNotFound, detail: "Session not found.", requestID: "r1")
-        let root = try JSONValue.parse(BatchResult.encode([.answer(answer), .problem(problem)]))
+        let root = try JSONValue.parse(BatchResult.encode([.response(answer), .problem(problem)]))
         let results = try #require(root["results"]).elements
         #expect(results.count == 2)
         for (result, single) in zip(results, [answer.encoded(), problem.encoded()]) {
