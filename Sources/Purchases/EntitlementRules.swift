@@ -103,9 +103,7 @@ private struct Subscription {
     /// charge and sign a renewal up to a day before its period starts. Until that start, the previous transaction
     /// counts if it still gives access.
     private var current: TransactionFact? {
-        let valid = transactions.filter(isValid)
-        let begun = valid.filter { $0.hasBegun(at: now) }
-        return (begun.isEmpty ? valid : begun).max { $0.isBefore($1) }
+        begun.filter(isValid).max { $0.isBefore($1) } ?? transactions.filter(isValid).max { $0.isBefore($1) }
     }
 
     private func isValid(_ fact: TransactionFact) -> Bool {

@@ -90,7 +90,11 @@ struct PurchaseText {
                     "\(revocation.kind == .refund ? "refunded" : "revoked") \(RFC3339.text(of: revocation.date))")
             }
             if fact.isUpgraded { words.append("upgraded") }
-            if fact.ownership == .familyShared { words.append("family shared") }
+            switch fact.ownership {
+            case .purchased: break
+            case .familyShared: words.append("family shared")
+            case .other(let text): words.append("ownership \(escaped(text))")
+            }
             lines.append("  " + words.joined(separator: ", ") + ", signed \(RFC3339.text(of: fact.signedDate))")
         }
         if let fact = facts.renewals[record.key] {
