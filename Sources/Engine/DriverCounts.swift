@@ -26,8 +26,6 @@ package actor DriverCounts {
     private var failure: StoreFailure?
     /// Until when no other count begins; nil before the first one.
     private var keptUntil: ContinuousClock.Instant?
-    /// The number of counts that have begun.
-    private var number = 0
     private var isCounting = false
     /// Whether the count under way has taken longer than `patience`.
     private var isSlow = false
@@ -56,11 +54,11 @@ package actor DriverCounts {
     }
 
     private func begin() {
-        number += 1
         isCounting = true
-        let timer = Task { [number, patience] in
-            do { try await Task.sleep(for: patience) } catch { return }
-            noteSlow(number)
+        let timer = Task { [patience] in
+            try? await Task.sleep(for: patience)
+            // Cancelled when the count has ended.
+            if !Task.isCancelled { noteSlow() }
         }
         Task {
             await count()
@@ -82,8 +80,7 @@ package actor DriverCounts {
         wakeAll()
     }
 
-    private func noteSlow(_ number: Int) {
-        guard isCounting, number == self.number else { return }
+    private func noteSlow() {
         isSlow = true
         wakeAll()
     }

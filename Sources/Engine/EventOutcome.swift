@@ -47,6 +47,14 @@ extension EventOutcome {
         }
     }
 
+    /// Whether the event is on disk, now or since an earlier request.
+    var isStored: Bool {
+        switch self {
+        case .stored, .replayed: true
+        case .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed: false
+        }
+    }
+
     package var isRepeat: Bool {
         if case .replayed = self { true } else { false }
     }

@@ -206,14 +206,9 @@ package struct Ingest: Sendable {
         RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
     }
 
-    /// Returns the driver's quota of one limit.
+    /// Returns the quota of a driver or a service in one limit.
     package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         admission.quota(of: driver, in: limitClass)
-    }
-
-    /// Returns the quota of a service.
-    package func quota(ofService service: DriverID) -> Quota {
-        admission.quota(of: service, in: .serviceEvents)
     }
 
     private func request(
@@ -294,15 +289,6 @@ package struct Ingest: Sendable {
         case .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed: break
         }
         return givesBack
-    }
-}
-
-extension EventOutcome {
-    fileprivate var isStored: Bool {
-        switch self {
-        case .stored, .replayed: true
-        case .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed: false
-        }
     }
 }
 

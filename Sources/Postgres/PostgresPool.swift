@@ -168,6 +168,7 @@ package final class PostgresPool: Sendable {
                 if let answer { return waiter.resume(returning: answer) }
                 // Begun when the task waits: a timer that fires earlier would find nobody.
                 timer = Task { [self, loop = loops.loops[0]] in
+                    // The sleep throws when the wait is over and the timer is cancelled.
                     guard (try? await loop.sleep(until: deadline)) != nil else { return }
                     end(number, state.withLock { Self.timedOut($0) })
                 }

@@ -177,6 +177,7 @@ package final class PostgresEventStore: EventStore {
                     putBack(works, of: group.driver, "PostgreSQL: \(error)")
                 }
             }
+            // A cancelled sleep only shortens the pause. The loop ends when the queue is closed.
             if pauses { try? await Task.sleep(for: .milliseconds(Self.retryMilliseconds)) }
         }
     }

@@ -107,10 +107,7 @@ package final class LocalRateLimiter: Admission {
 
     /// Removes the driver's windows. Of the driver's stored events, hashes of the idempotency keys are left until they
     /// expire. Only this process can compute these hashes, so they identify no one.
-    package func forget(_ driver: DriverID) async { forgetNow(driver) }
-
-    /// Removes like `forget`. For callers that are not asynchronous.
-    package func forgetNow(_ driver: DriverID) {
+    package func forget(_ driver: DriverID) async {
         let driver = HashedText(driver.rawValue)
         shard(of: driver).forget(driver)
     }

@@ -114,9 +114,9 @@ extension RateLimits {
     /// Returns whether the limit is off, that is, 0 or below.
     package func isOff(_ limitClass: RateLimitClass) -> Bool { limit(of: limitClass) <= 0 }
 
-    /// Returns the maximum number of charges that one call of `Admission.charge` adds to a window. The work of a refold
-    /// is known only after it is done, so all of it is charged, up to `overdraftMax`. A refused body is small work: if
-    /// it fills the window, no further body is read while the window is full, and more charges would only take memory.
+    /// Returns the maximum number of charges that one call of `Admission.charge` adds to a window. A refold can cost
+    /// many charges, and all of them count, up to `overdraftMax`. A refused body adds no more charges than fill its
+    /// window: no further body is read while the window is full, so more charges would only take memory.
     package func chargesMax(of limitClass: RateLimitClass) -> Int {
         limitClass == .refusals ? limit(of: limitClass) : Self.overdraftMax
     }

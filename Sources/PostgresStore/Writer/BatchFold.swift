@@ -288,7 +288,7 @@ struct BatchFold {
         case known(SessionRow?)
         case unknown(String)
         case ofAnother
-        /// More must be read first, or all of it again.
+        /// Not known yet: the result says what must be read first, or that the batch must be read again.
         case undecided
     }
 

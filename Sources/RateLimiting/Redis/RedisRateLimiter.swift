@@ -171,7 +171,7 @@ package final class RedisRateLimiter: Admission {
     /// Removes the driver's windows in this process, and every key in Redis that contains the driver's id. Waits for
     /// Redis at most `timeoutMilliseconds`. If Redis does not reply, `run()` retries once a second.
     package func forget(_ driver: DriverID) async {
-        fallback.forgetNow(driver)
+        await fallback.forget(driver)
         forgotten.withLock { if $0.count < Self.forgottenMax { _ = $0.insert(driver) } }
         await forgetNow(driver)
     }
