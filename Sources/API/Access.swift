@@ -1,6 +1,6 @@
-// Authorization of routes, decided in one place before any handler runs. The middleware `Credentials` makes the checks
-// below when the head of a request is complete and before its content is read. Therefore a body without a valid
-// credential uses no memory, and a client that waits for 100 (Continue) gets the refusal instead.
+// Authorization of routes, decided in one place before any handler runs. If the content of a request arrives after its
+// head, the middleware `Credentials` makes the checks below before the content is read. Therefore such a body without a
+// valid credential uses no memory, and a client that waits for 100 (Continue) gets the refusal instead.
 
 import HTTP1
 import HTTPServer
@@ -42,12 +42,12 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the check that admits any signed-in driver. The check starts a task only if the responder returns work,
-    /// or if the token needs a look-up.
+    /// Returns the check that admits any signed-in driver. For a complete request, the check starts a task only if
+    /// `respond` returns work, or if the token needs a look-up.
     ///
     /// - Parameters:
     ///   - admitsServices: whether tokens of the role `service` are admitted too. Otherwise they get 403.
-    ///   - contentRefusal: returns a problem if the driver's content must not be read, otherwise nil.
+    ///   - contentRefusal: returns a problem if the content of the driver's request must not be read, otherwise nil.
     func driver(
         _ respond: @escaping CallerResponder, route: String, form: ProblemForm = .plain, admitsServices: Bool = false,
         contentRefusal: @escaping @Sendable (DriverID) -> ProblemResponse? = { _ in nil }
@@ -231,7 +231,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the problem for a refused token. Only the access log contains the reason.
+    /// Returns the problem for a refused token: a 503 if the status of the token cannot be read, otherwise the same 401
+    /// for every reason. Only the access log contains the reason.
     private func refused(_ refusal: TokenRefusal) -> ProblemResponse {
         if refusal == .undecided {
             metrics.count(.undecided)
@@ -251,8 +252,8 @@ struct Access: Sendable {
 }
 
 extension TokenVerifier {
-    /// Returns the caller, or nil if the request's token is no longer valid. During a stream, the token may expire or
-    /// its sign-in may be revoked.
+    /// Returns the caller, or nil if the request's token is no longer valid or its status cannot be read. During a
+    /// stream, the token may expire or its sign-in may be revoked.
     func callerStill(of request: Request, at now: Moment) async -> Caller? {
         guard let token = BearerToken.read(from: request.fields) else { return nil }
         return try? await verify(token, atSecondsSince1970: now.millisecondsSinceEpoch / 1000)

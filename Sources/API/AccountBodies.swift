@@ -236,8 +236,9 @@ enum DeviceBody {
         }
     }
 
-    /// Decodes the body of POST /api/push/register-token, which contains the device's token. If `environment` is
-    /// absent, it is `production`. `platform` may be spelled as the apps spell it, for example `iOS`.
+    /// Decodes the body of POST /api/push/register-token, which contains the device's token. An absent `environment`
+    /// means `production`, and an absent `platform` means `ios`. `platform` may be spelled as the apps spell it, for
+    /// example `iOS`.
     static func decodeLegacy(_ request: Request) throws(ProblemResponse) -> Device {
         try JSONBody.decode(request) { members in
             members.require("token")
@@ -267,7 +268,8 @@ enum DeviceBody {
     }
 }
 
-/// The token in the last segment of the path: a device token of APNs, or a registration token of FCM.
+/// The token of a device: a device token of APNs, or a registration token of FCM. It is the last segment of the path,
+/// or a member of the body of POST /api/push/register-token.
 enum PushToken {
     static let bytesMax = 512
 

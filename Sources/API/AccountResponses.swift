@@ -1,5 +1,6 @@
 // The responses of the sign-in routes (contract, section 6), written directly as bytes. A member without a value is
-// null and never omitted, because shipped clients expect every member.
+// null and not omitted, because shipped clients expect every member. The only exception is `app_account_token`, which
+// is present only in the response of GET /auth/me, if the server accepts purchases.
 
 import HTTP1
 import HTTPServer
@@ -68,7 +69,7 @@ enum AccountResponses {
             writer.nullableMember("locale", push.locale)
             writer.name("notifications")
             writer.raw(push.notifications.json)
-            // The token is a credential of its kind: it is not repeated.
+            // The Live Activity token is a credential, so the response says only whether there is one.
             writer.name("live_activity")
             writer.bool(push.liveActivityToken != nil)
         }

@@ -6,8 +6,8 @@ package import HTTPServer
 import JourneyModel
 
 package enum BodyDecoding {
-    /// Returns the JSON text of a request, decompressed if necessary. `bytesMax` limits both the compressed and the
-    /// decompressed size.
+    /// Returns the JSON text of a request, decompressed if necessary. `bytesMax` limits only the size of a decompressed
+    /// body. `Route.bodyBytesMax` limits the size of every body as it was received.
     package static func json(_ request: Request, bytesMax: Int) throws(ProblemResponse) -> [UInt8] {
         guard isJSON(request.fields) else {
             throw ProblemResponse(.unsupportedMediaType, "The Content-Type must be application/json.")
@@ -49,7 +49,7 @@ package enum BodyDecoding {
         switch codings {
         case [], ["identity"]: return .identity
         case ["gzip"], ["x-gzip"]: return .gzip
-        default:  // RFC 9110 section 15.5.16: names the supported codings.
+        default:  // RFC 9110 section 15.5.16: the response names the supported codings.
             throw ProblemResponse(
                 .unsupportedMediaType, "Content-Encoding must be gzip or absent.",
                 fields: Fields([("Accept-Encoding", "gzip")]))

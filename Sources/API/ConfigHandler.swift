@@ -10,12 +10,12 @@ import JourneyModel
 import Synchronization
 
 struct ConfigHandler: Sendable {
-    /// How long a phone may use its copy, in seconds.
+    /// The longest time that a phone may use its copy, in seconds.
     private static let freshSecondsMax: Int64 = 86_400
 
     let settings: CurrentSettings
 
-    /// The responses with one content.
+    /// The two responses for one version of the document: the whole document, and 304.
     private struct Prepared {
         var version: String
         var etag: String
@@ -38,7 +38,7 @@ struct ConfigHandler: Sendable {
         }
     }
 
-    /// The responses for the settings without rules. They are built once, not for each request.
+    /// The responses for the settings without rules. They are built once per version, not for each request.
     private final class Memory: Sendable {
         let prepared: Mutex<Prepared>
 
@@ -71,8 +71,8 @@ struct ConfigHandler: Sendable {
         }
     }
 
-    /// Returns the responses by the rules. They are not cached: to evaluate the rules takes a few microseconds, and a
-    /// cache would grow with drivers and chargers.
+    /// Returns the responses according to the rules. They are not cached, because evaluating the rules takes only a few
+    /// microseconds, and a cache would grow with the number of drivers and chargers.
     private static func prepared(
         _ rules: SettingsRules, _ request: Request, _ driver: DriverID, charger: String?
     ) -> Prepared {

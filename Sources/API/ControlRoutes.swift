@@ -1,7 +1,7 @@
 // The routes that operator commands call on a running server through its control socket, a Unix socket beside the
-// database. Only the socket's owner can open the socket, so the file permissions are the credential, as they are for
-// the database itself. No public listener has these routes. The contract does not describe these routes, because the
-// command and the server always have the same version.
+// database file. A server that uses PostgreSQL has no control socket. Only the socket's owner can open the socket, so
+// the file permissions are the credential, as they are for the database itself. No public listener has these routes.
+// The contract does not describe these routes, because the command and the server always have the same version.
 
 package import Engine
 import HTTP1

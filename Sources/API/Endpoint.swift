@@ -38,7 +38,8 @@ package struct Endpoint: Sendable {
     package var limits: [RateLimitClass]
 }
 
-/// The method of a route that changes something. Functions that make routes for reading have no parameter for a method.
+/// The method of a route that changes something. The function `write` in Routes.swift takes this type, so that it
+/// cannot make a GET route.
 enum WritingMethod {
     case post, put, patch, delete
 

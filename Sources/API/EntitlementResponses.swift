@@ -1,5 +1,6 @@
-// The response of GET /native/entitlements and POST /native/purchases (contract, section 9). Equal entitlements are
-// always encoded as equal bytes, so the response can have a strong ETag.
+// The responses of GET /native/entitlements, POST /native/purchases and PUT /native/purchases/consent (contract,
+// section 9). Equal entitlements are always encoded as equal bytes, so a response with entitlements can have a strong
+// ETag.
 
 import Crypto
 import HTTP1

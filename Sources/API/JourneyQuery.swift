@@ -1,5 +1,5 @@
 // The query parameters of a page: `limit` and `cursor`. A cursor is opaque to clients. It encodes where the page
-// begins, in base64url (RFC 4648, section 5), and is valid only for the driver who received it.
+// begins, in base64url (RFC 4648, section 5). A cursor of a driver's list is valid only for that driver.
 
 import Identity
 import JourneyModel

@@ -24,7 +24,8 @@ package struct OperatorParts: Sendable {
     /// Returns where requests are counted for the rate limits: `process`, `redis`, `redis-partly` (some nodes of a
     /// Redis Cluster are unreachable), or `redis-unreachable`.
     package var admission: @Sendable () -> String
-    /// Returns the number of free bytes on the file system of the database.
+    /// Returns the number of free bytes on the file system of the database; nil if it cannot be read, or if the
+    /// database is PostgreSQL.
     package var freeBytes: @Sendable () -> Int64?
     /// Returns the status of each configured delivery queue.
     package var outbox: @Sendable () async -> [OutboxStatus]
@@ -101,7 +102,8 @@ struct OperatorHandlers: Sendable {
     }
 
     /// The handler of `GET /ops/stream`: sends the data of `/ops/picture` every two seconds. The stream ends when the
-    /// client disconnects, when the client's token becomes invalid, or when the server shuts down.
+    /// client disconnects, when the client's token becomes invalid, when the data cannot be read, or when the server
+    /// shuts down.
     var stream: OpenHandler {
         { request throws(ProblemResponse) in
             let fields = Fields([

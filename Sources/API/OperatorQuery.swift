@@ -26,11 +26,11 @@ struct OperatorQuery {
                 errors.append(FieldError(pointer: "/\(pair[0])", detail: "must not be repeated"))
             }
         }
-        // An HTML form sends an empty value for a field that was not filled in.
+        // An HTML form sends an empty value for a field that was not filled in, so an empty value counts as absent.
         self.parameters = parameters.filter { !$0.value.isEmpty }
     }
 
-    /// Returns an id of 1 to 128 characters; nil if the parameter is absent or invalid.
+    /// Returns a text of 1 to 128 characters; nil if the parameter is absent or invalid.
     mutating func text(_ name: String) -> String? {
         guard let value = parameters[name] else { return nil }
         guard value.unicodeScalars.count <= 128 else {

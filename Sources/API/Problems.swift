@@ -1,5 +1,6 @@
-// Maps every error of the modules that API uses to a problem. The switches are exhaustive, so a new error without a
-// problem does not compile.
+// Maps errors of the modules that API uses to problems. The switches over errors are exhaustive, so a new error without
+// a problem does not compile. Some errors are mapped where they are caught, for example `TokenRefusal` in Access.swift
+// and `PurchaseFailure` in PurchaseHandlers.swift.
 
 import Engine
 import HTTP1
@@ -39,15 +40,15 @@ extension ProblemResponse {
     static let tooManyRequestsUnderWay = ProblemResponse(
         .serviceUnavailable, "You have too many requests under way.", retryAfterSeconds: 1)
 
-    /// The problem for an invalid credential in a body. The problem does not tell why the credential is invalid.
+    /// The problem for a credential that the service behind a route refuses, and for a deleted driver. The problem does
+    /// not tell why the credential is refused.
     static let refusedCredential = ProblemResponse(
         .unauthorized, "The credential is not valid. Sign in again.",
         fields: Fields([("WWW-Authenticate", "Bearer realm=\"dwell\"")]))
 
     static let sendsNoCodes = ProblemResponse(.notFound, "This server does not send codes. Sign in another way.")
 
-    /// Returns the problem for an identity token that cannot be checked because Apple's key set has not been fetched
-    /// yet.
+    /// Returns the problem for a token of Apple that cannot be checked, because Apple's key set could not be fetched.
     static func keySetUnavailable(retryAfterSeconds seconds: Int64) -> ProblemResponse {
         let seconds = Int(min(max(seconds, 1), 3600))
         return ProblemResponse(

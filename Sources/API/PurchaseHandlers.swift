@@ -97,9 +97,9 @@ struct PurchaseHandlers: Sendable {
         }
     }
 
-    /// Returns the problem of a failure. Only the access log contains the reason. Every notification that Apple did not
-    /// sign for this server gets the same 401. A failure that may be temporary gets 503, so that Apple sends the
-    /// notification again.
+    /// Returns the problem for a failure. The exact reason of a refused signature is only in the access log: a
+    /// notification that Apple did not sign for this server always gets the same 401. A failure that may be temporary
+    /// gets 503, so that Apple sends the notification again.
     private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemResponse {
         switch failure {
         case .refused(.signedInFuture):

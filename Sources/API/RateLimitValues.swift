@@ -7,7 +7,7 @@ import RateLimiting
 
 enum RateLimitValues {
     /// Returns the policies of a route, for example `"session";q=60;w=60, "presession";q=30;w=60`. All responses of the
-    /// route have the same policies.
+    /// route have these policies. A response to a service's events also has the policy of the limit for services.
     static func policy(_ limits: RateLimits, for classes: [RateLimitClass] = RateLimitClass.ofEvents) -> String? {
         list(
             classes.compactMap { limitClass in
@@ -22,7 +22,7 @@ enum RateLimitValues {
         quota.limit > 0 ? "\"\(limitClass.rawValue)\";q=\(quota.limit);w=\(quota.windowSeconds)" : nil
     }
 
-    /// Returns the driver's quota after this response, for example `"session";r=59;t=60`. `r` is the number of requests
+    /// Returns the driver's quota after this event, for example `"session";r=59;t=60`. `r` is the number of requests
     /// left. `t` is the number of seconds, rounded up, until the oldest counted request leaves the window and `r`
     /// grows.
     static func rateLimit(_ ingested: Ingested) -> String? {
@@ -57,8 +57,8 @@ enum RateLimitValues {
         return text
     }
 
-    /// Returns the `Retry-After` value of a refused event, in whole seconds. The value is rounded up and clamped to 1
-    /// to 3600 (contract, section 5).
+    /// Returns the `Retry-After` value of a refused event or request, in whole seconds. The value is rounded up and
+    /// clamped to 1 to 3600 (contract, section 5).
     static func retryAfterSeconds(_ quota: Quota) -> Int {
         min(max(seconds(quota.resetMilliseconds), 1), 3600)
     }

@@ -1,5 +1,5 @@
 // The check of readiness. The server is ready for requests if the database accepts a test write and no drain has begun.
-// There is at most one test write per second, however many clients ask. If the disk hangs, a client waits at most
+// There is at most one test write per second, however many clients ask. If the test write hangs, a client waits at most
 // `timeoutMilliseconds`.
 
 internal import Synchronization

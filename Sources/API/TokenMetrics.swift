@@ -1,4 +1,5 @@
-// The results of access token checks: how many tokens were valid, and how many were refused for each reason.
+// The results of access token checks: how often a token was valid, missing or refused, or its status could not be read.
+// A request whose content arrives after its head is checked twice, and an accepted token is then counted twice.
 
 import CoreMetrics
 import MetricInstruments

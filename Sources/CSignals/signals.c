@@ -10,7 +10,7 @@
 
 static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
 // A pipe into which the signal handler writes one byte for each received signal. The first descriptor is the reading
-// end, the second the writing end. Both descriptors are -1 while signals are not caught.
+// end, the second the writing end. Both descriptors are -1 until `dwell_hold_signals` is called.
 static int channel[2] = {-1, -1};
 
 // The signal handler. Calls only write(2), which is async-signal-safe (signal-safety(7)). A signal would be lost only

@@ -67,8 +67,8 @@ tls_session *tls_session_create(tls_context *context, const char *host, bool is_
     }
     SSL_set_bio(session->ssl, session->received, session->to_send);
     SSL_set_connect_state(session->ssl);
-    // The server's certificate must have the host. A name is also sent to the server (SNI, RFC 6066), an address is
-    // not.
+    // The server's certificate must be valid for the host. A name is also sent to the server (SNI, RFC 6066), an
+    // address is not.
     int is_set = is_address
         ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session->ssl), host)
         : SSL_set1_host(session->ssl, host) == 1 && SSL_set_tlsext_host_name(session->ssl, host) == 1;
@@ -85,8 +85,8 @@ void tls_session_free(tls_session *session) {
     free(session);
 }
 
-// OpenSSL keeps errors per thread. They are cleared before and after each call, so that none is taken for that of
-// another connection.
+// OpenSSL keeps errors per thread. They are cleared before and after each call, so that an error of one connection is
+// never taken for an error of another.
 static tls_result result(tls_session *session, int returned) {
     int error = SSL_get_error(session->ssl, returned);
     ERR_clear_error();

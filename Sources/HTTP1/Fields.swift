@@ -1,13 +1,14 @@
-/// Header or trailer fields in the order received. Repeated fields are kept, so that a repeated Host or Content-Length
-/// can be detected (RFC 9110 section 5.3). Names are compared case-insensitively.
+/// Header or trailer fields, in the order in which they were received or appended. Repeated fields are kept, so that a
+/// handler can detect a repeated Authorization or Idempotency-Key (RFC 9110 section 5.3). Names are compared
+/// case-insensitively.
 ///
 /// The fields are stored as lines in the form in which they are sent, together with the positions of names and values.
 /// Received bytes are copied once when they are stored, and once more when the fields are sent. They become a String
 /// only on demand. The positions are in an array and not in a dictionary, because for a dozen fields a linear scan that
 /// compares lengths first is faster than hashing names.
 ///
-/// No field can end a line early, which prevents response splitting. A field whose name is not a token is dropped. A
-/// control character in a value becomes a space (RFC 9110 section 5.5).
+/// No field can end a line early, which prevents response splitting. A field whose name is not a token is dropped.
+/// Every control character in a value, except HTAB, becomes a space (RFC 9110 section 5.5).
 package struct Fields: Sendable {
     package struct Field: Hashable, Sendable {
         package var name: String
@@ -189,7 +190,8 @@ package struct Fields: Sendable {
         bytes.append(UInt8(ascii: ":"))
         bytes.append(Grammar.space)
         bytes.append(contentsOf: value)
-        // No field exceeds 4 GiB, because received fields have a limit and the server's own fields are short.
+        // The lines never reach 4 GiB in total, because received fields have a limit and the server's own fields are
+        // short.
         lines.append(
             Line(
                 nameStart: UInt32(clamping: start), nameEnd: UInt32(clamping: start + name.count),

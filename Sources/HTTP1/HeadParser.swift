@@ -15,8 +15,8 @@ struct HeadParser: Sendable {
     private var options = ConnectionOptions()
     private var hasHost = false
     private var expectsContinue = false
-    /// The error in the target. It is thrown only after the fields are read, because one of the fields contains the
-    /// request id, and the error response must contain this id.
+    /// The error in the target. It is thrown only after the fields are read, because one of the fields may contain the
+    /// request id, and the error response must then contain this id.
     private var targetRefusal: Refusal?
 
     // MARK: Request line

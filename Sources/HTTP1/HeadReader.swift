@@ -13,7 +13,8 @@ struct HeadReader: Sendable {
     /// The method. It is known as soon as it is read, even if the rest of the head is rejected.
     var method: Method? { parser.method }
 
-    /// Returns the method, even if the input ends inside the request line.
+    /// Returns the method as soon as the space after it was received, even if the rest of the request line is missing;
+    /// nil before that.
     func method(in input: InputBuffer) -> Method? {
         if let method { return method }
         let space = Grammar.firstIndex(of: Grammar.space, input.bytes, input.available)

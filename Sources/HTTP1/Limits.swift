@@ -4,8 +4,8 @@
 
 package struct Limits: Hashable, Sendable {
     /// The maximum length of the request line, without its CRLF. RFC 9112 section 3 recommends at least 8000 bytes.
-    /// nginx allows 8 KiB, and Apache 8190 bytes. The longest request line of our clients is under 100 bytes. Status:
-    /// 414, or 501 if the method alone is longer than `methodBytesMax`.
+    /// nginx allows 8 KiB, and Apache 8190 bytes. The longest request line of our clients contains a push token of at
+    /// most 512 bytes. Status: 414, or 501 if the method alone is longer than `methodBytesMax`.
     package var requestLineBytesMax = 8 * 1024
     /// The maximum length of the method. The longest registered method is UPDATEREDIRECTREF, with 17 letters. Status:
     /// 501 (RFC 9112 section 3).

@@ -1,5 +1,5 @@
 // The sending side of a ServerConnection. It frames each response as its request and its client require. Every encoding
-// function returns whether its part of the response was due. If the part was not due, the function appends nothing.
+// function returns whether its part of a response may be sent now. If not, the function appends nothing.
 
 extension ServerConnection {
     /// Encodes 100 (Continue), if the client waits for it.
@@ -10,9 +10,9 @@ extension ServerConnection {
         return true
     }
 
-    /// Encodes a whole response. The body is omitted in the response to HEAD, and with the statuses 204 and 304. The
-    /// response to HEAD still states the length of the body. `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7), or
-    /// empty for a server without a clock. `requestID` must consist of valid field value bytes, or be empty for a
+    /// Encodes a whole response. The body is omitted in the response to HEAD, and with the statuses 204, 205 and 304.
+    /// The response to HEAD still states the length of the body. `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7),
+    /// or empty for a server without a clock. `requestID` must consist of valid field value bytes, or be empty for a
     /// server without ids. A status that is not final is sent as 500.
     @discardableResult
     package mutating func encode(

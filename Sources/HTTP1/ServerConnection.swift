@@ -19,9 +19,11 @@
 //   - the client or the server asked for close (section 9.6), or the response ends with the connection (content of
 //     unknown length to HTTP/1.0)
 //
-// Incorrect use by a caller is harmless. Bytes after the end are dropped. Encoding a response that is not due appends
-// nothing and returns false. `nextEvent()` repeats `.responseDue` until the response is encoded. How the received bytes
-// were split into reads affects only how the content is split into `.body` events.
+// Most incorrect use by a caller is harmless. Bytes after the end are dropped. Encoding after the end, a second head of
+// a streamed response, or a chunk without a streamed response, appends nothing and returns false. But a response that
+// is encoded before the first request or between two requests is sent, and ends the connection. `nextEvent()` repeats
+// `.responseDue` until the response is encoded. How the received bytes were split into reads affects only how the
+// content is split into `.body` events.
 
 /// Not copyable, because its buffers belong to one connection, and an accidental copy would take longer than serving a
 /// request.
@@ -34,7 +36,8 @@ package struct ServerConnection: ~Copyable, Sendable {
         case body([UInt8])
         /// The request is complete. The trailers are empty unless the content was chunked.
         case end(trailers: Fields)
-        /// Respond with this refusal, then close. This event occurs at most once. No event of a request follows it.
+        /// Respond with this refusal, then close. This event occurs at most once. Only `.responseDue` and `.closed`
+        /// follow it.
         case refused(Refusal)
         /// All events of the request were delivered. No further event follows until its response is encoded.
         case responseDue
@@ -168,7 +171,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// only the lines before the error.
     package var receivedFields: Fields { head.fields }
 
-    /// Whether the method of the current request was received and is safe (RFC 9110 section 9.2.1).
+    /// Whether the method of the current request was received and is GET, HEAD or OPTIONS. TRACE, the other safe method
+    /// (RFC 9110 section 9.2.1), is not served and counts as unsafe.
     package var isSafeRequest: Bool {
         let method = head.method(in: input)
         return method == .get || method == .head || method == .options
@@ -280,8 +284,8 @@ extension ServerConnection {
     /// even if the rest of the head is rejected.
     var answersHead: Bool { head.method == .head }
 
-    /// Begins the response of this request. Returns false if no response is due. A response that ends the connection,
-    /// such as 408 or 503, may begin even before a head was received.
+    /// Begins the response of this request. Returns false if the connection is closed, or if the response has already
+    /// begun. A response such as 408 or 503 may begin even before a head was received. It then ends the connection.
     mutating func beginAnswer(close: Bool, framing: ResponseFraming) -> Bool {
         guard receiving != .closed, answering == .due || answering == .notDue else { return false }
         mustClose = mustClose || close || framing == .untilClose || receiving != .complete

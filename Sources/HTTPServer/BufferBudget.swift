@@ -6,7 +6,7 @@ internal import Synchronization
 package final class BufferBudget: Sendable {
     let bytesMax: Int
     /// The maximum number of bytes held for one client. It is a sixteenth of `bytesMax`, so that a few clients cannot
-    /// use all of the memory. It is at least 2 MiB, so that one long body fits.
+    /// use all of the memory. It is at least 2 MiB, so that one long body fits, but never more than `bytesMax`.
     let bytesPerClientMax: Int
     private let bytes = Atomic<Int>(0)
     /// The bytes held for each client. A client for which no bytes are held has no entry. The bytes of unidentified

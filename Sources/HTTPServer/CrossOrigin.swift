@@ -52,8 +52,8 @@ package struct CrossOrigin: Hashable, Sendable {
     /// The time that a browser may cache the response to a preflight: two hours, the longest time that Chromium
     /// accepts.
     private static let keptSeconds = 7200
-    /// The request fields that an allowed page may send: the fields that the server reads, and those that tracing
-    /// libraries add to every request.
+    /// The request fields that an allowed page may send: the fields that the server reads, and fields that HTTP
+    /// libraries and tracing libraries add to requests.
     private static let requestFields =
         "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, "
         + "X-App-Version, X-Sent-At, X-Requested-With, Cache-Control, traceparent, tracestate, baggage"

@@ -2,7 +2,7 @@
 // task has a response. Nothing here blocks. HTTP1ConnectionState decides the next step, and this class executes it.
 //
 //   serving     requests are read, parsed and answered from memory
-//   working     a task makes the response to the current request; nothing is read
+//   working     a task judges the current request or makes its response; nothing is read
 //   streaming   the request's task writes the response piece by piece
 //   ending      the last response is being written
 //   lingering   the last response was sent; the client has some time to read it

@@ -24,7 +24,8 @@ struct HTTP1ConnectionState: ~Copyable {
     var bytesTakenBefore = 0
     /// The number of bytes of the current streamed response that were encoded so far.
     var streamedBytes = 0
-    /// The time of the last response; nil once bytes were received after that response.
+    /// The time of the last response. Nil once bytes were received after that response, or once the peer has taken an
+    /// output that was stalled.
     var respondedAt: Deadline?
     /// The number of bytes that the budget counts for this connection.
     var heldBytes = 0
@@ -70,7 +71,8 @@ struct HTTP1ConnectionState: ~Copyable {
     }
 
     enum Ending {
-        /// Close now: no response is pending.
+        /// Write the rest of the output, then close. No received bytes are unread, so the close does not reset the
+        /// connection.
         case close
         /// Give the client time to read the last response: see `ServerConfiguration.lingerMilliseconds`.
         case linger
@@ -126,8 +128,8 @@ struct HTTP1ConnectionState: ~Copyable {
             case .head(let head): begin(head)
             case .body(let bytes): take(bytes)
             case .end:
-                // Pause after every request with content. Such a request takes long even if it is rejected, because the
-                // content may be large, and even larger after decompression.
+                // Pause after every request whose content was kept for a handler. Such a request takes long even if the
+                // handler rejects it, because the content may be large, and even larger after decompression.
                 let hadContent = exchange?.request.body.isEmpty == false
                 if let work = respond() { return .work(work) }
                 responsesInRow += 1
@@ -298,7 +300,8 @@ struct HTTP1ConnectionState: ~Copyable {
                 context.configuration.bodyTimeoutMilliseconds + earned, context.configuration.bodyTimeMaxMilliseconds)
             return start.at.advanced(byMilliseconds: waitMilliseconds)
         case .idle, .response, .closed:
-            // Bytes of a new request that turned out to be an empty line (RFC 9112 section 2.2) have begun no head.
+            // An empty line before a request (RFC 9112 section 2.2) is not part of a head, so the time for the head
+            // starts later.
             headDeadline = nil
             if connection.isDraining, drainDeadline == nil {
                 drainDeadline = .inMilliseconds(context.configuration.drainIdleMilliseconds)

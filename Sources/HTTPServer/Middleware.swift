@@ -2,9 +2,9 @@
 // tested and removed on its own. To set a field on every response, add one line to the `respond` of an element.
 //
 //   prepare    called with each route when the server starts, in list order
-//   begin      called when the head is complete and the route is found, in list order
+//   begin      called when the head is complete and its route was looked up, in list order
 //   respond    called when the response is complete but not encoded, in reverse order
-//   end        called when the response is encoded, including the last chunk of a stream, in list order
+//   end        called when the response is encoded, or when its stream has ended or failed, in list order
 
 internal import HTTP1
 
@@ -158,8 +158,8 @@ struct RequestCounts: CompletionMiddleware {
     }
 }
 
-/// Handles CORS: answers preflights from memory on every path, and adds the fields that tell a browser which page may
-/// read the response.
+/// Handles CORS: answers the preflights of allowed pages from memory on every path, and adds the fields that tell a
+/// browser which page may read the response.
 struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     let crossOrigin: CrossOrigin
     /// The methods that the server accepts on at least one path.

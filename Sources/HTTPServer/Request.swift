@@ -1,9 +1,9 @@
 package import HTTP1
 
-/// One whole request, including its body, as a handler gets it. Immutable.
+/// One request, as a handler gets it. A judge gets it before the body is complete.
 package struct Request: Sendable {
     package var method: Method
-    /// The path, decoded and normalized once (see HTTP1/RequestTarget.swift). It starts with "/".
+    /// The path, decoded once, in canonical form (see HTTP1/RequestTarget.swift). It starts with "/".
     package var path: String
     /// The query after "?", undecoded; nil if there is no "?".
     package var query: String?

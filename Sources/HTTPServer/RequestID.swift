@@ -27,8 +27,8 @@ enum RequestID {
     }
 
     /// Returns a new id, which is not a secret. The random first half of the id differs between processes, and the
-    /// count in the second half differs within a process. For the first two billion requests the id has 15 bytes, which
-    /// a String stores inline.
+    /// count in the second half differs within a process. For the first two billion requests the id has at most 15
+    /// bytes, which a String stores inline.
     static func make() -> String {
         let number = count.wrappingAdd(1, ordering: .relaxed).oldValue
         var digits = 1

@@ -57,7 +57,7 @@ struct RequestMetrics: Sendable {
     }
 
     /// Counts an answered request. `route` is nil if no route was found. `method` is nil if the request was refused
-    /// before its method was known.
+    /// before its head was complete.
     func answered(
         _ route: Int?, _ method: Method?, _ status: Status, nanoseconds: UInt64, bytesIn: Int, bytesOut: Int
     ) {

@@ -5,7 +5,8 @@ package import HTTP1
 package struct Response: Sendable {
     package enum Body: Sendable {
         case bytes([UInt8])
-        /// A body written piece by piece with chunked coding. `write` waits while the client does not read.
+        /// A body written piece by piece, in chunked coding. To an HTTP/1.0 client it is written as it is, and ends
+        /// with the connection. `write` waits while the client does not read.
         case stream(@Sendable (any ResponseBodyWriter) async throws -> Void)
     }
 
@@ -29,7 +30,8 @@ package struct Response: Sendable {
 
 /// The handler's side of a streamed response body.
 package protocol ResponseBodyWriter: Sendable {
-    /// Writes the next bytes; returns when the connection can take more. Throws when the client is gone.
+    /// Writes the next bytes; returns when the connection can take more. Throws when the client is gone, or while
+    /// another write waits.
     func write(_ bytes: [UInt8]) async throws
 
     /// Calls the closure once when the client has sent its last byte. Calls it at once if the client has already done

@@ -142,9 +142,9 @@ package final class RegisteredRoute: Sendable {
     }
 }
 
-/// A request that reaches no handler, for one of these reasons: it is malformed, it exceeds a limit, its path is
-/// unknown, its path does not allow its method, or the server is overloaded. HTTPServer decides the status and the
-/// detail. API renders them as a problem document.
+/// A request that reaches no handler, for one of these reasons: it is malformed, it exceeds a limit, it arrives too
+/// slowly, it needs a part of HTTP that is not supported, its path is unknown, its path does not allow its method, or
+/// the server is overloaded. HTTPServer decides the status and the detail. API renders them as a problem document.
 package struct RefusedRequest: Sendable {
     package var status: Status
     /// A sentence for the client. It never contains the client's input.

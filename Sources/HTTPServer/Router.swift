@@ -1,5 +1,5 @@
-// Finds the route of a method and a path. Paths arrive decoded and normalized (HTTP1/RequestTarget.swift), so they are
-// compared byte by byte. For example, "/a" and "/a/" are different paths.
+// Finds the route of a method and a path. Paths arrive decoded and in canonical form (HTTP1/RequestTarget.swift), so
+// they are compared byte by byte. For example, "/a" and "/a/" are different paths.
 //
 // A path that equals a template without parameters is found by one lookup. It is never compared with `{name}`
 // templates.

@@ -1,4 +1,5 @@
-// The parts that the connections of a server share. The module Sockets also passes each new connection to this file.
+// The parts that the connections of a server share, and the function to which the module Sockets passes each new
+// connection.
 
 internal import HTTP1
 internal import Logging

@@ -42,7 +42,8 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
 
     package init() {}
 
-    /// The list of networks in canonical form, separated by commas, without spaces.
+    /// The networks with their addresses in canonical form, then `unix` if it is in the list, separated by commas,
+    /// without spaces.
     package var description: String {
         (networks.map { "\($0.number.text)/\($0.prefixBits)" } + (unixSocket ? ["unix"] : [])).joined(separator: ",")
     }

@@ -9,7 +9,7 @@
 struct Binding {
     /// The address that was bound, with the port that the system chose.
     var endpoint: Endpoint
-    /// The listening descriptors. TCP has one per loop, and a Unix socket has only one.
+    /// The listening descriptors: one per loop for TCP, but only one for a Unix socket or an adopted socket.
     var descriptors: [Int32]
 
     static func bind(
@@ -45,7 +45,8 @@ struct Binding {
         return Binding(endpoint: try Socket.localEndpoint(descriptor, syscalls), descriptors: [descriptor])
     }
 
-    /// Returns the requested address, with the port that the system chose.
+    /// Returns the requested address, with the port that the system chose. For an inherited socket, returns the address
+    /// that the socket is bound to.
     func address(askedFor asked: SocketAddress) -> SocketAddress {
         switch asked {
         case .ip(let host, _): .ip(host: host, port: endpoint.port)

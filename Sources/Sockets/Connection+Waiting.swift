@@ -1,5 +1,5 @@
 // Reads and writes for a task. The task waits while the socket is not ready. Used by this process's outgoing
-// connections and by tests.
+// connections and by tests. Of these functions, a streamed response of HTTPServer uses only `yieldIfBusy`.
 //
 // The task tries the system call first. If the call would block, the task waits for the next edge of the call's
 // direction. The task does not leave the loop between the call and the wait, so it misses no edge.

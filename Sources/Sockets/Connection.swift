@@ -26,7 +26,8 @@ package enum ConnectionChange: Sendable {
     case roundEnds
     /// A drain began. The owner finishes the request in progress and closes the connection.
     case draining
-    /// The connection was closed by either side. This is always the last change.
+    /// This side closed the socket: by `close`, because `shutdownWrite` failed, or because the loop shuts down. This is
+    /// always the last change.
     case closed
 }
 
@@ -45,7 +46,8 @@ package final class Connection: @unchecked Sendable {
 
     private var descriptor: Int32
     private var token: UInt64?
-    /// Whether the poller reported a failure, or that the peer sends no more bytes.
+    /// Whether the connection failed or the peer sends no more bytes, as reported by the poller or by a read of 0
+    /// bytes.
     private var peerEnded = false
     private var owner: ((ConnectionChange) -> Void)?
     private var peerEndsSending: (@Sendable () -> Void)?

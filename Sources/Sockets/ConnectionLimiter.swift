@@ -75,7 +75,8 @@ package final class ConnectionLimiter: Sendable {
     }
 
     /// Removes a connection from the counts of open connections. Must be called once for every call of `enter`, with
-    /// the result of that call. Must not be called if the result was `.closedUnanswered`.
+    /// the result of that call. After the result `.closedUnanswered` no call is needed, because that connection was not
+    /// counted as open.
     func leave(_ endpoint: Endpoint, _ admission: Admission) {
         let address = countedAddress(endpoint)
         counts.withLock { counts in

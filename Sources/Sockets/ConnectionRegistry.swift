@@ -3,7 +3,7 @@
 /// Safe to share: all mutable state is touched only on `loop`.
 final class ConnectionRegistry: @unchecked Sendable {
     let loop: EventLoop
-    /// The open connections. `ConnectionLimits.connectionsMax` bounds their number.
+    /// The open connections. `ConnectionLimiter` bounds their number.
     private var connections: [ObjectIdentifier: Connection] = [:]
     private var isDraining = false
 

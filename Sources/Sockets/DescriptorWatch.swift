@@ -55,8 +55,8 @@ package final class DescriptorWatch: @unchecked Sendable {
         }
     }
 
-    /// Ends the watch, before or after the library closes the descriptor. It must close it in this round: until then
-    /// the poller keeps the registration. A second call does nothing.
+    /// Ends the watch, before or after the library closes the descriptor. The library must close the descriptor in this
+    /// round, because the poller keeps the registration until then. A second call does nothing.
     package func end() {
         guard let token else { return }
         self.token = nil

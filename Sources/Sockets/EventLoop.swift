@@ -32,7 +32,7 @@ private struct RoundEndAction {
 }
 
 /// Safe to share: `inbox` is thread-safe, and the poller's add, remove and wake are thread-safe in the kernel. All
-/// other mutable state is touched only on `queue`. The functions check this with `assertOnLoop`.
+/// other mutable state is touched only on `queue`. Most functions check this with `assertOnLoop`.
 package final class EventLoop: TaskExecutor, @unchecked Sendable {
     package let syscalls: Syscalls
     /// The loop's index in its group.
@@ -150,8 +150,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         await withUnsafeContinuation { continuation in yielded.append { continuation.resume() } }
     }
 
-    /// Calls the closure in the next round, after the handlers of all descriptors that are ready in the next round.
-    /// Must be called on the loop.
+    /// Calls the closure after the handlers of all ready descriptors: in this round if a handler or a timer calls this
+    /// function, otherwise in the next round. Must be called on the loop.
     func nextRound(_ body: @escaping () -> Void) {
         assertOnLoop()
         yielded.append(body)

@@ -11,14 +11,14 @@ final class LoopInbox: Sendable {
         var calls: [@Sendable () -> Void] = []
         /// Whether the loop waits or is about to wait. If true, added work must wake the loop.
         var sleeps = false
-        /// Whether the loop is shut down and its poller is closed. Tasks still run until they end.
+        /// Whether the rounds of the loop have ended. The poller may then be closed. Tasks still run until they end.
         var hasEnded = false
 
         var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
     }
 
     enum PutResult {
-        /// The loop will run the added work.
+        /// The added work will run: in the loop, or after its end together with the work that was in the inbox before.
         case loop
         /// The loop has ended, so the caller must run the contents of the inbox.
         case ended

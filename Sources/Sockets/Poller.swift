@@ -1,4 +1,5 @@
-// Reports which descriptors are ready. Only this file uses epoll. A version for kqueue would have the same members.
+// Reports which descriptors are ready. Only this file, and the closures in Syscalls.swift that it calls, use epoll. A
+// version for kqueue would have the same members.
 //
 // Connections are registered once, for both directions, edge-triggered. Their registration is not changed until they
 // are closed. With level-triggered polling, a pipelining client would be reported again and again while its handler

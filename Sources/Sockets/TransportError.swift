@@ -4,8 +4,8 @@
     internal import Darwin
 #endif
 
-/// The reason why bytes could not be transferred. After such an error no error response can be sent. Higher layers
-/// declare the errors of their own protocols.
+/// The reason why bytes could not be transferred, or why a socket could not connect or listen. Higher layers declare
+/// the errors of their own protocols.
 package enum TransportError: Error, Hashable, Sendable {
     /// This side closed the connection before the call or during it.
     case closed

@@ -12,14 +12,15 @@ typedef struct tls_context tls_context;
 /// The TLS of one connection. Only one thread at a time may use it.
 typedef struct tls_session tls_session;
 
-/// Returns null if a file cannot be read or has another format. Each path may be null: without `ca_file` the system's
-/// certificates are trusted; `certificate_file` and `key_file` (PEM) are for servers that ask for a certificate.
+/// Returns null if a file cannot be read or has another format, or if the key does not belong to the certificate. Each
+/// path may be null: without `ca_file` the system's certificates are trusted; `certificate_file` and `key_file` (PEM)
+/// are for servers that ask for a certificate.
 tls_context *_Nullable tls_context_create(
     const char *_Nullable ca_file, const char *_Nullable certificate_file, const char *_Nullable key_file);
 void tls_context_free(tls_context *_Nonnull context);
 
-/// Returns null if memory is short, or if `host` cannot be a host. `host` is a name or the text of an IP address, and
-/// must be in the server's certificate.
+/// Returns null if memory is short, or if `host` cannot be a host. `host` is a name or, if `is_address`, the text of an
+/// IP address. It must be in the server's certificate.
 tls_session *_Nullable tls_session_create(tls_context *_Nonnull context, const char *_Nonnull host, bool is_address);
 void tls_session_free(tls_session *_Nonnull session);
 
