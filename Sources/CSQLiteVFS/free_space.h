@@ -16,8 +16,8 @@ struct checkpoint {
 int dwell_note_checkpoint(
     struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, int operation, void *argument);
 
-// Writes the bytes through `below`. If the bytes are a b-tree page and a checkpoint is running, first replaces the
-// page's unallocated space by zeros. Returns SQLite's result code.
+// Writes the bytes through `below`. If a checkpoint is running and the bytes are certainly a b-tree page, writes zeros
+// in place of the page's unallocated space. Returns SQLite's result code.
 int dwell_write_cleared(
     struct checkpoint *checkpoint, const sqlite3_io_methods *below, sqlite3_file *file, const void *bytes, int count,
     sqlite3_int64 offset);

@@ -14,9 +14,10 @@
 //   WAL, because afterwards another connection may write at the same offset.
 // - A call that reads the file, its size or anything else about it first writes the held frames.
 //
-// If writing the held frames fails, the call that caused the write returns the error, SQLITE_FULL or
-// SQLITE_IOERR_WRITE. For a commit, that call is the sync. The held frames are then dropped, because SQLite rolls the
-// transaction back.
+// If writing the held frames fails, they are dropped, because SQLite rolls the transaction back. The call that caused
+// the write returns the error, SQLITE_FULL or SQLITE_IOERR_WRITE. For a commit, that call is the sync. There are two
+// exceptions: a barrier cannot return an error, so all later calls on the WAL return it, and a release of the write
+// lock ignores the error.
 //
 // If the file has grown since the last sync, the next sync takes twice as long. The file system must then also write
 // its own journal, including entries that have nothing to do with this file. To make such syncs rare, this layer
@@ -48,7 +49,8 @@ struct write_ahead_log {
     const sqlite3_io_methods *below;
     sqlite3_file *file;
     struct database *database;
-    // The error of a write that failed in a call that cannot return an error. Later writes return this error.
+    // The error of a write that failed in a call that cannot return an error. All later calls on the WAL return this
+    // error.
     int failure;
     // The length of the file, as this connection last determined it. If extending the file failed, the value is larger
     // than the actual length.
@@ -78,7 +80,7 @@ static void grow(struct write_ahead_log *log, sqlite3_int64 written) {
     sqlite3_int64 offset = 0;
     if (log->below->xFileSize(log->file, &offset) != SQLITE_OK) return;
     log->end = offset;
-    // Another connection has already extended the file.
+    // The file was already extended, by another connection or before the WAL was reset.
     if (offset > written) return;
     log->end = (written / GROWTH + 1) * GROWTH;
     while (offset < log->end) {

@@ -1,11 +1,11 @@
-// SQLite's error codes, and whether a request itself may have caused an error. The messages are SQLite's own. They
-// contain names of tables and columns, but never a value.
+// SQLite's error codes, and whether a request itself may have caused an error. SQLite's own messages contain names of
+// tables and columns, but never a value.
 
 import GRDB
 import GRDBSQLite
 import SharedTables
 
-/// An extended result code (https://www.sqlite.org/rescode.html) with SQLite's message.
+/// An extended result code (https://www.sqlite.org/rescode.html) with a message, which is usually SQLite's.
 package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
     package var extendedCode: Int32
     package var message: String
@@ -20,8 +20,8 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
         message = String(cString: sqlite3_errmsg(connection))
     }
 
-    /// Converts any error of a transaction. An error that comes neither from SQLite nor from this server becomes
-    /// SQLITE_ERROR, with its description as the message.
+    /// Converts any error of a transaction. An error of a type that is not listed here becomes SQLITE_ERROR, with its
+    /// description as the message.
     package init(_ error: any Error) {
         switch error {
         case let error as SQLiteError: self = error

@@ -1,4 +1,5 @@
-// `OperatorReader` on SQLite. Counts over many drivers. Each call reads one snapshot on a read connection.
+// `OperatorReader` on SQLite. All functions use the read connections. `operatorTimeline` reads two snapshots, each
+// other function reads one.
 
 package import Engine
 import Foundation
@@ -51,9 +52,9 @@ extension SQLiteEventStore: OperatorReader {
         }
     }
 
-    /// Returns the row number of the last event received before `start`, by binary search. Row numbers ascend in the
-    /// order of commits. This is also the order of receipt, except among events received within the milliseconds of one
-    /// commit.
+    /// Returns the row number of the last event received before `start`, by binary search; 0 if there is none. Row
+    /// numbers ascend in the order of commits. This is nearly the order of receipt, so the result may differ by the few
+    /// events that were received and committed concurrently.
     private static func lastEvent(before start: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let statement = try db.makeStatement(
             sql: "SELECT id, received_at_ms FROM event WHERE id > ? ORDER BY id LIMIT 1")

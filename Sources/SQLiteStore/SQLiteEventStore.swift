@@ -135,7 +135,8 @@ package final class SQLiteEventStore: EventStore {
     // MARK: Reading
 
     /// Looks the event up on a read connection. The snapshot contains everything that was acknowledged before the call.
-    /// The writer is not involved. A flood of repeated events therefore does not fill the writer's queue.
+    /// A flood of repeated events therefore does not fill the writer's queue. The writer is involved only if the keys
+    /// in memory must be read first.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {

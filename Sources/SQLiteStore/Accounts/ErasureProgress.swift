@@ -186,7 +186,8 @@ struct ErasureProgress {
         return (rows.count, last == nil)
     }
 
-    /// The forms of `occurred_at` that follow from the moment: see OccurredAtColumn.swift.
+    /// Gives the event a key with the number `place`, and removes what the client sent. `occurred_at` gets one of the
+    /// two forms that follow from the moment (OccurredAtColumn.swift).
     private func rewriteEvent(
         _ event: Int64, place: Int64, sequencePlace: Int64, _ keys: EventKeyTable, _ db: Database
     ) throws {

@@ -51,7 +51,7 @@ extension SQLiteEventStore: EventExport {
                 """)
     }
 
-    /// Returns at most so many row numbers of a driver's rows that come after the given one.
+    /// Returns the row numbers of at most `limit` of a driver's rows, those after the row `last`.
     private typealias Keys =
         @Sendable (_ driver: Int64, _ last: Int64?, _ limit: Int, _ db: Database) throws -> [Int64]
 

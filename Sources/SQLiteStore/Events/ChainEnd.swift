@@ -3,7 +3,7 @@
 
 /// The driver's last event in the order (corrected_at_ms, id), and its climb: this event, the nearest earlier event
 /// with a higher level, the nearest earlier event with a higher level than that, and so on. The column `driver.chain`
-/// holds it in this form, with each number zigzag and LEB128; NULL means that the driver has no events:
+/// holds it in this form, with each number in zigzag and LEB128 encoding; NULL means that the driver has no events:
 ///
 ///     chain = corrected_at_ms of the last event, its id, then for each further event of the climb
 ///             its id minus the id before it

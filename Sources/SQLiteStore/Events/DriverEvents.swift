@@ -78,7 +78,7 @@ struct DriverEvents {
         return ids
     }
 
-    /// Returns all events.
+    /// Returns the ids of all events of a driver.
     static func all(of driver: Int64, _ db: Database) throws -> [Int64] {
         var events = try DriverEvents(of: driver, .forward, db)
         return try events.next(.max)
@@ -97,7 +97,7 @@ struct DriverEvents {
     }
 }
 
-/// The rows that a statement selects of a driver's events. Reads a few hundred events at a time.
+/// The rows that a query returns for a driver's events. Reads a few hundred events at a time.
 struct DriverEventRows {
     private static let batch = 256
 

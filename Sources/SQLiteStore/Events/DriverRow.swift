@@ -110,9 +110,9 @@ final class DriverRow {
         hasNewChanges = true
     }
 
-    /// Sets the result of refolding all events by the rules of this release. If the new journey differs from the stored
-    /// one, the rules and not an event caused the difference. The recent changes are then deleted, so that a reader
-    /// that reconnects to the stream gets a snapshot.
+    /// Sets the result of a refold by the rules of this release or by a correction of settings. If the new journey
+    /// differs from the stored one, no event caused the difference. The recent changes are then deleted, so that a
+    /// reader that reconnects to the stream gets a snapshot.
     func replaceFold(head: Head?, journey: StoredJourney) {
         rules = Fold.rulesVersion
         self.head = head

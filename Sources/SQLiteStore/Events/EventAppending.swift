@@ -97,7 +97,7 @@ final class EventAppending {
         case opens(String)
     }
 
-    /// Returns nil when the session belongs to another driver. Also returns nil when the session is not registered but
+    /// Returns nil when the session belongs to another driver. Also returns nil when there is no such session yet and
     /// registration is required.
     private func sessionUse(_ append: PreparedAppend, driver: DriverRow?) throws(SQLiteError) -> SessionUse? {
         guard let sessionID = append.request.submission.sessionID else { return SessionUse.none }

@@ -8,8 +8,8 @@
 // log n on average.
 //
 // Retention relinks `previous` when it deletes events. It leaves `jump` as it is; a jump to a row that does not exist
-// counts as none, and a search then goes on by `previous`. An id is never given twice, so such a jump stays without
-// aim.
+// counts as none, and a search then goes on by `previous`. An id is never given twice, so such a jump never leads to
+// another event.
 
 /// The place of an event in its driver's order.
 struct ChainPlace: Hashable, Comparable {
@@ -112,8 +112,8 @@ final class EventChain {
     /// Finds the links of an event that is about to be stored and does not come last, and adds it to `end`. The rows of
     /// other events are changed by `link`, after the event is stored.
     ///
-    /// The search meets every later event from which no event up to the new one's place has a higher level. These are
-    /// the only events that can jump to the new one, and they do if its level is higher than theirs.
+    /// The search meets every later event that has no event of a higher level between itself and the new one's place.
+    /// These are the only events that can jump to the new one, and they do if its level is higher than theirs.
     func insertion(of id: Int64, at time: Int64, into end: inout ChainEnd) throws(SQLiteError) -> Insertion {
         guard let last = end.last else { throw .unreadable("chain") }
         let place = ChainPlace(time: time, id: id)
@@ -140,8 +140,8 @@ final class EventChain {
     }
 
     /// Returns the nearest event with a level higher than `level`, from the event `start` backwards. A jump passes only
-    /// events with lower levels than its own event, and an event without a jump has no earlier event with a higher
-    /// level.
+    /// events whose levels are not higher than that of the event that has the jump, and an event without a jump has no
+    /// earlier event with a higher level.
     private func nearest(from start: Int64?, above level: Int) throws(SQLiteError) -> Int64? {
         var id = start
         while let current = id {
@@ -153,8 +153,8 @@ final class EventChain {
         return nil
     }
 
-    /// Takes events out of the chain by the links of the events that stay. Their rows must still exist, and must be
-    /// deleted afterwards. Returns the driver's last event then; nil if none is left.
+    /// Takes events out of the chain: writes `previous` of the events that stay. The rows of the events that are taken
+    /// out must still exist, and must be deleted afterwards. Returns the last event that stays; nil if none is left.
     func unlink(_ links: [ChainLink], from end: ChainEnd) throws(SQLiteError) -> Int64? {
         var last = end.last
         // The event after the one that is taken out, with its new `previous`, which is written when it is final.

@@ -1,9 +1,10 @@
 // The fold in the database. Adds an event at its place in the contract's order. In the same transaction it updates what
 // the event changes: the verdicts of later events, the driver's head, and the expiries of deadlines that pass because
-// of the event. Reads no clock.
+// of the event. If these are too many events for one transaction, Refolding.swift continues. Reads no clock.
 //
-// Invariant after every transaction: if a deadline passes between two consecutive stored events, its expiry is stored
-// between them. Therefore, when a new event makes a deadline pass, the expiry of that deadline is not stored yet.
+// Invariant after every transaction, unless a refold of the driver is incomplete: if a deadline passes between two
+// consecutive stored events, its expiry is stored between them. Therefore, when a new event makes a deadline pass, the
+// expiry of that deadline is not stored yet.
 
 import Engine
 import JourneyModel
@@ -239,8 +240,8 @@ final class EventFolding {
     }
 
     /// Returns the expiry of a deadline that passes in a refolded journey, with its verdict and the journey after it.
-    /// The expiry gets the receive time and the settings version of `next`, the event that shows that the deadline has
-    /// passed.
+    /// The expiry gets the receive time and the settings version of `next`. This is the late event that caused the
+    /// refold, or else the event that shows that the deadline has passed.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
         driver: DriverRow

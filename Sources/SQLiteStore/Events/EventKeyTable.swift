@@ -20,7 +20,7 @@ final class EventKeyTable {
     private let move: PreparedStatement
     private let remove: PreparedStatement
     private let connection: OpaquePointer
-    /// Prepared when they are used: a database of before migration 27 lacks their tables.
+    /// Prepared when they are used, because a database from before migration 27 lacks their tables.
     private var noteEarly: PreparedStatement?
     private var addLater: PreparedStatement?
     /// Only `dwell check` uses this.
@@ -29,7 +29,7 @@ final class EventKeyTable {
     init(on connection: OpaquePointer) throws(SQLiteError) {
         self.connection = connection
         hash = try EventKeyHash(on: connection)
-        // `dwell check` reads databases of before migration 27, too.
+        // `dwell check` also reads databases from before migration 27.
         let isRenamed = try PreparedStatement(
             "SELECT 1 FROM pragma_table_info('event_key') WHERE name = 'number'", on: connection
         ).first({ _ throws(SQLiteError) in }, read: { _ in true })
@@ -52,8 +52,9 @@ final class EventKeyTable {
         try self.init(on: connection)
     }
 
-    /// Calls `read` with the row number of each event that is listed from this place of a key on, until `read` returns
-    /// a value. Nearly always there is no such event, or it has the key. Returns nil if `read` returned no value.
+    /// Calls `read` with the row number of each event that is listed at `place` or after it without a gap, until `read`
+    /// returns a value. `place` is the place of a key. Nearly always there is no such event, or it has the key. Returns
+    /// nil if `read` returned no value.
     func first<Value>(
         from place: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
     ) throws(SQLiteError) -> Value? {
@@ -97,8 +98,8 @@ final class EventKeyTable {
         }
     }
 
-    /// Removes an event from the list. Must be called while `event` still has the row with the listed key. An event
-    /// that is not listed yet will not be listed by the writer either.
+    /// Removes an event from the list. Must be called while the event's row still exists and has the listed key. An
+    /// event that is not listed yet will not be listed by the writer either.
     func remove(_ event: Int64) throws(SQLiteError) {
         try noteEarly(event)
         guard var gap = try place(ofListed: event) else { return }
@@ -126,7 +127,7 @@ final class EventKeyTable {
         var beginning: Int64
         /// The place at which the search finds the event; nil if it does not find it.
         var place: Int64?
-        /// The events that it meets before.
+        /// The other events that the search meets, before it finds the event or ends.
         var others: [Int64] = []
     }
 

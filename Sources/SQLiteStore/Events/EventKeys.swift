@@ -1,5 +1,5 @@
-// Which event has an idempotency key: the newest events in memory (NewestKeys), all others in the table `event_key`.
-// An event is added to memory, in the transaction that stores it.
+// Finds the event that has an idempotency key. Memory lists the newest events (NewestKeys), and the table `event_key`
+// lists all others. An event is added to memory in the transaction that stores it.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -87,8 +87,8 @@ final class EventKeys {
     }
 
     /// Must be called after the rollback of a savepoint, and before that of a transaction: as soon as the lock is
-    /// released, another process may store events with the same numbers. Events of the transaction that a savepoint
-    /// leaves are read from their rows again.
+    /// released, another process may store events with the same numbers. Events that the transaction stored before the
+    /// savepoint are read from their rows again.
     func noteRollback() {
         forget()
         moving.noteRollback()

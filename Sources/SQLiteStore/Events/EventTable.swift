@@ -123,8 +123,8 @@ final class EventTable {
             ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37)
         """
 
-    /// SQLite sorts like OrderedEvent: NULL before integers, and texts by memcmp. CROSS JOIN makes `event` the
-    /// outermost table of the join.
+    /// Callers append WHERE, and ORDER BY if there may be several rows. CROSS JOIN makes `event` the outermost table of
+    /// the join.
     private static let foldedSQL = foldedSQL(previousState: "previous_state", secondPlace: "second_place")
 
     private static func foldedSQL(previousState: String, secondPlace: String) -> String {

@@ -3,7 +3,7 @@
 //
 // An expiry is stored exactly once, even with several server instances. The transaction that stores the expiry begins
 // with BEGIN IMMEDIATE and then reads the driver's row. At its end, no running deadline is left in that row. In
-// addition, the table of idempotency keys refuses a second row for the same expiry. Both rows would have the same key,
+// addition, a second event with the same idempotency key is refused (EventKeys). Both expiries would have the same key,
 // because the key of an expiry is a function of its session, kind and deadline.
 
 import Engine

@@ -58,8 +58,9 @@ final class InternTables {
     }
 
     private var kinds: [Kind: KindRow] = [:]
-    /// The kind that was used last for each event name, indexed by lifecycle rank. Comparing an event with this kind is
-    /// faster than hashing the event's kind, and nearly all events of a name are of one kind.
+    /// The kind that was used last for each event name, indexed by lifecycle rank, which all diagnostic names share.
+    /// Comparing an event with this kind is faster than hashing the event's kind, and nearly all events of a name are
+    /// of one kind.
     private var lastKinds: [(kind: Kind, row: KindRow)?] = []
     private var places: [String: Int64] = [:]
     private var settings: [String: Int64] = [:]

@@ -1,11 +1,11 @@
 // Writes the keys of the newest events to `event_key`, many at a time and in the order of their places, so that the
 // rows of a page are written together. A move begins when there are `NewestKeys.countMax` events that the table does
-// not list, and writes a piece with each transaction, two keys for each event since its beginning. It has therefore
-// ended when half as many events have been added.
+// not list. Each event that is stored since then makes two keys due, and a transaction writes the due keys if there are
+// enough of them. The move has therefore ended when about half as many events have been added.
 //
 // The table `event_key_progress` says how far the move is. After a restart, or beside another process, it goes on from
-// there: the number of events that the table does not list is bounded, however short the life of each process is.
-// Deleted events count as well, because `event_key_early` has their numbers until the end of the move.
+// there. The number of events that the table does not list is therefore bounded, however short the life of each process
+// is. Deleted events count as well, because `event_key_early` has their numbers until the end of the move.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -13,9 +13,10 @@ import Dispatch
 import Synchronization
 
 final class KeyMove {
-    /// More events of a new move are sorted on another thread. Fewer take less than a millisecond.
+    /// A new move with more events is sorted on another thread. Sorting fewer events takes less than a millisecond.
     private static let sortedHereMax = 10_000
-    /// The number of keys that a transaction writes, at most: twice as many as for the events of a full group.
+    /// Maximum number of keys that a transaction writes, twice as many as a full group of events makes due. Keys with
+    /// the same place are written together, even beyond this number.
     private static let pieceMax = 4 * Writer.groupMax
 
     /// The row of `event_key_progress`.
@@ -55,8 +56,8 @@ final class KeyMove {
         forgetEarly = try PreparedStatement("DELETE FROM event_key_early WHERE number <= ?1", on: connection)
     }
 
-    /// Goes on with a move of an earlier process or of another one, if there is one and this process does not know it.
-    /// Memory must have the events of the move, and no others.
+    /// Takes over the progress that another process has committed. Goes on with the move of that process, if one is in
+    /// progress that this process does not know. Memory must then have the events of the move, and no others.
     func goOn(from progress: Progress) {
         self.progress = progress
         if progress.isMoving, sorted == nil { begin(sortsHere: true) }
@@ -127,7 +128,7 @@ final class KeyMove {
             let byPlace = entries.sorted { $0.place < $1.place }
             sorted.entries.withLock { $0 = byPlace }
         }
-        // After a start, the next transaction writes a piece even if it is the only one.
+        // With `sortsHere`, the next transaction can write a piece even if this process makes no other transaction.
         if sortsHere || entries.count <= Self.sortedHereMax {
             sort()
         } else {

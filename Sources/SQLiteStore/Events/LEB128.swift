@@ -15,7 +15,7 @@ enum LEB128 {
         append(UInt64(bitPattern: value << 1 ^ value >> 63), to: &bytes)
     }
 
-    /// Reads the number at `position` and moves `position` behind it. Returns nil if the bytes are not a number.
+    /// Reads the number at `position` and moves `position` past it. Returns nil if the bytes are not a number.
     static func number(in bytes: [UInt8], at position: inout Int) -> UInt64? {
         var value: UInt64 = 0
         var shift: UInt64 = 0

@@ -1,6 +1,6 @@
-// The idempotency keys of the newest events, in memory. A key would be a row in some page of `event_key` for every
-// event: in a large table a page that is read, logged and copied for that one row. The rows of many events, written
-// together in the order of their places, share these pages (KeyMove.swift).
+// The idempotency keys of the newest events, in memory. If each event wrote its row of `event_key` at once, a page of a
+// large table would be read, logged and copied for that one row. The rows of many events, written together in the order
+// of their places, share these pages (KeyMove.swift).
 //
 // Memory and table together list every event. At a start, memory is filled from the rows of `event_row` that
 // `event_key` does not list yet. An entry in memory is only a candidate: callers compare the driver and the full key
@@ -24,7 +24,8 @@ final class NewestKeys: Sendable {
     static let countMax = 250_000
 
     let countMax: Int
-    /// The number of keys that a transaction writes, at least: keys that are written together share pages.
+    /// Minimum number of keys that a transaction writes, except for the last keys of a move. Keys that are written
+    /// together share pages.
     var pieceMin: Int { min(64, countMax) }
     private let state = Mutex(State())
 

@@ -1,7 +1,7 @@
 // The last changes of a driver's journey. When a reader reconnects to the stream of the journey, the stream replays
 // these changes. The changes are stored in the driver's row, because every event reads and writes that row anyway. A
-// separate table of changes would cost each event one more page. A change is the driver's state after a commit. Late
-// events do not alter changes that are already recorded.
+// separate table of changes would cost each event one more page. A change is the driver's state right after an event
+// was added. Late events do not alter changes that are already recorded.
 
 import Engine
 import JourneyModel

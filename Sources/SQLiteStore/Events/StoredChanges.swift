@@ -57,9 +57,9 @@ enum StoredChanges {
         guard id >= 0, id <= newest else { return nil }
         guard let storedHead else { return [] }
         guard let oldest = storedHead.recent.changes.first else {
-            // A refold by new rules deletes the recent changes. If a journey is not idle and has no recent changes,
-            // such a refold has probably deleted them. The reader may then have seen a state from before the refold,
-            // and gets the current state.
+            // A refold by new rules or a correction deletes the recent changes if it changes the journey. If a journey
+            // is not idle and has no recent changes, such a refold has probably deleted them. The reader may then have
+            // seen a state from before the refold, and gets the current state.
             return storedHead.journey.state == .idle ? [] : nil
         }
         guard !storedHead.recent.isFull || oldest.event <= id else { return nil }

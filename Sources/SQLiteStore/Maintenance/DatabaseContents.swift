@@ -51,9 +51,8 @@ package struct RestorePlan: Sendable {
     /// these deletions.
     package var undoneErasures = 0
 
-    /// The reason why the operator must confirm the restore first. Nil if nothing can be lost. Nothing can be lost if
-    /// there is no database, if it is unreadable, or if the backup has at least as many events and drivers as the
-    /// database.
+    /// The reason why the operator must confirm the restore first. Nil if there is no database, if its contents are
+    /// unknown (`Current.unreadable`), or if the backup has at least as many events and drivers as the database.
     package var loss: String? {
         switch current {
         case .missing, .unreadable: return nil

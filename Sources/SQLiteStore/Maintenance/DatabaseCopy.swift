@@ -12,7 +12,7 @@ import GRDB
     import Darwin
 #endif
 
-/// The reason why a copy was not made or must not be used. It is a sentence for the operator.
+/// The reason why a backup, a restore, a check or a rebuild was not done or failed. It is a sentence for the operator.
 package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
@@ -40,7 +40,8 @@ package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConver
     }
 }
 
-/// The progress of a copy or of a check. A copy counts the pages of a file; a check counts events.
+/// The progress of a copy, a check or a trial (RefoldTrial). A copy counts the pages of a file, a check counts events,
+/// and a trial counts drivers.
 package struct MaintenanceProgress: Hashable, Sendable {
     package var done: Int
     package var total: Int
@@ -53,9 +54,9 @@ enum DatabaseCopy {
     /// Number of pages copied in one step. 256 pages of 4 KiB are 1 MiB, so progress is reported for each MiB.
     private static let pagesPerStep: CInt = 256
 
-    /// Copies one snapshot of `source` to `path`, which must not exist. The snapshot includes everything committed
-    /// before the call. Later commits neither change the snapshot nor delay the copy. Returns the snapshot's row
-    /// counts.
+    /// Copies one snapshot of `source` to the file at `path`, which must be empty or missing. The snapshot includes
+    /// everything committed before the call. Later commits neither change the snapshot nor delay the copy. Returns the
+    /// snapshot's row counts.
     static func copy(
         _ source: DatabaseQueue, to path: String, _ progress: (MaintenanceProgress) -> Void
     ) throws -> RowCounts {

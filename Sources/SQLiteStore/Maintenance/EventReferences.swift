@@ -10,7 +10,7 @@ enum EventReferences {
     static func problem(_ db: Database) throws -> String? {
         guard try db.tableExists("event_key") else { return nil }
         if let problem = try String.fetchOne(db, sql: damagedEventSQL) { return "a row of event \(problem)" }
-        // Databases of before migration 27 can be checked, too.
+        // Databases from before migration 27 can be checked, too.
         let isRenamed = try db.columns(in: "event_key").contains { $0.name == "number" }
         let keys = isRenamed ? "event_key" : "(SELECT place, event AS number FROM event_key) AS event_key"
         if try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(keys) WHERE \(isMissingSQL))") == true {
@@ -46,7 +46,7 @@ enum EventReferences {
         }
     }
 
-    /// The columns of `event` that hold a row number, with the table that has the row.
+    /// The columns of `event` that had foreign keys before migration 26, with the tables to which they refer.
     private static let parents = [
         ("driver", "driver"), ("kind", "event_kind"), ("session", "session"), ("settings_version", "settings_version"),
         ("fold_settings", "settings_version"),

@@ -20,7 +20,7 @@ extension SQLiteEventStore {
 extension DatabaseBackup {
     /// Records in the database at `path` that `file` is a verified copy of it. Recording is separate from making the
     /// backup, because a backup that cannot be recorded is still valid. Nothing can be recorded in a read-only
-    /// database, or in one whose schema is older than this binary's.
+    /// database, or in one that lacks the table `last_backup`.
     package static func record(_ file: String, of path: String, at now: Moment) throws(MaintenanceRefusal) {
         do {
             let attributes = try FileManager.default.attributesOfItem(atPath: file)

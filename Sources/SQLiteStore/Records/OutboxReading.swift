@@ -1,5 +1,5 @@
-// How far the delivery of events is behind, and the free disk, for metrics and the operator page. The functions only
-// read, and each query returns at most one row.
+// How far the delivery of events is behind, and the free disk space, for metrics and the operator page. The functions
+// only read, and each query returns at most one row.
 
 package import Engine
 import GRDB

@@ -125,8 +125,9 @@ enum RecordedEventRows {
             sql: "\(select) ORDER BY \(FoldOrder.descending)", db)
     }
 
-    /// Collects events while walking back. The row after an event's is that of its predecessor, and the journey after
-    /// the predecessor becomes the event's `before`. For the first folded event, `before` is the journey at the floor.
+    /// Collects events while walking back. The row that follows an event's row belongs to its predecessor, and the
+    /// journey after the predecessor becomes the event's `before`. For the first folded event, `before` is the journey
+    /// at the floor.
     private static func collect(
         _ rows: DriverEventRows, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {

@@ -114,7 +114,7 @@ private final class TrialFold {
         return id
     }
 
-    /// Returns the time of the first event that the change concerns; nil if it does not concern the driver.
+    /// Returns the time from which the driver's events must be folded; nil if the change does not concern the driver.
     private func start(of driver: Int64, isCurrent: Bool, headAt: Int64?, _ db: Database) throws -> Moment? {
         switch change {
         case .rules(let since):
@@ -129,7 +129,7 @@ private final class TrialFold {
         }
     }
 
-    /// - Parameter start: the time of the first event to fold; nil for the first event above the floor.
+    /// - Parameter start: the time from which events are folded; nil for all events at or above the floor.
     private func fold(
         _ driver: Int64, _ driverID: DriverID, from start: Moment?, floor: Moment?, _ isCurrent: Bool, _ db: Database
     ) throws -> RefoldCounts {
@@ -144,7 +144,8 @@ private final class TrialFold {
         }
         var walk = FoldWalk(from: journey)
         var tally = RefoldTally()
-        // The last event in the stored order. The walk may fold the events of its second in another order.
+        // The stored journey after the event that was read last, in the stored order. The walk may fold the events of a
+        // second in another order.
         var stored = journey
         let appVersion = try appVersion(of: driver, db)
         let correcting = { (row: inout FoldedEventRow) throws(SQLiteError) in

@@ -15,7 +15,7 @@ struct Refolded {
     /// no other.
     var endsSecond = true
     /// The stored journey after the last stored event that shares the second of this event. If no event of that second
-    /// is stored, this is the stored journey before that second.
+    /// is stored, this is the journey before that second, to which passed deadlines are applied.
     var journeyStored: Journey
 
     var isChanged: Bool {

@@ -1,7 +1,7 @@
-/// The rules by which refolds and deletions share the writer with other work. One transaction either continues refolds
-/// of one or several drivers, by at most `rowsPerPiece` events, or continues one deletion, by at most
-/// `rowsPerErasurePiece` rows. After that transaction, the writer does only other work for a while: `pauseFactor` times
-/// as long as the refolds or the deletion took.
+/// The rules by which refolds and deletions share the writer with other work. One transaction continues refolds of one
+/// or several drivers, by at most `rowsPerPiece` events, and at most one deletion, by at most `rowsPerErasurePiece`
+/// rows. Both limits are exceeded if the events of a millisecond must be completed. If there was other work within
+/// `quiet`, a pause of `pauseFactor` times the time taken follows, in which the writer does only other work.
 struct RefoldPace: Sendable {
     /// The maximum number of events refolded in the transaction that stores a late event. An ordinary late event from a
     /// phone causes fewer than ten events to be refolded.
@@ -10,10 +10,10 @@ struct RefoldPace: Sendable {
     /// long as a commit.
     var rowsPerPiece = 500
     /// The maximum number of rows of a deletion per transaction. Rewriting 100 rows takes as long as refolding 500
-    /// events, because each row is rewritten and its entry in the index of idempotency keys moves.
+    /// events, because each row is rewritten and its entry in `event_key` moves to another place.
     var rowsPerErasurePiece = 100
     var pauseFactor = 12
-    /// Duration without other work after which refolds continue without a pause.
+    /// Duration without other work after which refolds and deletions continue without a pause.
     var quiet = Duration.milliseconds(100)
 }
 

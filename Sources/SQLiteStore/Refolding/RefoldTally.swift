@@ -64,7 +64,7 @@ private struct SessionComparison {
         }
     }
 
-    /// Records a session's outcome by the older rules. Rules before version 2 did not store why a session ended. In
+    /// Records a session's outcome by the stored verdicts. Rules before version 2 did not store why a session ended. In
     /// that case, the reason is derived from the event that ended the session.
     private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
         if case .over? = old[session] { return }

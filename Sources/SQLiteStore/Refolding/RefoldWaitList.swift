@@ -10,7 +10,7 @@ import JourneyModel
 struct DueRefold: Sendable {
     /// Row number in `driver`.
     var number: Int64
-    /// Nil if no driver is left, and only the counts of the correction are wanted that were not reported yet.
+    /// Nil if no driver is left, and only the correction's counts that were not reported yet are wanted.
     var driver: DriverID?
     /// The row number of the correction that is to be applied; nil if there is none.
     var correction: Int64?

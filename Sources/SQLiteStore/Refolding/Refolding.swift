@@ -19,11 +19,12 @@ final class Refolding {
     private let findEvidence: PreparedStatement
     private let findWholeSeconds: PreparedStatement
     private let corrections: SettingsCorrectionTable
-    /// The counts of an unfinished refold by new rules or a correction, with the driver and the last refolded event.
-    /// Nil unless this process has done all of that refold so far.
+    /// The counts of the unfinished refold by new rules or a correction that was continued last, with the driver and
+    /// the last refolded event. If a restart or a refold of another driver came in between, the comparison of the
+    /// sessions lacks the earlier pieces.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
-    /// The counts of pieces of a correction that other work continued, for example a driver's next event. The next part
-    /// of the correction's own request reports them.
+    /// Counts of pieces of a correction that were done outside the correction's own request, for example for a driver's
+    /// next event. The next part of that request reports them.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
 
     init(

@@ -7,7 +7,8 @@ internal import Foundation
 package import GRDB
 internal import GRDBSQLite
 
-/// The error that is thrown if the database cannot guarantee durability. The server then does not start.
+/// The error that is thrown if a pragma is not in force on which durability, foreign keys or the removal of deleted
+/// data depend. The server then does not start.
 package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConvertible {
     package var pragma: String
     package var expected: String
@@ -23,7 +24,7 @@ package enum DatabaseOpening {
     /// Time limit in seconds for waiting for a lock. Usually only one process uses the file, but a backup or a shell
     /// may lock it for a moment.
     static let busyTimeoutSeconds = 5.0
-    /// Maximum number of read connections. While events are being stored, only `lookUp` uses them.
+    /// Maximum number of read connections. Requests that post events use them only for `lookUp`.
     static let readersMax = 4
     /// Page cache of the write connection, in KiB. The upper levels of the indexes of ten million events take about 20
     /// MB.
@@ -58,7 +59,8 @@ package enum DatabaseOpening {
             let rebuild = DatabaseRebuild(
                 path: path, migrations: migrations, nowMilliseconds: nowMilliseconds, options: options, report: report)
             guard let last = try rebuild.lastMigrationBefore() else { return }
-            // Only if it is needed: opening for writing changes the file, and an interrupted rebuild would begin again.
+            // Done only if it is needed. Opening for writing changes the file, and an interrupted rebuild would then
+            // begin again.
             if last < DatabaseRebuild.number - 1 {
                 try migrate(path: path, migrations.upTo(DatabaseRebuild.number - 1), nowMilliseconds).close()
             }
@@ -83,7 +85,8 @@ package enum DatabaseOpening {
     /// Opens an existing file that already has this binary's schema. Used by commands that change data while a server
     /// may be running. Such commands must not migrate the database.
     ///
-    /// - Throws: `RecordsUnreadable` when the file does not exist. Also throws the errors of `open`.
+    /// - Throws: `RecordsUnreadable` when the file does not exist; `MigrationRefusal`; `DurabilityNotGranted`; or
+    ///   SQLite's error.
     static func openExisting(path: String) throws -> DatabasePool {
         let reader = try RecordsFile.connect(path)
         try reader.read(MigrationRun().requireCurrent)
@@ -157,8 +160,9 @@ package enum DatabaseOpening {
         return try DatabasePool(path: path, configuration: configuration)
     }
 
-    /// Sets and checks the pragmas for durability. Must be called on the write connection after the pool is created,
-    /// because DatabasePool sets `synchronous=NORMAL` itself, after it has run `prepareDatabase`.
+    /// Sets the pragmas of the write connection, and checks those that must be in force (`DurabilityNotGranted`). Must
+    /// be called after the pool is created, because DatabasePool sets `synchronous=NORMAL` itself, after it has run
+    /// `prepareDatabase`.
     private static func makeDurable(_ db: Database) throws {
         try db.execute(sql: "PRAGMA synchronous = FULL")
         try db.execute(sql: "PRAGMA cache_size = -\(writerCacheKiB)")
@@ -176,7 +180,7 @@ package enum DatabaseOpening {
         }
     }
 
-    /// Changes SQLite's writes in two ways. A commit's pages are written to the WAL in one call, instead of two calls
+    /// Changes SQLite's writes in two ways. A commit's pages are written to the WAL in few calls, instead of two calls
     /// for each page. And the unallocated space of a page is cleared when the page is copied from the WAL. Must be
     /// called before the first commit, because a commit may copy pages.
     static func addFileLayers(_ db: Database) throws {

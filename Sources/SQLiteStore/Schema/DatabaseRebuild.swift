@@ -1,6 +1,7 @@
-// Migration 26 for a database with events. A new file beside the database gets all migrations and then all rows; once
-// it is complete and checked, it takes the database's place, and the old file is kept (docs/upgrading.md). The old file
-// is locked meanwhile. A run that was interrupted at any place is continued by the next one, or begun again.
+// Migration 26 for a database with events. A new file beside the database gets the migrations up to 26 and then all
+// rows; once it is complete and checked, it takes the database's place, and the old file is kept (docs/upgrading.md).
+// The old file is locked meanwhile. A run that was interrupted at any place is continued by the next one, or begun
+// again.
 
 import Engine
 import Foundation

@@ -50,7 +50,7 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
     }
 }
 
-/// One line of `dwell migrate --status`.
+/// Compares the migrations of a database with those of this binary, and applies the missing ones.
 package struct MigrationRun: Sendable {
     private let migrations: [Migration]
 
@@ -77,8 +77,8 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// Throws `MigrationRefusal` in three cases: the database is empty, or belongs to another program, or has a version
-    /// that is unknown to this binary.
+    /// Throws `MigrationRefusal` in three cases: the database is empty, or belongs to another program, or its
+    /// migrations do not match those of this binary. Migrations that are not applied yet are no mismatch.
     func requireDwell(_ db: Database) throws {
         _ = try status(db)
     }

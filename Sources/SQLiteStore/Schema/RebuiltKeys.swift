@@ -1,5 +1,5 @@
 // Fills the table `event_key` of a rebuild's new file, when all events are copied. Entries are written in the order of
-// their numbers, so that each page is written once. 16 bytes of memory for each event.
+// their places, so that each page is written once. Takes 16 bytes of memory for each event.
 
 import GRDB
 
@@ -33,7 +33,8 @@ enum RebuiltKeys {
         }
     }
 
-    /// Computes all entries, in the order of their places. An event whose place is taken gets the next one (EventKeys).
+    /// Computes all entries, in the order of their places. An event whose place is taken gets the next free one
+    /// (EventKeyTable).
     private static func entries(on connection: OpaquePointer, _ db: Database, rowCount: Int) throws -> [Entry] {
         let hash = try EventKeyHash(on: connection)
         var entries: [Entry] = []

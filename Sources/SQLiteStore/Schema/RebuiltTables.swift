@@ -9,8 +9,9 @@ enum RebuiltTables {
         var sql: String
     }
 
-    /// Tables, indexes, views and triggers of the old file. Those that the migrations do not create were added by an
-    /// operator or by Litestream. Those of the table `event` are left out, because migration 26 creates it anew.
+    /// Returns the tables, indexes, views and triggers of the old file. Those that the migrations do not create were
+    /// added by an operator or by Litestream. Those of the table `event` are left out, because migration 26 creates it
+    /// anew.
     static func added(_ db: Database) throws -> [SchemaObject] {
         try Row.fetchAll(
             db,

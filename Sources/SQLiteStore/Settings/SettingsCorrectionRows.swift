@@ -9,7 +9,7 @@ enum SettingsCorrectionRows {
     struct Resolved {
         var settings: Settings
         var version: String
-        /// Row number in `settings_version`; nil if no event was stored with these settings.
+        /// Row number in `settings_version`; nil if the settings have no row there, so that no event has them.
         var row: Int64?
     }
 

@@ -67,7 +67,7 @@ package final class SQLiteTransferSource: TransferSource {
 
     // MARK: The database
 
-    /// A hash of the secret of its keys, which each database has from its creation.
+    /// Returns a hash of the secret in `event_key_hash`. Each database has its own secret.
     package func identity() throws -> [UInt8] {
         try read { db, _ in
             let secret = try Data.fetchOne(db, sql: "SELECT secret FROM event_key_hash")
@@ -165,7 +165,7 @@ package final class SQLiteTransferSource: TransferSource {
         return part
     }
 
-    /// Returns the numbers of the driver's events, ascending. To walk backward reads each link once.
+    /// Returns the numbers of the driver's events, ascending. Walking backward reads each link only once.
     private static func events(of driver: Int64, _ chain: EventChain, _ db: Database) throws -> [Int64] {
         var walk = try ChainWalk(chain, from: DriverEvents.end(of: driver, db).last, .backward)
         return try walk.next(.max).sorted()

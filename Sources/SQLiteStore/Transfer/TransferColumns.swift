@@ -1,6 +1,6 @@
 // The columns of PostgreSQL's tables of drivers, events and sessions, and the SQL expressions that give their values.
 // Row numbers of shared texts become the texts. The number of an event becomes its number among the events of its
-// driver and its position in the feed: the cursors of clients, and the positions of consumers, stay valid.
+// driver and its position in the feed. The cursors of clients and the positions of consumers therefore stay valid.
 
 import JourneyModel
 
@@ -79,7 +79,8 @@ struct TransferColumns {
         "event_row.jump": "links the events of a driver",
     ]
 
-    /// The columns of shared tables that have other values in PostgreSQL.
+    /// Returns the SQL expression for a column of a shared table. Columns that name sessions or settings by row number
+    /// name them by their texts in PostgreSQL.
     static func shared(_ table: String, _ column: String) -> String {
         switch (table, column) {
         case ("session_code", "session"), ("push_outbox", "session"): session("\(table).session")
@@ -89,8 +90,8 @@ struct TransferColumns {
         }
     }
 
-    /// SQL condition on the rows of a shared table that are copied. The code of a session remains after retention has
-    /// deleted the session, until the next codes are issued.
+    /// SQL condition on the rows of a shared table that are copied. The code of a session that does not exist is not
+    /// copied, because PostgreSQL names the session by its id.
     static func isCopied(_ table: String) -> String {
         table == "session_code" ? "\(session("session_code.session")) IS NOT NULL" : "TRUE"
     }

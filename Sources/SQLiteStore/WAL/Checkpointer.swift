@@ -86,8 +86,8 @@ final class Checkpointer: Sendable {
     // MARK: The writer
 
     /// Starts copying if the WAL is long enough. Must be called after each of the writer's commits, with the size of
-    /// the WAL in pages. Returns true if little is left to copy and the writer must copy it now, before the WAL grows
-    /// again.
+    /// the WAL in pages. Returns true if the passes have ended and the writer must copy the rest now, before the WAL
+    /// grows again.
     func logHas(pages: Int) -> Bool {
         let (isToStart, isRest) = state.withLock { state in
             // The WAL was reset.
@@ -105,7 +105,7 @@ final class Checkpointer: Sendable {
         return isRest
     }
 
-    /// Copies the WAL at the usual pace. Returns when every frame is copied, or when the WAL cannot be copied now.
+    /// Copies the WAL at the usual pace. Returns when little is left to copy, or when the WAL cannot be copied now.
     /// Called before a truncation of the WAL. The truncation copies the frames that remain, and the writer and all
     /// requests wait for it.
     func copyAll() async {
@@ -154,8 +154,8 @@ final class Checkpointer: Sendable {
             var pages: Int32 = 0
             var copied: Int32 = 0
             let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, &pages, &copied)
-            // The value is false in three cases: a reader's snapshot prevents copying the rest, the disk is full, or
-            // another connection holds the lock. In these cases, copying is tried again later.
+            // The value is false if, for example, a reader's snapshot prevents copying the rest, the disk is full,
+            // another connection holds the lock, or `stopCopying` was called. Copying is then tried again later.
             isRestLeft = code == SQLITE_OK && copied == pages
             guard isRestLeft, state.withLock({ $0.pages - Int(pages) > pace.restMax && !$0.isClosed }) else { break }
         }
@@ -166,8 +166,8 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Waits after a step, unless the WAL has grown beyond `pausedUpTo`. Returns the number of pages of the next
-    /// step.
+    /// Waits after a step, unless the WAL has grown beyond `pausedUpTo` or the checkpointer is closed. Returns the
+    /// number of pages of the next step.
     private func pause(afterStepOf nanoseconds: UInt64) -> Int32 {
         let isPaused = state.withLock { $0.pages < pace.pausedUpTo && !$0.isClosed }
         guard isPaused else { return pace.unpausedStep }

@@ -29,8 +29,8 @@ final class WriterWAL {
     // MARK: Purging
 
     /// Milliseconds to wait for a reader that prevents truncation of the WAL. The writer waits only directly after a
-    /// group that removes rows. Later attempts to truncate the WAL do not wait: a backup or a replicator may read for
-    /// hours, and would delay every later group.
+    /// group that removes rows, and when an operator waits for the removal (`finishRemoval`). All other attempts to
+    /// truncate the WAL do not wait: a backup or a replicator may read for hours, and would delay every later group.
     private static let readerTimeoutMilliseconds: Int32 = 100
 
     /// Sets the mark `user_version` if the transaction removes something that must be gone from the WAL. Clears the

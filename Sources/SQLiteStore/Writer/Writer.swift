@@ -1,5 +1,6 @@
-// The only writer. It takes all waiting work, commits this work together, and then takes the work that has arrived
-// meanwhile. There is no timer. A group consists of the work that arrived during the last commit.
+// The only writer of this process. It takes the waiting work, up to `groupMax` requests, commits this work together,
+// and then takes the work that has arrived meanwhile. No timer delays a commit. A group consists of the work that
+// arrived during the last commit.
 
 import CoreMetrics
 import Dispatch
@@ -31,7 +32,7 @@ final class Writer: @unchecked Sendable {
     private var connection: WriterConnection?
     /// Work that waits until refolds may continue, in order of arrival. When refolds continue, this work is taken
     /// before the work in the queue. The first piece of the waiting work therefore always finds an unused refold
-    /// budget, and no later request of a driver overtakes an earlier one.
+    /// budget, and no request in the queue overtakes a waiting one of the same driver.
     private var parked: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false

@@ -101,7 +101,7 @@ extension WriterConnection {
     }
 
     /// Continues or begins the refold of a driver, always in a savepoint. Returns nil if no refold may continue now.
-    /// The savepoint is rolled back if the driver's rows are unreadable.
+    /// The savepoint is rolled back if an error may have been caused by the driver's rows.
     private func refold(_ due: DueRefold) throws(SQLiteError) -> RefoldPart? {
         guard due.driver == nil || appending.budget.rowsLeft > 0 else { return nil }
         let unreported = due.correction.map { appending.takeUnreported(of: $0) } ?? RefoldCounts()
@@ -116,7 +116,8 @@ extension WriterConnection {
             else { return }
             piece = try appending.refold(driver, correction: correction, reporting: due.correction, now: due.now)
         }
-        // The next search begins with the same driver, unless all of the request is done for this driver.
+        // The next search begins with the same driver, unless all of the request is done for this driver or the driver
+        // could not be refolded.
         var part = RefoldPart(next: due.number - 1, counts: unreported)
         if case .failure(let failure) = outcome {
             part.failure = failure
@@ -137,8 +138,9 @@ extension WriterConnection {
         }
     }
 
-    /// Runs one request, in a savepoint if `isolating` is true. If `sparing` returns true for an error, the error rolls
-    /// back only this request. Any other error is thrown.
+    /// Runs one request, in a savepoint if `isolating` is true. In a savepoint, an error for which `sparing` returns
+    /// true rolls back only this request, and is returned as a failure. Without a savepoint, only `driverWasErased` is
+    /// returned. Any other error is thrown.
     private func request<Outcome>(
         isolating: Bool, sparing: (SQLiteError) -> Bool = \.isAboutOneStatement,
         _ body: () throws(SQLiteError) -> Outcome
@@ -147,7 +149,7 @@ extension WriterConnection {
             do {
                 return .success(try body())
             } catch .driverWasErased {
-                // `driverErased` is thrown before the request's first write, so there is nothing to roll back.
+                // `driverWasErased` is thrown before the request's first write, so there is nothing to roll back.
                 return .failure(.driverErased)
             }
         }

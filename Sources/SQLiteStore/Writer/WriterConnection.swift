@@ -61,8 +61,8 @@ final class WriterConnection {
         var isCommitted: Bool
         /// Work that did not fit into the transaction. The tasks that wait for this work have not been resumed.
         var leftover: [WriterWork] = []
-        /// Work that waits for a refold, which continues at `nextPiece`. The tasks that wait for this work have not
-        /// been resumed.
+        /// Work that waits until refolds and deletions may continue, at `nextPiece`. The tasks that wait for this work
+        /// have not been resumed.
         var waiting: [WriterWork] = []
     }
 
@@ -103,7 +103,7 @@ final class WriterConnection {
             try transaction.end()
             appending.keys.noteCommit()
         } catch {
-            // The next event tries again, and has the error.
+            // The next event tries again. If the error recurs, that event fails with it.
             rollBack()
         }
     }

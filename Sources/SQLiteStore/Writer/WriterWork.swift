@@ -13,7 +13,7 @@ import SharedTables
 /// Large and rare cases are `indirect`, so that a single append takes only two words when it is moved.
 enum WriterWork: QueuedWork {
     case append(PreparedAppend, UnsafeContinuation<EventOutcome, Never>)
-    /// `after` contains the outcomes of the preceding events of the same call. These events are already committed.
+    /// `after` contains the outcomes of the preceding events of the same call. Those that were stored are committed.
     indirect case appendMany(
         [PreparedAppend], after: [EventOutcome], UnsafeContinuation<[EventOutcome], Never>)
     indirect case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
@@ -31,7 +31,8 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Whether a part of the work is already on disk: its first event, or the beginning of a deletion.
+    /// Whether the work has begun on disk and is not finished: its first remaining event is stored, but the event's
+    /// refold is incomplete; or the first transaction of the deletion is committed.
     var hasStored: Bool {
         switch self {
         case .append(let append, _): append.isStored
@@ -57,9 +58,10 @@ enum WriterWork: QueuedWork {
     }
 }
 
-/// A change of anything but events, in ordinary SQL through GRDB. It runs in its own savepoint, so a failed change is
-/// rolled back without affecting the other work of the transaction. Some refusals must write something, for example the
-/// count of wrong guesses. Such a refusal is therefore returned as an outcome and not thrown as a failure.
+/// A change for which `WriterWork` has no case of its own, in ordinary SQL through GRDB. It runs in its own savepoint,
+/// so a failed change is rolled back without affecting the other work of the transaction. Some refusals must write
+/// something, for example the count of wrong guesses. Such a refusal is therefore returned as an outcome and not thrown
+/// as a failure.
 struct PendingChange: Sendable {
     /// Makes the change. May run a second time, after a rollback.
     let make: @Sendable (Database) throws -> CompletedChange
