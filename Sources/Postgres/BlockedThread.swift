@@ -17,7 +17,7 @@ final class BlockedThread: Sendable {
         semaphore.signal()
     }
 
-    /// Blocks the calling thread until the call has ended.
+    /// Blocks the calling thread until the call has ended, but at most until `lateMilliseconds` after the deadline.
     func outcome(until deadline: Deadline) -> PostgresCall.Outcome {
         if deadline == .never {
             semaphore.wait()

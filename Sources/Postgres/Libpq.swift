@@ -12,7 +12,7 @@ internal import CPostgres
 final class LibpqConnection: @unchecked Sendable {
     private var connection: OpaquePointer?
     /// Set by `receiveNotice` when the server stopped waiting for its standby. The transaction is then committed on the
-    /// primary only.
+    /// primary, but perhaps not on the standby.
     private(set) var isCommitUnconfirmed = false
 
     private init(_ connection: OpaquePointer) {
@@ -63,7 +63,7 @@ final class LibpqConnection: @unchecked Sendable {
 
     // MARK: - Sending
 
-    /// Each of these functions adds a message to the output and returns false if libpq cannot. libpq copies the values.
+    // Each of these functions returns false if libpq cannot do what was asked. libpq copies the values.
 
     func sendPrepare(_ name: String, _ sql: String, _ types: [PostgresType]) -> Bool {
         PQsendPrepare(connection, name, sql, Int32(types.count), types.map { Oid($0.rawValue) }) == 1
@@ -86,11 +86,12 @@ final class LibpqConnection: @unchecked Sendable {
         PQpipelineSync(connection) == 1
     }
 
-    /// Leaves the pipeline mode and sends a text of several statements. Everything sent before must be answered.
+    /// Leaves the pipeline mode and sends a text of several statements. Everything sent before must have been answered.
     func sendScript(_ sql: String) -> Bool {
         PQexitPipelineMode(connection) == 1 && PQsendQuery(connection, sql) == 1
     }
 
+    /// Enters the pipeline mode again, after all results of the script.
     func endScript() -> Bool {
         PQenterPipelineMode(connection) == 1
     }
@@ -137,7 +138,8 @@ final class LibpqConnection: @unchecked Sendable {
         case none, open, failed, unknown
     }
 
-    /// The status as of the last ReadyForQuery message, which answers a Sync.
+    /// The status as of the last ReadyForQuery message, which answers a Sync. While libpq waits for further answers,
+    /// the status is `open`, whatever that message said.
     var transactionStatus: TransactionStatus {
         switch PQtransactionStatus(connection) {
         case PQTRANS_IDLE: .none
@@ -221,7 +223,7 @@ final class LibpqResult: @unchecked Sendable {
 
     /// The SQLSTATE; nil if the error comes from libpq itself, because the connection is lost.
     var sqlState: String? { text(result, DWELL_PG_SQLSTATE) }
-    /// Whether the server ends the session (severity FATAL or PANIC).
+    /// Whether the session ends: the severity is FATAL or PANIC, or the error comes from libpq itself and has none.
     var endsSession: Bool { text(result, DWELL_PG_SEVERITY) != "ERROR" }
     var message: String? { text(result, DWELL_PG_MESSAGE) }
     var constraint: String? { text(result, DWELL_PG_CONSTRAINT) }

@@ -68,7 +68,7 @@ struct PostgresCall: Sendable {
         error = nil
     }
 
-    /// Returns the query whose answer comes next.
+    /// The query whose answer comes next; nil for a script, and when all answers have arrived.
     var nextQuery: EncodedQuery? {
         if case .segment(let queries) = work, results.count < queries.count { queries[results.count] } else { nil }
     }

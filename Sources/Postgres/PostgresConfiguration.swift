@@ -38,8 +38,9 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
         "tcp_user_timeout": "30000",
     ]
 
-    /// Parses a connection URI of libpq (libpq's manual, "Connection URIs"): `postgresql://user:password@host:5432,
-    /// host2:5432/database?parameter=value`. All parameters are passed on to libpq.
+    /// Parses a connection URI of libpq (libpq's manual, "Connection URIs"), for example
+    /// `postgresql://user:password@host:5432,host2:5432/database?parameter=value`. All parameters are passed on to
+    /// libpq, but `client_encoding` is always UTF8, and `connect_timeout` is limited (`connectParameters`).
     ///
     /// - Parameter password: replaces the password of the URL.
     /// - Throws: an error that says what is wrong and quotes no part of the URL.

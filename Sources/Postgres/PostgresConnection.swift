@@ -8,7 +8,7 @@ internal import Synchronization
 package final class PostgresConnection: Sendable {
     package let loop: EventLoop
     private let callTimeoutMilliseconds: Int
-    /// Touched on the loop, except for `isOpen` and `isIdle`.
+    /// Changed on the loop only, except that `waitUntilClosed` adds to `untilClosed`. Read on any thread.
     private let state: Mutex<State>
     private let hasConfirmed = Atomic(false)
 
@@ -52,9 +52,9 @@ package final class PostgresConnection: Sendable {
     // MARK: - Calls
 
     /// Sends the queries as one segment of the pipeline, and returns their results in order. Without BEGIN and COMMIT
-    /// the segment is one transaction. Several calls may be under way at the same time; they are answered in the order
-    /// in which they were made. A transaction may extend over several calls if no other task uses the connection
-    /// meanwhile.
+    /// the segment is one transaction (on Citus each statement is one). Several calls may be under way at the same
+    /// time; they are answered in the order in which they were made. A transaction may extend over several calls if no
+    /// other task uses the connection meanwhile.
     ///
     /// If the task is cancelled, the call still waits: only the answer says what was committed.
     ///
@@ -120,11 +120,11 @@ package final class PostgresConnection: Sendable {
 
     /// Whether a transaction that wrote something was committed on this connection. Such a COMMIT waits until the
     /// synchronous standby has all of the WAL before it. Then everything that this connection can read is on the
-    /// standby: what other connections commit becomes visible only when the standby has it. Before, it may read what
-    /// the server has recovered after a crash, and what the standby does not have.
+    /// standby: what other connections commit becomes visible only when the standby has it. Before that, it may read
+    /// what the server has recovered after a crash, although the standby does not have it.
     package var isConfirmed: Bool { hasConfirmed.load(ordering: .acquiring) }
 
-    /// Must be called after each COMMIT of a transaction that wrote something.
+    /// Sets `isConfirmed`. Called after the COMMIT of a transaction that wrote something.
     package func noteCommit() { hasConfirmed.store(true, ordering: .releasing) }
 
     /// How many calls are sent and not answered.
@@ -169,7 +169,7 @@ package final class PostgresConnection: Sendable {
         }
     }
 
-    /// Applies the change, then sends and reads what is possible. Resumes the tasks whose calls have ended.
+    /// Applies the change, then sends and reads what is possible. Resumes the callers whose calls have ended.
     private func change(_ body: (inout PostgresPipeline) -> Void) {
         let (finished, untilClosed) = state.withLock { state in
             body(&state.pipeline)

@@ -9,8 +9,7 @@ struct ValueReader {
         rest = bytes[...]
     }
 
-    /// The most dimensions and elements that a readable array has. Each element takes at least the four bytes of its
-    /// length, so the count cannot exceed the bytes.
+    /// The most dimensions that a readable array has.
     private static let dimensionsMax: Int32 = 1
 
     mutating func number<Number: FixedWidthInteger & BitwiseCopyable>(_: Number.Type) -> Number? {
@@ -50,6 +49,7 @@ struct ValueReader {
             PostgresType(rawValue: elementType).isReadable(as: type)
         else { return nil }
         if dimensions == 0 { return rest.isEmpty ? [] : nil }
+        // Each element takes at least the four bytes of its length.
         guard let count = number(Int32.self), number(Int32.self) != nil, count >= 0, Int(count) <= rest.count / 4
         else { return nil }
         var elements: [Element?] = []

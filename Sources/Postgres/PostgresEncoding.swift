@@ -3,8 +3,8 @@
 
 /// The parameters of one statement, encoded into one buffer.
 struct EncodedParameters: Sendable {
-    /// The largest total size, in bytes. A message of the protocol has at most 2^31 - 1 bytes, and PostgreSQL accepts
-    /// values of at most 1 GiB.
+    /// The size in bytes below which the values of a statement must stay. A message of the protocol has less than 2^31
+    /// bytes, and PostgreSQL accepts values of at most 1 GiB.
     static let bytesMax = 1 << 30
     /// The most parameters of a statement: the protocol counts them in 16 bits.
     static let countMax = 65_535

@@ -13,9 +13,10 @@ package struct PostgresError: Error, Hashable, Sendable {
         case cannotConnect
         /// The server answered with a value of another type or form, or with NULL.
         case unreadable
-        /// libpq cannot send the call: its values are too large or too many.
+        /// libpq cannot send the call: its values are too large or too many, or its text contains U+0000.
         case unsendable
-        /// The task was cancelled while it waited for a connection of the pool. Nothing was sent.
+        /// The task was cancelled while it waited for a connection, or its caller stopped waiting before the call was
+        /// sent.
         case cancelled
     }
 

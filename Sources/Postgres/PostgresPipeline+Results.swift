@@ -12,6 +12,7 @@ extension PostgresPipeline {
     }
 
     /// Takes the results that arrived before the connection was lost. The last of them may be the server's reason.
+    /// Returns false, because nothing is left to read (`advance`).
     mutating func takeLastResults() -> Bool {
         takeResults()
         if loss == nil { loseByFailure() }
@@ -113,7 +114,8 @@ extension PostgresPipeline {
             return
         }
         finish(call, call.outcome)
-        // A server that no longer accepts writes was demoted, and another one may be the primary.
+        // A server that no longer accepts writes was demoted, and another one may be the primary. After a failed
+        // ROLLBACK of the pipeline itself (without a caller) the session is unusable.
         if call.error?.sqlState == SQLState.readOnlyTransaction || call.error != nil && call.caller == nil {
             lose(PostgresError(.connectionLost, "The connection was closed: \(call.error?.message ?? "")"))
         }

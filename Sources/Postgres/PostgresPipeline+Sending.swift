@@ -3,7 +3,8 @@
 internal import Sockets
 
 extension PostgresPipeline {
-    /// PostgreSQL cuts the names of prepared statements at 63 bytes.
+    /// The name of a prepared statement begins with at most this many bytes of `PostgresStatement.name`; a number
+    /// follows. PostgreSQL cuts longer names at 63 bytes.
     private static let nameBytesMax = 40
 
     /// Whether a call can be sent before another answer arrives.
@@ -41,7 +42,7 @@ extension PostgresPipeline {
         nextCheck = min(nextCheck, deadline)
         guard let query = try? EncodedQuery(PostgresQuery(statement)) else { return }
         let call = PostgresCall(.segment([query]), until: deadline, caller: nil)
-        // ROLLBACK is the only statement that can be prepared in a failed transaction, besides COMMIT.
+        // In a failed transaction PostgreSQL prepares only statements that end it or roll back to a savepoint.
         let isSent = send(call)
         sent.append(call)
         if !isSent { loseByFailure() }

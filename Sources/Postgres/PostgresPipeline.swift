@@ -27,7 +27,8 @@ struct PostgresPipeline {
     /// The status after the last answered Sync. While further calls are under way, libpq does not tell whether the
     /// transaction failed.
     var transactionStatus = LibpqConnection.TransactionStatus.none
-    /// Whether the call that was answered last failed, and others were sent before that was known.
+    /// Whether the call that was answered last failed. The calls that were sent before that was known may have been
+    /// rejected because of it.
     var followsFailure = false
     /// When `failTimedOut` has to be called: not later than the first deadline of a call that is not answered.
     var nextCheck = Deadline.never
@@ -86,8 +87,8 @@ struct PostgresPipeline {
         waiting.append(call)
     }
 
-    /// Sends and reads until the socket takes no more and has no more. Returns whether something is left to read,
-    /// because other descriptors of the loop come first.
+    /// Sends and reads until the socket takes no more and has no more, but reads at most `readsMax` times. Returns
+    /// whether something may be left to read. The other descriptors of the loop then come first.
     mutating func advance() -> Bool {
         var readsOfEmptySocket = 0
         for _ in 0..<Self.readsMax {

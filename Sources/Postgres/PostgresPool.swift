@@ -23,7 +23,9 @@ package final class PostgresPool: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// The delay between two attempts to connect. It is doubled with each failed attempt, up to `delayMillisecondsMax`.
+    /// The longest delay after the first failed attempt to connect, or after a connection that lasted less than
+    /// `stableDuration`. It is doubled with each further one, up to `delayMillisecondsMax`. The actual delay is random,
+    /// at least half of it.
     private static let delayMilliseconds = 50
     private static let delayMillisecondsMax = 2000
     /// If a connection lasted at least this long before it was lost, the next attempt is made immediately.
@@ -91,7 +93,8 @@ package final class PostgresPool: Sendable {
         return true
     }
 
-    /// Logs the failure once, until a connection has been made or the message changes.
+    /// Logs the failure as a warning. Until a connection has been made or the message changes, logs it again only at
+    /// the level debug.
     private func logFailure(_ error: PostgresError) {
         if error.kind == .cancelled { return }
         let isNew = state.withLock { state in
@@ -141,7 +144,8 @@ package final class PostgresPool: Sendable {
             return nil
         }
         waiter?.resume(returning: .success(connection))
-        // If the connection was lost just now, `connectAndLend` may have run before it was added.
+        // If the connection was lost just now, `connectAndLend` may have removed it from `idle` before it was added
+        // there.
         if waiter == nil, !connection.isOpen { state.withLock { $0.idle.removeAll { $0 === connection } } }
     }
 

@@ -67,7 +67,8 @@ package struct PostgresRow: Sendable {
 
     package var columnCount: Int { answer.columnCount }
 
-    /// Returns a value that is not an array, in the form of its own type.
+    /// Returns the value as the case of the column's type. Throws `.unreadable` for an array, and for a type that
+    /// `PostgresValue` does not have.
     package func value(_ column: Int) throws(PostgresError) -> PostgresValue {
         try check(column)
         if answer.isNull(row, column) { return .null }

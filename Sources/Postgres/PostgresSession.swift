@@ -1,4 +1,4 @@
-// The settings of each session, and the check of those that belong to the operator.
+// The settings of each session, and the check of `synchronous_commit`, which is the operator's.
 
 internal import Sockets
 

@@ -1,7 +1,7 @@
 // Statements, and calls of a statement with values.
 
-/// A statement with parameters $1, $2 and so on. Each connection prepares it before its first use. Two statements with
-/// different text must have different names.
+/// A statement with parameters $1, $2 and so on. Each connection prepares it before its first use. Statements with
+/// different texts should have different names, because messages and the hash contain only the name.
 package struct PostgresStatement: Hashable, Sendable {
     /// The name in error messages and in the view `pg_prepared_statements`.
     package let name: String

@@ -47,14 +47,16 @@ extension PostgresEventStore: JourneyReader {
         return .newest(JourneyChange(id: newest, journey: head, cause: causes[newest]))
     }
 
-    /// Returns the changes after event `id`. Returns nil if some of them are no longer stored.
+    /// Returns the changes after event `id`. Returns nil if some of them are no longer stored, or if `id` is above the
+    /// newest change.
     private static func missed(
         after id: Int64, newest: Int64, _ stored: StoredDriver?
     ) -> [RecentJourneyChanges.Change]? {
         guard id >= 0, id <= newest else { return nil }
         guard let stored else { return [] }
         guard let oldest = stored.recent.changes.first else {
-            // A refold by new rules deletes the recent changes. The reader may have seen a state from before it.
+            // A refold by new rules or other settings deletes the recent changes. The reader may have seen a state from
+            // before it.
             return stored.journey.state == .idle ? [] : nil
         }
         guard !stored.recent.isFull || oldest.seq <= id else { return nil }
@@ -204,15 +206,16 @@ extension PostgresEventStore: JourneyReader {
         }
     }
 
-    /// Returns the journeys after the last event that belongs to each session. Three things can change the result:
-    /// events of the session, its deadlines, and an event of another journey that closes the session.
+    /// Returns the journey after the last event that belongs to each session, or the ending if an event of another
+    /// journey closed the session. Sessions that were never activated are left out. Deadlines that have passed since
+    /// the last event are not applied.
     private func journeys(
         in sessions: [String], of driver: DriverID
     ) async throws(StoreFailure) -> [TextKey: Journey] {
         try await journeys(in: sessions.map { (driver, $0) })
     }
 
-    /// Likewise for sessions of several drivers.
+    /// Does the same for sessions of several drivers.
     func journeys(
         in sessions: [(driver: DriverID, sessionID: String)]
     ) async throws(StoreFailure) -> [TextKey: Journey] {

@@ -8,11 +8,13 @@ extension PostgresEventStore {
     /// The pause before a transaction is run again.
     private static let retryMilliseconds = 20
 
-    /// Runs a transaction on the connection that is kept for this. Runs it again if its connection is lost, or if it
-    /// lost against another transaction. A transaction of which the answer to COMMIT was lost may therefore run twice;
-    /// what it does must be right then too.
+    /// Runs a transaction on a connection of `tending`. Runs it again if its connection is lost, or if it lost against
+    /// another transaction. A transaction of which the answer to COMMIT was lost may therefore run twice; what it does
+    /// must be right then too.
     ///
-    /// - Parameter body: all round trips between BEGIN and COMMIT.
+    /// - Parameters:
+    ///   - seconds: half of the time limit for all runs together.
+    ///   - body: all round trips between BEGIN and COMMIT.
     func inTransaction<Value: Sendable>(
         seconds: Int = BatchRun.roundTripSeconds,
         _ body: @Sendable (PostgresConnection, Deadline) async throws(PostgresError) -> Value

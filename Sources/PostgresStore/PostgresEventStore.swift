@@ -14,7 +14,8 @@ import Synchronization
 package final class PostgresEventStore: EventStore {
     /// The maximum number of waiting requests. Further requests fail with `.unavailable`.
     package static let waitingMax = 16_384
-    /// The maximum number of requests per batch.
+    /// A batch takes no further driver when it has this many requests. It may have more, because the last driver may
+    /// bring up to `WorkQueue.driverWorksMax`.
     static let batchMax = 256
     /// The time after which a request fails that could not be stored. Within it, a lost connection is replaced and a
     /// lost race is run again.
@@ -23,7 +24,7 @@ package final class PostgresEventStore: EventStore {
     package static let tailBegin: Int64 = 64
     /// The number of connections for the tables of SharedTables.
     package static let tableConnections = 4
-    /// The pause after a failed attempt to reach the server, and after an attempt in vain under a lock.
+    /// The pause after a failed attempt to reach the server, and after a conflict under a lock.
     private static let retryMilliseconds = 20
 
     let queue = WorkQueue(worksMax: PostgresEventStore.waitingMax)
@@ -219,7 +220,7 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
-    /// Where the rows lie. Asks the server the first time.
+    /// Returns where the rows lie. Asks the server the first time.
     func shards() async throws(StoreFailure) -> Shards {
         if let shards = directory.shardsIfKnown { return shards }
         let deadline = Deadline.inSeconds(BatchRun.roundTripSeconds)

@@ -14,7 +14,7 @@ enum SessionHistoryStatements {
             AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("session"))
         """
     /// False for a session whose events retention has deleted and whose row is kept only because the driver's fold
-    /// begins in it. $1 and $2 are the lanes.
+    /// begins in it. $1 and $2 are those of `LaneParameters`.
     static let isThere = """
         (session.registered_at_ms IS NOT NULL OR session.session_id = driver.session_id
         OR EXISTS (SELECT 1 FROM event WHERE event.driver = driver.id AND event.session_id = session.session_id
@@ -38,8 +38,9 @@ enum SessionHistoryStatements {
         ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $7::int8
         """)
 
-    /// Parameters: lanes, any lane, ids of drivers, ids of their sessions. The last event of each session after which
-    /// the journey was in it, and, if an event at or after it closed the session, whether that event was a reset.
+    /// For each session, the last event after which the journey was in the session. If an event at or after this one
+    /// closed the session, the last column tells whether that was a reset; otherwise it is NULL. Parameters: lanes, any
+    /// lane, ids of drivers, ids of their sessions.
     static let journeys = PostgresStatement(
         "session_journeys",
         """

@@ -1,5 +1,5 @@
-// Folds the events of one driver again, and compares the results with the stored ones. As SQLite's DatabaseCheck. Reads
-// no database.
+// Folds the events of one driver again, and compares the results with the stored ones, as SQLite's DatabaseCheck does.
+// Reads no database.
 
 import Engine
 import JourneyModel
@@ -10,7 +10,7 @@ struct CheckedJourney {
     private let events: [FoldedEvent]
     private var journey: Journey
     private var previous: FoldedEvent?
-    /// The events of the second that is being read, if their times are in whole seconds.
+    /// The first `searchedMax` events of the second that is being read, if their times are in whole seconds.
     private var second: [FoldedEvent] = []
     private var journeyBeforeSecond = Journey()
 
@@ -101,7 +101,7 @@ struct CheckedJourney {
 /// `lastSeq`, with positions that ascend with them. The number of an event that was transferred from SQLite is its
 /// position, with gaps between; the numbers of later events follow on the highest.
 struct CheckedNumbers {
-    /// The first event before which a number is missing.
+    /// The first event before which a number is missing, or whose number is not higher than the one before.
     var gap: Int64?
     /// The first event that has a lower position than the event before it.
     var misplaced: Int64?

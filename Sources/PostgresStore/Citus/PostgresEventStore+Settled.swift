@@ -26,8 +26,8 @@ extension PostgresEventStore {
     private static let settleRoundsMax = 20
     private static let settlePauseMilliseconds = 5
 
-    /// The position before which readers of the feed must stop, beside the one that their own statements find. Without
-    /// effect on one PostgreSQL.
+    /// Returns the position before which readers of the feed must stop, in addition to the one that their own
+    /// statements find. On one PostgreSQL this position is `.max`, which has no effect.
     func settledEnd() async throws(StoreFailure) -> Int64 {
         guard try await shards().areDistributed else { return .max }
         let found = try await read([
@@ -53,7 +53,7 @@ extension PostgresEventStore {
         return end
     }
 
-    /// Reads the names of the prepared transactions. If a server cannot be asked, it may have some.
+    /// Reads the names of the prepared transactions. Throws if a server did not answer, because it may have some.
     private func prepared(_ result: PostgresResult) throws(StoreFailure) -> Set<String> {
         try decoded { () throws(PostgresError) in
             var names: Set<String> = []

@@ -18,7 +18,7 @@ final class ShardDirectory: Sendable {
     /// Nil before the server was asked.
     var shardsIfKnown: Shards? { known.withLock { $0 } }
 
-    /// Has the server asked again: a shard may have been split.
+    /// Makes the next call of `shards` ask the server again, because a shard may have been split.
     func forget() { known.withLock { $0 = nil } }
 
     private static func read(

@@ -64,7 +64,7 @@ struct Shards: Hashable, Sendable {
 struct RoundTrip {
     private(set) var queries: [PostgresQuery] = []
 
-    /// Returns the indexes of the results.
+    /// Adds queries. Returns the indexes of their results.
     @discardableResult
     mutating func add(_ more: [PostgresQuery]) -> Range<Int> {
         let first = queries.count

@@ -25,7 +25,7 @@ enum ErasureStep: String, CaseIterable {
 }
 
 struct ErasureProgress {
-    /// The number of rows that are rewritten in one transaction.
+    /// The number of rows that are rewritten in one transaction, apart from further events of the last millisecond.
     static let rowsMax = 500
 
     private let driver: Int64
@@ -36,7 +36,7 @@ struct ErasureProgress {
     /// Events rewritten so far: the place of the next one in the order.
     private var eventCount: Int64
 
-    /// SQL condition on a row of `driver`: no deletion of the driver is under way.
+    /// SQL condition on a row of `table`: no deletion of the driver whose row number is in `column` is under way.
     static func isNotErasing(_ table: String, _ column: String = "id") -> String {
         "NOT EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = \(table).\(column))"
     }

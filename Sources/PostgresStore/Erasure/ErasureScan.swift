@@ -7,7 +7,7 @@ import Postgres
 package import SharedTables
 
 extension PostgresEventStore: ErasureSearch {
-    /// Reads each table once, as a whole, however long that takes.
+    /// Reads each table as a whole, without a time limit for a statement.
     package func find(_ identifiers: [String]) async throws -> [ErasureFinding] {
         let tables = try await read { db in try ErasureScan.tables(db) }
         let texts = PostgresValue.texts(identifiers)
@@ -41,7 +41,7 @@ extension PostgresEventStore: ErasureSearch {
 }
 
 private enum ErasureScan {
-    /// The time limit of a search in seconds. A table of a billion events is read in less.
+    /// Half the time limit of a search in seconds (`inTransaction`). A table of a billion events is read in less.
     static let seconds = 86_400
 
     static let withoutTimeout = PostgresStatement(

@@ -12,10 +12,10 @@ enum ErasedDrivers {
         "SELECT driver_digest, erased_at_ms FROM erased_driver WHERE driver_digest = ANY ($1::bytea[])")
 
     /// Removes new drivers who were deleted after the batch had read that they were not. It is a statement of its own
-    /// after the one that adds them, because only a later statement sees what was committed while that one waited: a
-    /// deletion adds the driver's row before it renames it (`EventErasure.beginErasure`), so the two wait for each
-    /// other. The drivers are then not moved, and the batch's work is done again. Parameters: rows of drivers, keyed
-    /// hashes, the times after which a deletion is recent.
+    /// after the one that adds them, because only a later statement sees what was committed while that one waited: the
+    /// deletion of a driver without a row adds the row and removes it (`EventErasure.collideWithAdding`), so one of the
+    /// two transactions waits for the other. The drivers are then not moved, and the batch's work is done again.
+    /// Parameters: rows of drivers, keyed hashes, the times after which a deletion is recent.
     private static let takeBack = PostgresStatement(
         "erased_drivers_not_added",
         """

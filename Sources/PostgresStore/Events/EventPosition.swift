@@ -57,7 +57,7 @@ enum EventPosition {
             """),
     ]
 
-    /// Nothing else uses this number.
+    /// The lock of a transfer has the same number (`PostgresTransferTarget`). No server runs during a transfer.
     private static let lockNumber = 0x4477_656C_6C01
 
     /// The first position that may still be given to an event.

@@ -152,7 +152,7 @@ struct StoredKey: Sendable {
     var appState: String?
     var schemaVersion: String
     var hasDetails: Bool
-    /// The number of the batch that stored the event.
+    /// The number of the batch that stored the event; nil for an event that was transferred from SQLite.
     var batch: Int64?
     /// The version of the driver when the event was read.
     var driverVersion: Int64
@@ -207,10 +207,11 @@ enum EventStatements {
         \(JourneyColumns.after), settings_version.version, event.settings_version, event.received_at_ms
         """
 
-    /// The events of drivers from a time on, and the last millisecond that is read: that of the event with the given
-    /// number after the first millisecond, or NULL if there are fewer events. Parameters: lanes, any lane, rows of
-    /// drivers, times, the number, from 0. They are sorted in memory. OFFSET 0 keeps PostgreSQL from computing that
-    /// millisecond for each event, and from reading all later events to compare their times afterwards.
+    /// The events of drivers from a time on, up to the millisecond of the n-th event after the first millisecond. The
+    /// last column is this last millisecond; it is NULL if there are fewer events, and all are read. Parameters: lanes,
+    /// any lane, rows of drivers, times, n, counted from 0. The events are sorted in memory. OFFSET 0 keeps PostgreSQL
+    /// from computing that millisecond for each event, and from reading all later events to compare their times
+    /// afterwards.
     static let tails = PostgresStatement(
         "event_tails",
         """
@@ -266,7 +267,7 @@ enum EventStatements {
 }
 
 extension FoldedEvent {
-    /// Reads a row of `EventStatements.tails`, without its first column.
+    /// Reads `EventStatements.foldedColumns`, the first columns of a row, except for the driver.
     init(_ row: PostgresRow) throws(PostgresError) {
         let sessionID = try row.optionalText(3)
         guard let name = EventName(canonical: try row.text(2), hasSession: sessionID != nil),
@@ -287,8 +288,8 @@ extension FoldedEvent {
             storedVersion: try row.text(28), receivedAt: try row.moment(29))
     }
 
-    /// Whether this event comes before the other in the order that the fold has found. As FoldOrder of SQLite's store:
-    /// events that share a second have the order of their places in it.
+    /// Returns whether `one` comes before `other` in the order that the fold has found, in which events that share a
+    /// second have the order of their places in it. FoldOrder of SQLite's store is the same order.
     static func isStored(_ one: FoldedEvent, before other: FoldedEvent) -> Bool {
         if one.event.sharesSecond(with: other.event), let place = one.secondPlace, let otherPlace = other.secondPlace,
             place != otherPlace

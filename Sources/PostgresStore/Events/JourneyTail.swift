@@ -7,7 +7,7 @@ import Engine
 import JourneyModel
 
 struct JourneyTail: Sendable {
-    /// The journey before `events`. All events between the times for which events were read are in `events`.
+    /// The journey before `events`. `events` contains all events of the time span that was read.
     private(set) var start: Journey
     /// In the fold's order.
     private(set) var events: [FoldedEvent]
@@ -28,14 +28,15 @@ struct JourneyTail: Sendable {
 
     /// What an insertion did.
     struct Insertion {
-        /// The number that the event got: an expiry that passes before an event after the head has the lower number.
+        /// The number that the event got: the given one, or the next one if a deadline passes before an event at the
+        /// end. The expiry then has the given number.
         var seq: Int64
         var verdict = Verdict.none
         /// The number of stored events that were folded again.
         var refoldedCount = 0
-        /// The journeys after the driver's journey changed, each with the number of the event that changed it.
+        /// The driver's journey after each event that may have changed it, with the number of the event.
         var moves: [(seq: Int64, journey: Journey)] = []
-        /// Expiries that passed because of the event. They are in `events` already.
+        /// The number of expiries that were added because of the event. They are in `events` already.
         var expiryCount: Int64 = 0
     }
 

@@ -92,7 +92,8 @@ extension PostgresEventStore {
             drivers: drivers, sessions: try await operatorSessions(named: found[1]), chargerIDs: chargers)
     }
 
-    /// Finds the chargers as the statement `chargersByName` does, with one statement for each step.
+    /// Finds the chargers on Citus, as the statement `chargersByName` does on one PostgreSQL, with two statements for
+    /// each step.
     private func searchChargers(from text: String, limit: Int) async throws(StoreFailure) -> [String] {
         var chargers: [String] = []
         while chargers.count < limit {
@@ -160,8 +161,8 @@ private enum DriverListStatements {
         SELECT \(columns) FROM driver WHERE id = (SELECT driver FROM phone_identity WHERE phone = $1::text OFFSET 0)
         """)
 
-    /// The first charger of events, and of registered sessions. Parameters: the first text or the one before it, the
-    /// text after the last, whether the first text itself is wanted.
+    /// The first charger of events, and of registered sessions. Parameters: the first text, or the charger that was
+    /// found last; the text after the last; whether a charger equal to the first parameter is wanted.
     static let nextOfEvents = PostgresStatement(
         "next_charger_of_events",
         """

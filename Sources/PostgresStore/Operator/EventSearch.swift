@@ -1,6 +1,7 @@
-// Finds the event from which a time begins, by binary search over the positions of events: positions ascend in the
-// order of commits, and this is the order of receipt, except among events that were received within moments. Citus has
-// no recursive statements over distributed tables; there the search sends a statement for each probe.
+// Finds the event from which a time begins, by binary search over the positions of events: positions ascend with the
+// numbers of transactions, and these are in the order of receipt, except among events that were received within
+// moments. Citus has no recursive statements over distributed tables; there the search sends a statement for each
+// probe.
 
 import Postgres
 

@@ -13,7 +13,7 @@ extension PostgresEventStore {
     /// The time limit in seconds of the count of drivers, which reads all their rows.
     private static let countSeconds = 120
 
-    /// Logs the first of several failures, because the callers go on without the counts.
+    /// Logs the first of several failures in a row as a warning, because the callers go on without the counts.
     package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
         do throws(StoreFailure) {
             let counts = try await countDrivers()

@@ -120,7 +120,8 @@ extension CorrectionStatements {
         """)
 }
 
-/// The rows of `settings_correction`. As SQLite's, where they refer to `settings_version` by its row number.
+/// The rows of `settings_correction`. They have the version of the settings, where SQLite's have a row number of
+/// `settings_version`.
 enum CorrectionRows {
     static let select = """
         SELECT id, at_ms, since_ms, until_ms, settings, instead_of, changed_by, reason, finished_at_ms

@@ -82,8 +82,8 @@ enum AgedRows {
     private static let drivers = PostgresStatement(
         "aged_sessions_drivers", "SELECT number, driver FROM session WHERE number = ANY ($1::int8[])")
 
-    /// Locks drivers. A batch that opens or uses one of their sessions meanwhile has read the driver's old version, and
-    /// must read it again. Parameters: lanes, any lane, rows of drivers.
+    /// Locks drivers and raises their versions. A batch that opens or uses one of their sessions meanwhile has read the
+    /// driver's old version, and must read it again. Parameters: lanes, any lane, rows of drivers.
     private static let lockDrivers = PostgresStatement(
         "aged_sessions_locked",
         """

@@ -34,7 +34,7 @@ enum RetentionHorizon {
         return positions.count
     }
 
-    /// Does this for the events of drivers that a statement may have together. Returns the positions of the deleted
+    /// Does the same for events that may be in one statement (`Shards.groups`). Returns the positions of the deleted
     /// events.
     private static func delete(
         _ events: [AgedEvent], _ lanes: [PostgresValue], on connection: PostgresConnection, until deadline: Deadline
@@ -65,8 +65,8 @@ enum RetentionHorizon {
                 continue
             }
             floors[driver] = floor
-            // If the driver's last event is below the floor, the event is deleted, and the driver no longer has a head
-            // event.
+            // An event below the floor is not folded again. If the driver's last event is below it, the driver no
+            // longer has a head event.
             let losesHead = try row.optionalMoment(3).map { $0 < floor } ?? false
             raises.append(Raise(driver: driver, old: old, floor: floor, losesHead: losesHead))
         }

@@ -4,7 +4,7 @@
 package import Postgres
 package import Sockets
 
-/// The reason why this binary cannot use a database. The refused database is not changed.
+/// The reason why this binary cannot use a database. Except for `failed`, the refused database is not changed.
 package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// The database has migrations that this binary does not contain.
     case databaseIsNewer(applied: Int64, known: Int64)
@@ -17,7 +17,8 @@ package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringCo
     case encodingIsNotUTF8(String)
     /// An SQLite database is being transferred to this one.
     case isTransferred
-    /// PostgreSQL did not run a migration.
+    /// PostgreSQL could not be reached, or a statement failed. If only the answer to COMMIT is missing, the migrations
+    /// may be applied.
     case failed(PostgresError)
 
     package var description: String {

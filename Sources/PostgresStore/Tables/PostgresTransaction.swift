@@ -57,7 +57,7 @@ final class PostgresTransaction: SQLTransaction {
     /// Another transaction that adds the same driver at the same time makes this one fail with 40001, or it is waited
     /// for.
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 {
-        // Should another driver have the random number, the next one is taken.
+        // If another driver already has the random number, another one is tried.
         for _ in 0..<3 {
             let new = StoredDriver(new: driver)
             if try run(DriverStatements.addQuery(new, at: now)).affectedCount == 1 { return new.id }

@@ -129,7 +129,7 @@ final class TableTransactions: Sendable {
         }
     }
 
-    /// Asks until the transaction has ended. COMMIT of a lost connection may still be under way.
+    /// Asks until the transaction has ended. The COMMIT of a lost connection may still be under way.
     private func status(of number: TransactionNumber, until: Deadline) async -> TransactionNumber.Status {
         while !until.hasPassed {
             do throws(PostgresError) {

@@ -1,5 +1,5 @@
-// What an error of a transaction means: whether it may be run again, and what the caller is told otherwise. Nothing of
-// the transaction is committed.
+// What an error of a transaction means: whether it may be run again, and what the caller is told otherwise. This is
+// about transactions of which nothing is committed.
 
 import Engine
 import Postgres
@@ -35,8 +35,8 @@ struct TransactionFailure {
         case .connectionLost, .timedOut, .cannotConnect: .again
         case .unreadable, .unsendable, .cancelled: .final
         case .server(let state):
-            // 55P03, 57014: a lock was not free in time. 25006: the server is a standby now; the pool finds the
-            // primary.
+            // 55P03: a lock was not free in time. 57014: the statement took too long. 25006: the server is a standby
+            // now; the pool finds the primary.
             if error.isRetryable || BatchRun.isLost(error) || ["55P03", "57014", "25006"].contains(state) {
                 .again
             } else if state == "23505" {

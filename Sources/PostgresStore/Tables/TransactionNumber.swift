@@ -39,9 +39,9 @@ struct TransactionNumber: Hashable, Sendable {
     private static let status = PostgresStatement(
         "transaction_status", "SELECT pg_xact_status($1::xid8), \(serverSQL)")
 
-    /// A transaction that was committed keeps its number, also after a crash or a failover. So what has the number and
-    /// is not committed proves that the transaction is not. What is committed might be another transaction, unless the
-    /// server is still the same.
+    /// A transaction that was committed keeps its number, also after a crash or a failover. So if the transaction that
+    /// has the number is not committed, this one is not either. If it is committed, it might be another transaction,
+    /// unless the server is still the same.
     func status(_ row: PostgresRow) throws(PostgresError) -> Status {
         switch try row.optionalText(0) {
         case "committed": try row.text(1) == server ? .committed : .unknown
@@ -51,6 +51,7 @@ struct TransactionNumber: Hashable, Sendable {
         }
     }
 
-    /// Reads the error of `query`. 22023: the number has not been given to any transaction.
+    /// Reads the error of `query`; nil if it does not tell the status. 22023: the number has not been given to any
+    /// transaction.
     static func status(_ error: PostgresError) -> Status? { error.sqlState == "22023" ? .notCommitted : nil }
 }

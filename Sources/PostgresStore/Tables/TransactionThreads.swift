@@ -15,7 +15,7 @@ final class TransactionThreads: Sendable {
         loads = Mutex([Int](repeating: 0, count: count))
     }
 
-    /// Runs the body on the thread that has the fewest.
+    /// Runs the body on the queue that has the fewest unfinished bodies.
     func run<Answer: Sendable>(_ body: @escaping @Sendable () -> Answer) async -> Answer {
         let index = loads.withLock { loads in
             let index = loads.indices.min { loads[$0] < loads[$1] } ?? 0

@@ -13,7 +13,8 @@ package actor PostgresTransferTarget: TransferTarget {
     private static let seconds = 3600
     /// The number of rows of `transferred_driver` that are read at once.
     private static let pageMax: Int64 = 50_000
-    /// One transfer at a time. The number stands for nothing else.
+    /// One transfer at a time. The lock of positions on Citus has the same number (`EventPosition`). No server runs
+    /// during a transfer.
     private static let lockNumber = 0x4477_656C_6C01
 
     private let connection: PostgresConnection
@@ -164,8 +165,8 @@ package actor PostgresTransferTarget: TransferTarget {
         for driver in drivers { self.ids[driver] = nil }
     }
 
-    /// A session that another driver has taken over meanwhile is left. Citus joins sessions with their owners, which
-    /// have other lanes, only if one side is a finished result.
+    /// If another driver has taken over a session meanwhile, that driver remains its owner. Citus joins sessions with
+    /// their owners, which have other lanes, only if one side is a finished result.
     private static func removing(_ ids: [Int64]) -> [PostgresQuery] {
         if ids.isEmpty { return [] }
         let statements = [

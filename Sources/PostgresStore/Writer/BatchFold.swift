@@ -52,8 +52,8 @@ struct BatchFold {
         var refolded = RefoldCounts()
         let refold = group.works.lazy.compactMap(\.refold).first
         if var fold = state.fold, fold.row.needsRefold || refold?.correction != nil {
-            // Many of the driver's events are read, so other drivers do not wait for it, and no other instance moves
-            // the driver meanwhile.
+            // Many of the driver's events are read. In a batch of its own, other drivers do not wait for it; under a
+            // lock, no other instance moves the driver meanwhile.
             guard group.needsLock else {
                 state.result.mustBeAlone = true
                 return state.result
@@ -101,7 +101,7 @@ struct BatchFold {
         let driver: DriverID
         /// Nil while the driver does not exist.
         var fold: DriverFold?
-        /// The keys of stored events that were answered as stored by a batch in doubt.
+        /// The keys of events that a batch in doubt has stored, and that were answered as stored.
         var answeredKeys: Set<TextKey> = []
         var result = FoldedGroup()
 
@@ -169,8 +169,8 @@ struct BatchFold {
         }
     }
 
-    /// Returns the outcome of a repeat. An event that one of its own batches in doubt has stored is no repeat. If two
-    /// copies of it were in that batch, the first is the one that was stored.
+    /// Returns the outcome of a repeat; nil for a new event. An event that one of its own batches in doubt has stored
+    /// is no repeat. If two copies of it were in that batch, the first is the one that was stored.
     private func repeated(
         _ append: PreparedAppend, inDoubt batches: [Int64], _ state: inout GroupState
     ) -> EventOutcome? {
@@ -199,7 +199,8 @@ struct BatchFold {
     }
 
     /// Returns whether the driver, who has no row, was deleted so recently that requests from before the deletion may
-    /// still be in progress. A request must not create such a driver again.
+    /// still be in progress. A request must not create such a driver again. If the tombstone was not looked for yet,
+    /// notes that this is needed, and returns false.
     private func isErased(_ driver: DriverID, at now: Moment, _ state: inout GroupState) -> Bool {
         guard let digests else { return false }
         guard let erasedAt = reads.erasedAt[TextKey(driver.rawValue)] else {

@@ -1,5 +1,5 @@
-// What a batch reads before it folds: one round trip for drivers, known keys and sessions, and another for the drivers
-// with late events.
+// What a batch reads before it folds: one round trip for the owners of sessions, drivers, stored keys and sessions, and
+// further ones for what the fold finds missing.
 
 import Engine
 import JourneyModel
@@ -104,8 +104,8 @@ struct BatchReads: Sendable {
         }
     }
 
-    /// Reads what the fold found missing: the ends of journeys with late events, the sessions in progress, and the ids
-    /// of sessions' owners.
+    /// Reads what the fold found missing: the ends of journeys with late events, the sessions in progress, the
+    /// tombstones of new drivers, and the ids of sessions' owners.
     mutating func readMore(
         _ needs: [(driver: DriverID, need: BatchNeed)], _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -241,7 +241,8 @@ struct BatchReads: Sendable {
 struct BatchNeed: Sendable {
     struct Tail: Sendable {
         var from: Moment
-        /// All events if nil. More are read if events share a millisecond.
+        /// All events if nil. More are read if events share a millisecond, or if another driver of the batch needs
+        /// more.
         var eventsMax: Int64?
     }
 

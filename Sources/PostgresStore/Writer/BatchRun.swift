@@ -33,7 +33,8 @@ struct BatchRun: Sendable {
     let metrics: BatchMetrics
     let logger: Logger
 
-    /// The time for one round trip. A batch takes milliseconds; a server that needs longer is as good as gone.
+    /// The time for the reads of a batch, and again for its writes; elsewhere, the time for one round trip. A batch
+    /// takes milliseconds; a server that needs longer is as good as gone.
     static let roundTripSeconds = 5
     /// The same for a driver who is alone in a batch: all of the driver's events may be read and written then.
     static let lockedSeconds = 60
@@ -197,8 +198,8 @@ struct BatchRun: Sendable {
             case .unsendable: self = .values
             case .unreadable: self = isWriting ? .lost : .values
             case .server(let state):
-                // 23505: another instance has added the key, the session or the driver. 55P03, 57014: a lock was not
-                // free in time. 25006: the server is a standby now; the pool finds the primary.
+                // 23505: another instance has claimed one of the sessions. 55P03: a lock was not free in time. 57014:
+                // the statement took too long. 25006: the server is a standby now; the pool finds the primary.
                 if error.isRetryable || ["23505", "55P03", "57014"].contains(state) {
                     self = .race
                 } else if BatchRun.isLost(error) || state == "25006" {

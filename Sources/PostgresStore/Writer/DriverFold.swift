@@ -118,7 +118,8 @@ struct DriverFold {
         return tally.counts(stored: before.journey, folded: journey, now: now)
     }
 
-    /// Adds the expiry of a deadline that has passed. Returns false as `add` returns nil.
+    /// Adds the expiry of a deadline that has passed. Returns false, and changes nothing, if more stored events must be
+    /// read first.
     mutating func add(_ expiry: FoldedEvent) -> Bool {
         expiry.unsaved.flatMap { add(expiry.event, $0) } != nil
     }

@@ -1,4 +1,5 @@
-// What waits for a batch: an event, a registration, or the check of a driver's deadline. Each is answered exactly once.
+// What waits for a batch: an event, a registration, the check of a driver's deadline, or a refold. Each is answered
+// exactly once.
 
 import Engine
 import JourneyModel
@@ -15,9 +16,10 @@ struct Work: Sendable {
     }
 
     let kind: Kind
-    /// When the work fails if it is not done until then.
+    /// The work fails if it is not done by then.
     let until: Deadline
-    /// How many batches have left this work undone because another transaction moved the driver.
+    /// How many batches have left this work undone because of another transaction. From
+    /// `DriverGroup.conflictsBeforeLock` on, the driver is locked; work that must be alone gets this number at once.
     var conflictCount = 0
     /// The batches with this work that were sent to the server and not answered. One of them may have stored it.
     var batchesInDoubt: [Int64] = []

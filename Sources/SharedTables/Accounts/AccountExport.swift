@@ -1,5 +1,6 @@
-// All data held about a driver as one JSON document, for GET /auth/me/export. Tokens and digests are left out, because
-// they contain nothing about a person. They only give access to such data.
+// All data held about a driver as one JSON document, for GET /auth/me/export. Sign-in tokens and digests are left out,
+// because they contain nothing about a person. They only give access to such data. The push tokens of devices and the
+// account token for the App Store are included.
 //
 // A driver may have a gigabyte of events. The document is therefore made in pieces, and between two pieces only the
 // position in the document is kept in memory.
@@ -14,9 +15,9 @@ struct AccountExport: Sendable {
     /// Minimum number of bytes of every piece except the last. A piece ends after the row with which its length reaches
     /// this minimum.
     static let pieceBytesMin = 256 << 10
-    /// Maximum number of keys of rows read ahead. They take 384 KiB, and the texts of those that are texts. Each query
-    /// for keys of events first sorts all of the driver's events, so a large maximum keeps the number of these queries
-    /// small.
+    /// Maximum number of keys of rows read ahead. They take 384 KiB, without the contents of keys that are texts. A
+    /// query for keys of a shared table sorts all of the driver's rows, so a large maximum keeps the number of these
+    /// queries small.
     private static let rowsAheadMax = 16 << 10
 
     private(set) var isWhole = false

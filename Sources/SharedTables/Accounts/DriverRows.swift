@@ -14,8 +14,8 @@ package enum DriverRows {
     }
 
     /// Returns the caller's row number. Creates the row for a driver of another service who is seen for the first time.
-    /// Throws `.driverWasErased` if the caller has a sign-in session but no row. Also throws it if the driver was
-    /// erased so recently that this request may be from before the erasure.
+    /// Throws `DriverErased` if the caller has a sign-in session but no row. Also throws it if the driver was erased so
+    /// recently that this request may be from before the erasure.
     package static func rowOrNew(
         of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: any SQLTransaction
     ) throws -> Int64 {

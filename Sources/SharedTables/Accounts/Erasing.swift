@@ -60,8 +60,8 @@ struct Erasing: Sendable {
         }
     }
 
-    /// Deletes the codes of a phone number. The records of sent codes lose the number, but still count toward the limit
-    /// per address and the total limit.
+    /// Deletes the codes of a phone number. The records of sent codes lose the number, but still count toward all
+    /// limits except the one per number.
     private func eraseCodes(of number: PhoneNumber, _ db: any SQLTransaction) throws {
         let digest = digests.phone(number)
         try events.eraseOlderCodes(ofPhone: digest, db)

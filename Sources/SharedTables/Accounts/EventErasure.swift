@@ -33,9 +33,10 @@ package protocol EventErasure: Sendable {
     /// nil, returns only the drivers with this keyed hash.
     func unfinishedErasures(_ digest: [UInt8]?, _ db: any SQLTransaction) throws -> [Int64]
 
-    /// Rewrites the driver's remaining rows: events, sessions, shared texts, and the rows of `audit` and `revocation`
-    /// (columns sid, address and request_id). Each piece is a transaction of its own, so that other work is done
-    /// between two pieces. Another task or process may complete the same deletion at the same time.
+    /// Rewrites the driver's remaining rows: events, sessions, the texts that SQLite's store shares between drivers,
+    /// and the rows of `audit` and `revocation` (columns sid, address and request_id). Each piece is a transaction of
+    /// its own, so that other work is done between two pieces. Another task or process may complete the same deletion
+    /// at the same time.
     func completeErasure(of driver: Int64) async throws(StoreFailure)
 
     /// Waits until the removed bytes have left the files that the server can truncate (SQLite's WAL). Returns false if

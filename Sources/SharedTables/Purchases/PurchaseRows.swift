@@ -35,7 +35,7 @@ package enum PurchaseRows {
         return (purchase, true)
     }
 
-    /// Returns whether the owner of a purchase without an owner was deleted. A deletion removes the signatures of the
+    /// Returns whether a purchase that has no owner had one who was deleted. A deletion removes the signatures of the
     /// purchase's facts, or even all facts if their signers are revoked.
     private static func isAnonymous(_ purchase: Int64, _ db: any SQLTransaction) throws -> Bool {
         let facts = "SELECT 1 FROM purchase_transaction WHERE purchase = ?"

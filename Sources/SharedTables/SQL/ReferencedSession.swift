@@ -3,7 +3,8 @@
 package import Engine
 package import JourneyModel
 
-/// The value of a column `session`. It is the only column whose type differs between the two databases.
+/// The value of a column `session`. Of the columns in this module's statements, only this one has another type in each
+/// of the two databases.
 extension SessionReference: SQLConvertible {
     package init?(_ value: SQLValue) {
         switch value {

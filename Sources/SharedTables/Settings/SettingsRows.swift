@@ -26,10 +26,11 @@ extension SQLDatabase {
         }
     }
 
-    /// Records that these settings and rules are in force from `now` on. Writes nothing if they were already in force,
-    /// or if this record comes after a later change, and another server has recorded the same change in time.
+    /// Records that these settings and rules are in force from `now` on. Writes nothing if they are in force already.
+    /// Also writes nothing if a change with a later time is recorded, and another server has recorded this change at
+    /// about the same time (`sameChangeMilliseconds`).
     ///
-    /// Returns false if the note was left out.
+    /// Returns false if the note was left out because it repeats the last recorded note.
     package func record(
         _ settings: VersionedSettings, rules: RecordedRules? = nil, note: SettingsChangeNote = SettingsChangeNote(),
         at now: Moment

@@ -60,7 +60,8 @@ package struct DatabaseTransfer: Sendable {
     private static let pause = Duration.milliseconds(500)
     /// A pass of this duration need not become shorter.
     private static let shortMilliseconds = 1000
-    /// A pass is repeated after this many times of its own duration, so that it takes a small part of the processor.
+    /// A pass is repeated after this many times its own duration, but at least 5 s, so that it takes a small part of
+    /// the processor.
     private static let pauseFactor = 10
 
     /// Opens the source for one pass, while servers may use it.
@@ -136,7 +137,8 @@ package struct DatabaseTransfer: Sendable {
         return pass
     }
 
-    /// Repeats passes at once, as long as each takes less than half of the time of the one before.
+    /// Repeats passes without a pause, until one takes at most `shortMilliseconds`, or at least half the time of the
+    /// one before.
     private func shortened(_ first: TransferPass, _ copied: inout Copied) async throws -> TransferPass {
         var pass = first
         while pass.milliseconds > Self.shortMilliseconds {
@@ -152,7 +154,7 @@ package struct DatabaseTransfer: Sendable {
     private func pass(_ source: any TransferSource, _ copied: inout Copied) async throws -> TransferPass {
         let start = ContinuousClock.now
         let found = try source.drivers()
-        // Every row that is not written by this pass is as old as this.
+        // After this pass, the target's rows of each driver are current at least up to this event.
         let checkedEvent = found.first?.lastEvent ?? 0
         let newest = copied.drivers.values.lazy.map(\.lastEvent).max() ?? 0
         guard newest <= checkedEvent || found.isEmpty else {

@@ -80,21 +80,21 @@ package protocol TransferSource: Sendable {
     func lastEvents(after event: Int64) throws -> [Int64: Int64]
     /// Returns the part at the cursor, and moves the cursor behind it. Drivers who no longer exist are left out.
     func part(at cursor: inout TransferCursor) throws -> TransferPart
-    /// Returns the next rows of a shared table in the order of its primary key; none behind the last one.
+    /// Returns the next rows of a shared table in the order of its primary key; no rows after the last one.
     ///
     /// - Parameter key: the primary key of the last row; nil for the first rows. Becomes that of the last returned row.
     func rows(of table: String, columns: [String], after key: inout [SQLValue]?) throws -> TransferRows
     func close()
 }
 
-/// The empty database to which a transfer writes.
+/// The database to which a transfer writes: empty, or filled by an interrupted run of the same transfer.
 package protocol TransferTarget: Sendable {
     /// Brings the database to the schema of this binary, and claims it for this transfer. Returns the drivers that an
     /// interrupted run has copied, by their row numbers.
     ///
     /// - Throws: if the database has other data, or belongs to the transfer of another source.
     func begin(_ source: [UInt8]) async throws -> [Int64: TransferredDriver]
-    /// Writes the part. Its drivers are visible when it is not continued.
+    /// Writes the part. If it is continued, its drivers become visible with the part that ends it.
     func write(_ part: TransferPart) async throws
     /// Removes drivers who no longer exist in the source.
     func remove(_ drivers: [Int64]) async throws

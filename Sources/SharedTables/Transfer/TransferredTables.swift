@@ -5,8 +5,8 @@ package enum TransferredTables {
     /// Copied driver by driver, while a server may still use SQLite. SQLite's table of events is `event_row`.
     package static let ofDrivers = ["driver", "journey_base", "session", "event"]
 
-    /// Copied whole at the end. Names and columns are the same in both databases. A table comes after those to which it
-    /// refers. `driver` is a number of `driver` that the target maps to its own.
+    /// Copied whole at the end. The tables and columns have the same names in both databases. A table comes after those
+    /// to which it refers. Column `driver` has row numbers of SQLite, which the target maps to its own.
     package static let shared = [
         "settings_version", "settings_correction", "account", "apple_identity", "apple_refresh_token", "phone_identity",
         "sign_in_session", "refresh_token", "apple_nonce", "apple_notice", "apple_revocation", "asked_code",
