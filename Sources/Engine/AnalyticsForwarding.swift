@@ -1,7 +1,8 @@
-// Forwards every stored event to an analytics service at least once, the oldest event first. Forwarding reads committed
-// rows and delays no request. While the service is down, even for a week, the events wait in the store. The row number
-// of the last forwarded event is stored in the database, so a restarted process continues where the previous process
-// stopped. The clock, the store and the service are parameters, so tests can replace them.
+// Forwards stored events to an analytics service, each at least once and the oldest first. Only events of simulated
+// drivers, events that the service refuses, and events that were deleted earlier are not forwarded. Forwarding reads
+// committed rows and delays no request. While the service is down, even for a week, the events wait in the store. The
+// row number of the last forwarded event is stored in the database, so a restarted process continues where the previous
+// process stopped. The clock, the store and the service are parameters, so tests can replace them.
 
 package import JourneyModel
 package import Logging
@@ -82,7 +83,7 @@ package struct AnalyticsForwarding: Sendable {
             let position = try await feed.position(of: Self.consumer)
             let events = try await feed.storedEvents(after: position.last, limit: pace.batchSize)
             guard let last = events.last else { return Self.idleMilliseconds }
-            // If row numbers are consecutive, a gap means that retention deleted events before this task read them.
+            // If row numbers are consecutive, a gap means that events were deleted before this task read them.
             let deletedCount = feed.hasConsecutiveIDs ? last.id - position.last - Int64(events.count) : 0
             return try await forward(
                 events, to: last.id, deletedCount: deletedCount, waiting: position.waitingCount, &pace)

@@ -53,7 +53,7 @@ package final class CurrentSettings: Sendable {
         current.withLock { ($0.settings.version, $0.wireJSON, $0.rules) }
     }
 
-    /// Returns the driver's settings. The charger may be chosen later.
+    /// Returns the driver's settings for every possible charger. The store then chooses by the charger of the event.
     package func choice(for subject: SettingsSubject) -> SettingsChoice {
         let (settings, rules) = readWithRules()
         return rules?.choice(for: subject) ?? SettingsChoice(byCharger: [], otherwise: settings)

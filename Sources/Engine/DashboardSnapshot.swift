@@ -4,7 +4,7 @@
 
 package import JourneyModel
 
-/// The port of the dashboard's data.
+/// The port of the dashboard's data. The counts leave out the drivers of `dwell simulate` and their events.
 package protocol OperatorReader: Sendable {
     /// Returns the number of drivers in each state. A state without drivers has no entry. If a driver's deadline has
     /// passed and the expiry is not stored yet, the driver counts in the stored state.
@@ -14,7 +14,7 @@ package protocol OperatorReader: Sendable {
     /// `start`. One call examines a limited number of rows; see `EventTallies.isWhole`.
     func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies
 
-    /// Returns the size of the database on disk, in bytes, including the WAL.
+    /// Returns the size of the database on disk, in bytes. On SQLite this includes the WAL; on PostgreSQL it does not.
     func storageBytes() async throws(StoreFailure) -> Int64
 
     /// Returns at most `limit` settings versions with which events were stored, newest first.

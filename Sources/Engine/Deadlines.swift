@@ -26,7 +26,8 @@ extension MetricFamily {
 /// is earlier than the event, its expiry is stored in the same transaction as the event.
 package protocol DeadlineStore: Sendable {
     /// Returns the earliest deadline of all drivers, or nil when there is none. The result may lie in the past, because
-    /// a deadline is removed only when its expiry is stored. Drivers whose refold is under way are left out.
+    /// a deadline is removed only when its expiry is stored. Drivers whose refold is under way are left out; on
+    /// PostgreSQL also drivers whose refold has not begun.
     func earliestDeadline() async throws(StoreFailure) -> Moment?
 
     /// Stores the expiries of the deadlines before `request.now`, earliest first. Each expiry is stored exactly once,
@@ -90,8 +91,8 @@ package struct ExpiryScheduler: Sendable {
     /// so the maximum is half a second. A maximum is needed because clocks may be changed, and because another instance
     /// may store a deadline that is earlier than all deadlines known here.
     package static let pauseMillisecondsMax: Int64 = 500
-    /// The maximum number of drivers per transaction. After a long outage many deadlines are due. Storing all of them
-    /// in one transaction would delay new events.
+    /// The maximum number of drivers per call of the store. After a long outage many deadlines are due. Storing all of
+    /// them at once would delay new events.
     package static let driversMax = 64
 
     private let store: any DeadlineStore

@@ -1,8 +1,8 @@
 // The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row. A
 // result, also a failure, is kept for twenty times as long as the counting took. Therefore counting keeps one
 // connection of the store busy for at most a twentieth of the time, however many callers there are. With very many
-// drivers it takes longer than a caller may wait, for example a scrape of /metrics. The callers then get the counts of
-// before.
+// drivers it takes longer than a caller may wait, for example a scrape of /metrics. The callers then get the previous
+// counts.
 
 package import JourneyModel
 package import MetricInstruments
@@ -14,7 +14,7 @@ extension MetricFamily {
 
 package actor DriverCounts {
     package static let keptPerDuration = 20
-    /// How long callers wait for a count, from its begin.
+    /// How long callers wait for a count, measured from its start.
     package static let patience = Duration.seconds(2)
 
     private let reader: any OperatorReader
@@ -33,7 +33,7 @@ package actor DriverCounts {
 
     /// - Parameters:
     ///   - keptPerDuration: a result is kept for `keptPerDuration` times as long as the counting took.
-    ///   - patience: how long callers wait for a count, from its begin.
+    ///   - patience: how long callers wait for a count, measured from its start.
     package init(
         reader: any OperatorReader, keptPerDuration: Int = keptPerDuration, patience: Duration = patience
     ) {
@@ -42,8 +42,8 @@ package actor DriverCounts {
         self.patience = patience
     }
 
-    /// Returns the number of drivers by state, as the last count that succeeded has found it. A state without drivers
-    /// has no entry. Concurrent calls share one query.
+    /// Returns the number of drivers by state, from the last count that succeeded. A state without drivers has no
+    /// entry. Concurrent calls share one query. Throws only while no count has succeeded.
     package func current() async throws(StoreFailure) -> [JourneyState: Int] {
         if keptUntil.map({ ContinuousClock.now >= $0 }) ?? true {
             if !isCounting { begin() }

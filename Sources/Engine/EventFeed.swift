@@ -1,13 +1,14 @@
-// Stored events in the order of their commits, for consumers outside the database. The event table serves as the
-// outbox. The row number of the last event that a consumer has processed is stored in the same database. The consumer
-// then reads the events after that row number.
+// Stored events, for consumers outside the database. They come in an order in which no committed event is skipped: on
+// SQLite that of the commits, on PostgreSQL that of the transaction numbers. The event table serves as the outbox. The
+// row number (on PostgreSQL the position) of the last event that a consumer has processed is stored in the same
+// database. The consumer then reads the events after that row number.
 
 package import JourneyModel
 
 /// The port by which a consumer reads events and stores its position.
 package protocol EventFeed: Sendable {
     /// Returns at most `limit` events with row numbers above `id`, each with its current verdict, in ascending order of
-    /// row numbers.
+    /// row numbers. Stops before the first event of a driver whose deletion is not complete.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
     /// Whether row numbers are consecutive, so that a gap means events that were deleted before the consumer read them.

@@ -13,8 +13,9 @@ package enum EventOutcome: Hashable, Sendable {
     case sessionNotFound
     /// A service named a driver who is unknown or deleted: 404.
     case driverNotFound
-    /// The idempotency key is new, and the driver's rate limit is used up: 429. The store itself returns this case only
-    /// for a late event, when the driver's refolds have used up the limit (RefoldCharging.swift).
+    /// The idempotency key is new, and the rate limit of the driver or the service is used up: 429. The store itself
+    /// returns this case only for a late event that `RefoldCharging` does not permit: earlier refolds have used up the
+    /// limit, or too many of the driver's events have the same time.
     case rateLimited
     /// The event is not stored, or it is unknown whether the event is stored; see `StoreFailure`.
     case failed(StoreFailure)

@@ -43,8 +43,9 @@ package struct AppendRequest: Sendable {
     /// event opens the session.
     package var requiresRegisteredSession: Bool
     package var sender: OrderedEvent.Sender
-    /// The id of the service that sent the event; nil if the driver's app sent it. A service's event is charged to the
-    /// service's window. It is refused with `driverNotFound` if the driver is unknown.
+    /// The id of the service that sent the event; nil if the driver's app sent it, or if the server made it because the
+    /// driver entered a right verification code. A service's event is charged to the service's window. It is refused
+    /// with `driverNotFound` if the driver is unknown.
     package var service: DriverID?
 
     package init(
@@ -132,7 +133,7 @@ package enum StoreFailure: Error, Hashable, Sendable {
     case unavailable(String)
     /// The commit itself failed. The event may or may not be stored: 500.
     case unknown(String)
-    /// The task was cancelled while a read waited, or between two pieces of a deletion, which the next start completes.
-    /// The store did not fail, and the caller no longer needs the result. Nothing else throws this error.
+    /// The task was cancelled while it waited for a read, while background work paused, or between two pieces of a
+    /// deletion, which the next start completes. The store did not fail, and the caller no longer needs the result.
     case cancelled
 }

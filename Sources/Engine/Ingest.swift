@@ -111,8 +111,8 @@ package struct Ingest: Sendable {
         var waiting = WaitingEvents(batch.claims, round.verdicts)
         for event in answers.indices where answers[event].outcome.isStored { waiting.recordStored(event) }
         var (open, quotas) = (round.refunded, [RateLimitClass: Quota]())
-        // The loop ends: each open charge stands for an event that is not tried again. Altogether an event is decided
-        // about twice.
+        // The loop ends, because each open charge comes from an event that is not tried again. Altogether there are at
+        // most about two decisions for each event.
         while case let events = waiting.take(open), !events.isEmpty {
             round = await oneRound(events, of: batch)
             let unused = waiting.settle(Dictionary(uniqueKeysWithValues: zip(events, round.verdicts)))
@@ -176,8 +176,8 @@ package struct Ingest: Sendable {
             var outcome = EventOutcome.rateLimited
             if decision.verdict != .refused, let appended = outcomes.next() {
                 outcome = appended.advanced(to: batch.receivedAt)
-                // An event for which the store returned `.rateLimited` is refunded too. This refund admits no other
-                // event, because refolds have used up the driver's limit.
+                // An event for which the store returned `.rateLimited` is refunded too. This refund is not counted,
+                // because it usually admits no other event: refolds have used up the limit.
                 if settle(claim, decision.verdict, after: outcome), outcome != .rateLimited {
                     round.refunded[claim.limitClass, default: 0] += 1
                 }
@@ -191,7 +191,7 @@ package struct Ingest: Sendable {
     }
 
     /// Returns the quota to report. The charge of a refold changes the quota. The quota is therefore read again if the
-    /// event's refold was charged, or if the event was refused because of earlier refolds.
+    /// event's refold was charged, or if the store returned `.rateLimited`.
     private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
@@ -272,7 +272,7 @@ package struct Ingest: Sendable {
     ) -> Bool {
         let isFree =
             switch outcome {
-            // The store returns `.rateLimited` when earlier refolds have used up the driver's limit.
+            // The store returns `.rateLimited` for an event that `RefoldCharging` does not permit.
             case .replayed, .keyReused, .sessionNotFound, .driverNotFound, .rateLimited, .failed(.unavailable),
                 .failed(.cancelled),
                 .failed(.driverErased):

@@ -2,7 +2,7 @@
 // reads committed rows itself. No data is queued for a stream. A slow stream therefore costs no memory, and reads the
 // newest state when it reads again.
 //
-// One task polls the event table for all streams. It finds all events in the same way: expiries, events stored by other
+// One task polls the store for all streams. It finds all events in the same way: expiries, events stored by other
 // instances, and events stored by this instance. No request waits for a stream.
 
 package import JourneyModel
@@ -24,8 +24,8 @@ package final class JourneyStreams: Sendable {
     /// The age up to which a stream is safe from being replaced by a new stream of the same driver. An older stream may
     /// be replaced: when a phone changes networks, its old connections look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
-    /// The interval between two reads of the event table, and therefore the maximum delay between a commit and the
-    /// wake-up of the streams.
+    /// The pause between two polls of the store. A commit therefore wakes the streams after at most this time and the
+    /// time of two polls.
     static let pauseMilliseconds: Int64 = 100
 
     package enum Refusal: Error, Hashable, Sendable {
@@ -70,8 +70,9 @@ package final class JourneyStreams: Sendable {
 
     package var count: Int { state.withLock { $0.streams.count } }
 
-    /// Opens a stream of the driver. The stream counts towards the limits until the returned object is released.
-    /// Callers read the journey only after this call, so that no change is missed.
+    /// Opens a stream of the driver. The stream counts towards the limits until the returned object is released, or
+    /// until a newer stream of the driver replaces it. Callers read the journey only after this call, so that no change
+    /// is missed.
     package func open(_ driver: DriverID, at now: Moment) throws(Refusal) -> JourneyStream {
         let (wakes, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let opened = state.withLock { state -> Result<(id: Int, replaced: Open?), Refusal> in
@@ -128,7 +129,7 @@ package final class JourneyStreams: Sendable {
                     lastCorrected = try await wakeCorrected(after: lastCorrected)
                     failures = 0
                 } catch {
-                    // The table is read ten times a second, so a lasting failure is logged only at its beginning.
+                    // The store is polled ten times a second, so a lasting failure is logged only at its beginning.
                     if failures == 0 && error != .cancelled {
                         logger.error("reading streams failed", metadata: ["failure": "\(error)"])
                     }
@@ -139,8 +140,8 @@ package final class JourneyStreams: Sendable {
         }
     }
 
-    /// Reads the event table once, and wakes the streams of drivers with new events. Returns the row number after which
-    /// the next read continues.
+    /// Polls the store once, and wakes the streams of drivers with new events. Returns the mark after which the next
+    /// poll continues.
     package func wakeChanged(after last: Int64?) async throws(StoreFailure) -> Int64 {
         // A stream that opens after this read finds the changes up to then in its own first read.
         let open = state.withLock { Set($0.ofDriver.keys) }
@@ -162,8 +163,8 @@ package final class JourneyStreams: Sendable {
         return changes.newest
     }
 
-    /// Wakes the streams of drivers whose refold was completed since the last call, by any process. The event table
-    /// does not show when a refold is completed. Each stream's driver is therefore checked at least once, and
+    /// Wakes the streams of drivers whose refold was completed since the last call, by any process. New events do not
+    /// show when a refold is completed. Each stream's driver is therefore checked at least once, and
     /// repeatedly while a refold of that driver is incomplete.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }

@@ -1,5 +1,6 @@
 // Read access to journeys: a driver's current state, its changes, its sessions, and the events of one session. Only
-// committed rows are read, and no read waits for the writer.
+// committed rows are read, and no read waits for the writer, with one exception: on SQLite, a read of sessions or of
+// their events waits while a refold of the driver is under way.
 
 package import JourneyModel
 
@@ -32,12 +33,13 @@ package protocol JourneyReader: Sendable {
     ) async throws(StoreFailure) -> CommittedChanges
 
     /// Returns the drivers among `drivers` whose journey must be refolded (Refold.swift). There are two possible
-    /// reasons: the journey was folded by the rules of another release, or a late event affects more events than one
-    /// transaction may change.
+    /// reasons: the journey was folded by the rules of another release, or (on SQLite) a late event affects more events
+    /// than one transaction may change.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 
     /// Returns the drivers whose journey a correction of settings has changed, in any process, since row `id` of the
-    /// list of such changes. If `id` is nil, returns only the newest row number, and `.any` as the drivers.
+    /// list of such changes. If `id` is nil, returns only the newest row number, and `.any` as the drivers. A store
+    /// whose `committedChanges` reports these drivers too may leave them out.
     func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 }
 
@@ -50,7 +52,7 @@ package struct CommittedChanges: Hashable, Sendable {
     }
 
     /// The mark after which the next call continues. Its meaning is the store's own: the row number of the last
-    /// committed event (0 when there is no event), or the number of the read.
+    /// committed event or corrected journey (0 when there is none), or the number of such reads so far.
     package var newest: Int64
     package var drivers: Drivers
 
@@ -62,8 +64,8 @@ package struct CommittedChanges: Hashable, Sendable {
 
 /// A journey right after a commit that changed its state, its session or a deadline.
 package struct JourneyChange: Hashable, Sendable {
-    /// The row number of the stored event that caused the change. Row numbers ascend in the order of the commits and
-    /// are never reused.
+    /// The row number of the stored event that caused the change, or on PostgreSQL its number among the driver's
+    /// events. These numbers ascend in the order of the driver's commits and are never reused.
     package var id: Int64
     package var journey: Journey
     /// The event that caused the change; nil when it is no longer stored.

@@ -1,5 +1,5 @@
 // Counts of events, responses and durations over time, for the operator page. Requests do no work for this history.
-// Instead, one task reads the existing counters once a minute and adds their growth to the database.
+// Instead, one task reads the existing counters every ten seconds, and adds their growth to the database once a minute.
 
 package import JourneyModel
 package import Logging

@@ -1,6 +1,6 @@
 // The lists behind the counts of the operator page: drivers, sessions, events, and search results. The length of a list
 // is limited, and so is the number of rows that the store examines for the list. A list that reached one of these two
-// limits has a cursor for the next page.
+// limits has a cursor for the next page. Search results and the lists of one driver have no cursor.
 
 package import JourneyModel
 
@@ -110,7 +110,8 @@ package struct SessionFilter: Hashable, Sendable {
 }
 
 package struct EventCase: Hashable, Sendable {
-    /// The event's row number. Row numbers ascend in the order of the commits.
+    /// The event's row number, or on PostgreSQL its position in the feed. An event that was stored later has a higher
+    /// number.
     package var id: Int64
     package var driver: DriverID
     /// The canonical name.

@@ -13,7 +13,7 @@ package protocol RecordedEventReader: Sendable {
 
 /// One stored event with its times, its verdict, and the journey before and after it.
 package struct RecordedEvent: Hashable, Sendable {
-    /// The row number, which ascends in the order of commits.
+    /// The row number, or on PostgreSQL the number among the driver's events. Ascends in the order of commits.
     package var id: Int64
     package var eventID: String
     package var idempotencyKey: String

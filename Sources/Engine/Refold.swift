@@ -7,11 +7,12 @@ import StructuredLogging
 
 /// The port that refolds drivers by the rules of this release, and completes refolds that were interrupted.
 package protocol JourneyRefolder: Sendable {
-    /// Refolds the next driver that `request` concerns. One call examines a limited number of drivers, and refolds at
-    /// most as many events as one transaction may change.
+    /// Refolds the next driver that `request` concerns. One call examines a limited number of drivers. On SQLite it
+    /// refolds at most as many events as one transaction may change; on PostgreSQL, all events of one driver.
     func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart
 
-    /// Returns whether any driver's refold is incomplete, even if no request waits for that refold.
+    /// Returns whether any driver's refold is incomplete, even if no request waits for that refold. On PostgreSQL this
+    /// includes refolds that have not begun.
     func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool
 
     /// The number of requests that wait for the writer. A refold waits until no request waits.
@@ -67,7 +68,7 @@ package struct RefoldCounts: Hashable, Sendable {
     package var events = 0
     /// The number of expiries that were missing and had to be stored.
     package var expiries = 0
-    /// Drivers whose journey changed.
+    /// Drivers whose state changed.
     package var movedDrivers = 0
     /// Events with a changed verdict, by old and new verdict.
     package var verdicts: [RefoldChange: Int] = [:]
@@ -257,8 +258,9 @@ package protocol SettingsCorrecting: JourneyRefolder {
 }
 
 extension JourneyRefolder {
-    /// Refolds drivers, one part after another, only while no request waits for the writer. Returns when `timeLimit`
-    /// has passed, with the counts of all parts, and the first failure.
+    /// Refolds drivers, one part after another, only while no request waits for the writer. Returns when all drivers
+    /// are done, when a driver could not be refolded, or when `timeLimit` has passed. The result has the counts of all
+    /// parts.
     package func refoldWhileIdle(
         _ request: RefoldRequest, within timeLimit: Duration
     ) async throws(StoreFailure) -> RefoldPart {

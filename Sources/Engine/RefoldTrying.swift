@@ -35,8 +35,8 @@ package struct TrialOutcome: Sendable {
 /// An event as far as the choice of its settings depends on it.
 package struct TrialEvent: Hashable, Sendable {
     package var driver: DriverID
-    /// The charger by which the server chooses the settings of an event: that of the session's registration, else the
-    /// event's, else the target of the stored journey before the event.
+    /// The charger by which the server chooses the settings of an event: `Journey.settingsCharger`, applied to the
+    /// stored journey before the event.
     package var chargerID: String?
     /// The app version of the driver's device that was registered last; nil if there is none.
     package var appVersion: String?

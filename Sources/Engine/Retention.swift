@@ -1,7 +1,8 @@
-// Deletes events after EVENT_RETENTION_DAYS. A round runs once an hour. It deletes the oldest events first, in steps so
-// small that no new event has to wait long. While events arrive, the pauses between the steps are longer. Each round
-// reads committed rows to find the events to delete. After an interrupted round, the next round therefore starts over
-// without any repair. See docs/decisions/retention.md.
+// Deletes events and their sessions after EVENT_RETENTION_DAYS, audit entries after AUDIT_RETENTION_DAYS, and old
+// registered sessions without events. A round runs once an hour. It deletes the oldest rows first, in steps so small
+// that no new event has to wait long. While many requests wait for the writer, the pauses between the steps are longer.
+// Each round reads committed rows to find the rows to delete. After an interrupted round, the next round therefore
+// starts over without any repair. See docs/decisions/retention.md.
 
 package import CoreMetrics
 package import JourneyModel
@@ -36,7 +37,7 @@ package protocol RetentionStore: Sendable {
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
     /// Examines the next `limit` sessions with row numbers above `number`. Returns the sessions that were registered
-    /// before `before` and never had an event.
+    /// before `before` and have no event.
     func unusedRegistrations(
         before: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers

@@ -6,9 +6,10 @@ package import JourneyModel
 
 /// The port by which a server writes the history.
 package protocol SettingsHistoryStore: Sendable {
-    /// Records that these settings and rules are in force from `now` on. Writes nothing if they were already in force.
+    /// Records that these settings and rules are in force from `now` on. Writes nothing if they were already in force,
+    /// or if another server has recorded the same change.
     ///
-    /// Returns false if the note was left out.
+    /// Returns false if the change was recorded without its note, because the last recorded note is the same.
     func record(
         _ settings: VersionedSettings, rules: RecordedRules?, note: SettingsChangeNote, at now: Moment
     ) async throws(StoreFailure) -> Bool

@@ -43,7 +43,8 @@ struct WaitingEvents {
         lines.values.joined().flatMap { place in place.events.map { ($0, place.limitClass) } }
     }
 
-    /// Removes as many places from the front of each line as the limit has open charges. Returns their events in
+    /// Removes places from the front of each line, one for each open charge of the limit. A place whose event is on
+    /// disk uses up no open charge, so the next place is removed too. Returns the events of the removed places in
     /// ascending order. After the events were decided, the caller must call `settle`.
     mutating func take(_ open: [RateLimitClass: Int]) -> [Int] {
         taken = []

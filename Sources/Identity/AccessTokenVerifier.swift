@@ -1,6 +1,6 @@
-// Implements the TokenVerifier port with JWTKit. A signature check takes tens of microseconds, so a verified token is
-// cached until it expires. The status of the token's sign-in session is checked for every request. This file does not
-// depend on routes or responses.
+// Implements the TokenVerifier port. JWTKit only parses the tokens. A signature check takes tens of microseconds, so a
+// verified token is cached until it expires. Every request checks whether the token's sign-in session may have ended
+// since. This file does not depend on routes or responses.
 
 import Foundation
 import JWTKit
@@ -10,8 +10,8 @@ import JourneyModel
 package protocol SignInSessions: Sendable {
     /// Returns whether a token of `caller`, issued at `issuedAt` (`iat`, seconds since 1970), may be used. A token with
     /// `sid` may be used while its sign-in session is live and belongs to the driver. A token without `sid` may be used
-    /// unless its driver was deleted after the token was issued. This method is called for every request and therefore
-    /// reads only memory. On a cache miss it returns a closure that reads the store.
+    /// unless its driver was deleted after the token was issued. Any request may call this method, so it reads only
+    /// memory. On a cache miss it returns a closure that reads the store.
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
     /// The revocation epoch, a number of 0 or more. It is incremented before any admitted token becomes invalid. If a
@@ -126,7 +126,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return try await admitted(verified)
     }
 
-    /// Makes the checks whose results may change while a token is valid. These results are therefore not cached.
+    /// Makes the checks whose results may change while a token is valid. The results therefore hold only until the
+    /// revocation epoch changes.
     private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
         if let refusal = refusal(of: token) { throw refusal }
         try await signInSessions?.admit(token.caller, issuedAt: token.issuedAt)

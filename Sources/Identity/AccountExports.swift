@@ -12,7 +12,7 @@ package struct ExportPiece: Sendable {
     /// The bytes of this piece, a few hundred KiB.
     package var json: [UInt8]
     /// Reads the piece after this one. Nil if this piece is the last. Each piece is read in its own transaction: a slow
-    /// client would otherwise hold a read transaction open, and the WAL could not be truncated. The document may
+    /// client would otherwise hold a read transaction open, and SQLite could not truncate its WAL. The document may
     /// therefore include data that was stored during the export. Throws `unauthorized` if the driver was deleted in the
     /// meantime, because the document can no longer be completed.
     package var rest: Rest?

@@ -7,7 +7,8 @@ package import Secrets
 /// The delivery of one-time codes to phones.
 package protocol CodeDelivery: Sendable {
     /// Queues the code and returns immediately, without a result. The length of the queue is limited. A failed attempt
-    /// is repeated with growing delays until `expiresAt`. Only failures are logged.
+    /// is repeated with growing delays until `expiresAt`. Only failures are logged. In development, the code may be
+    /// written to the log instead (`OTP_DELIVERY=log`).
     func deliver(_ code: OutgoingCode)
 }
 
@@ -40,13 +41,13 @@ package enum AppleCodeExchangeOutcome: Hashable, Sendable {
     /// of the subject's bytes. A sealed token is therefore useless in another person's row. And the queue of
     /// revocations needs only this digest of the subject, not the subject itself.
     case sealed([UInt8])
-    /// A stable word for the audit, free of secrets: `unreachable`, `refused`, `other_subject`.
+    /// A stable word for the audit, free of secrets, for example `unreachable`, `refused` or `other_subject`.
     case failed(reason: String)
 }
 
 /// A queue of Apple's refresh tokens that are to be revoked. An entry is stored until Apple confirms the revocation.
-/// The store adds entries, and a single delivery loop reads them. An entry identifies a person only by the sealed token
-/// and by a digest of Apple's subject.
+/// The store adds entries, and a delivery loop in each server reads them. If two servers send the same revocation, the
+/// second one has no effect. An entry identifies a person only by the sealed token and by a digest of Apple's subject.
 package protocol AppleRevocationQueue: Sendable {
     /// Returns the revocation that became due first; nil if none is due at `now`.
     func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation?

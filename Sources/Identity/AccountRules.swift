@@ -27,8 +27,8 @@ package enum AccountRules {
         AccessClaims.isUsable(name, lengthMax: nameLengthMax)
     }
 
-    /// Returns whether the email has one `@` with text on both sides, and has no spaces and no invisible characters.
-    /// Whether the address exists cannot be checked.
+    /// Returns whether the email has one `@` with text on both sides, no white space and no control characters. Whether
+    /// the address exists cannot be checked.
     static func acceptsEmail(_ email: String) -> Bool {
         // Splits by Unicode scalars, because an "@" that is followed by a combining scalar is a different Character.
         let parts = email.unicodeScalars.split(separator: "@", omittingEmptySubsequences: false)

@@ -7,8 +7,8 @@ package import Secrets
 
 package protocol SignInService: Sendable {
     /// POST /auth/apple, called after the identity token was verified. Throws `unauthorized` if the nonce was used
-    /// before. Exchanges the authorization code if the exchange is configured. If the exchange fails, the sign-in still
-    /// succeeds.
+    /// before, unless this request is a repeat (RepeatRule). Exchanges the authorization code if the exchange is
+    /// configured. If the exchange fails, the sign-in still succeeds.
     func signIn(
         _ identity: AppleIdentity, authorizationCode: Secret<String>?, profile: FirstProfile, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair
@@ -24,7 +24,7 @@ package protocol SignInService: Sendable {
 
     /// POST /auth/otp/start. Normalises `phone`. Throws `invalid` with pointer /phone if `phone` is not a phone number.
     /// Throws `limited` if a limit on sent codes is used up. Returns when the code is stored. The code is delivered
-    /// later.
+    /// later, unless it is held back (`CodeIssue.heldBack`).
     func sendCode(to phone: String, from origin: RequestOrigin) async throws(AccountFailure)
 
     /// POST /auth/otp/verify and /v1/auth/otp/verify. Throws `unauthorized` if the code is not valid, whatever the
@@ -94,8 +94,8 @@ package protocol AccountService: Sendable {
         _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> User
 
-    /// DELETE /auth/me, called after the driver confirmed the deletion. When this method returns, every token of the
-    /// driver is rejected.
+    /// DELETE /auth/me, called after the driver confirmed the deletion. When this method returns, this process rejects
+    /// every token of the driver.
     func erase(_ caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ErasureReceipt
 
     /// GET /auth/me/export: returns all data stored about the driver, in pieces. Throws `exportUnderWay` while another

@@ -1,8 +1,8 @@
-// The ports by which the account services use the store. Every method that changes data is one transaction, which
-// applies the rules in AccountRules.swift to the rows that it reads. The method returns after the change is on disk.
-// Random values and the time are parameters. Some rejections change rows: a wrong guess is counted, and the reuse of a
-// refresh token ends the token's session. Such a rejection is an outcome and not an error, so that the changes are
-// committed.
+// The ports by which the account services use the store. Every method that changes data, except `completeErasures`, is
+// one transaction, which applies the rules in AccountRules.swift to the rows that it reads. The method returns after
+// the change is on disk. Random values and the time are parameters. Some rejections change rows: a wrong guess is
+// counted, and the reuse of a refresh token ends the token's session. Such a rejection is an outcome and not an error,
+// so that the changes are committed.
 //
 // Each method that changes data writes its audit entry in the same transaction.
 

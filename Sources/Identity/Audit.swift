@@ -41,7 +41,8 @@ package enum AuditOutcome: String, Hashable, Sendable {
 
 /// One audit entry, as read.
 package struct AuditEntry: Hashable, Sendable {
-    /// The entry's id. Ids ascend in the order of commits.
+    /// The entry's id. Ids ascend in the order in which entries are added. On PostgreSQL, transactions may be committed
+    /// in another order.
     package var id: Int64
     package var at: Moment
     package var action: AuditAction

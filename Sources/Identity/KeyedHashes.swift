@@ -40,7 +40,7 @@ package struct KeyedHashes: Sendable {
         serviceEventKey = key("service event")
     }
 
-    /// Returns the digest of a phone number. All digests have 32 bytes.
+    /// Returns the digest of a phone number. All digests that are arrays have 32 bytes.
     package func phone(_ number: PhoneNumber) -> [UInt8] { Self.digest(number.e164, phoneKey) }
 
     /// Returns the digest of a code for that phone number. The same code for another phone number has another digest.

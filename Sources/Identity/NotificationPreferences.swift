@@ -30,8 +30,9 @@ package struct NotificationPreferences: Hashable, Sendable {
 
     package func allows(_ kind: AlertKind) -> Bool { !isQuiet && !muted.contains(kind) }
 
-    /// Reads the JSON object. An absent member has its default. Returns the name of the first member whose value is not
-    /// a Boolean, or an empty name if `value` is not an object. Other members are ignored.
+    /// Reads the JSON object. A member that is absent or null has its default. Returns the name of the first member
+    /// whose value is neither null nor a Boolean, or an empty name if `value` is not an object. Other members are
+    /// ignored.
     package static func read(_ value: JSONValue) -> Result<NotificationPreferences, InvalidMember> {
         guard case .object = value else { return .failure(InvalidMember(name: "")) }
         var preferences = NotificationPreferences()

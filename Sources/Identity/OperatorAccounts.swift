@@ -1,6 +1,6 @@
 // Changes that an operator makes to a driver's account: a sign-out or a deletion at the driver's request, and the
 // repetition of deletions after a restore. A running server uses this code. So does a command that opens the database
-// file of a stopped server.
+// itself: the file of a stopped server, or PostgreSQL.
 
 package import JourneyModel
 
@@ -16,8 +16,9 @@ package protocol OperatorAccountStore: ErasureCompletion {
     /// Stores a tombstone for each of these deleted drivers, so that the driver's tokens are rejected. None of these
     /// drivers has stored data.
     func addTombstones(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure)
-    /// Waits until deleted bytes are gone from the WAL. Returns false if, after `timeout`, a read transaction still
-    /// needs the old state of the database. A running server removes the bytes when that transaction ends.
+    /// Waits until deleted bytes are gone from SQLite's WAL. Returns false if, after `timeout`, a read transaction
+    /// still needs the old state of the database. A running server removes the bytes when that transaction ends.
+    /// Returns true at once on PostgreSQL.
     func finishRemoval(within timeout: Duration) async -> Bool
 }
 
@@ -60,9 +61,10 @@ package struct OperatorAccounts: Sendable {
         try await store.missing(erasures)
     }
 
-    /// Repeats the deletions of drivers whose data a restore brought back, one after the other. Each deletion keeps its
-    /// old receipt. If this database already has a deletion, the deletion is not repeated, but it is completed if it is
-    /// unfinished. Returns the deletions that were missing.
+    /// Repeats the deletions of drivers whose data a restore brought back, one after the other. Each deletion keeps the
+    /// id of its recorded receipt, or gets a new id if none is recorded. Its time is `now`. For deleted drivers who are
+    /// not in the database, only stores tombstones. If this database already has a deletion, the deletion is not
+    /// repeated, but it is completed if it is unfinished. Returns the deletions that were missing.
     package func repeatErasures(
         _ erasures: [RecordedErasure], at now: Moment
     ) async throws(AccountFailure) -> MissingErasures {
@@ -80,7 +82,7 @@ package struct OperatorAccounts: Sendable {
         return missing
     }
 
-    /// Returns whether deleted bytes are gone from the WAL. Waits up to ten seconds for read transactions that still
-    /// need these bytes.
+    /// Returns whether deleted bytes are gone from SQLite's WAL. Waits up to ten seconds for read transactions that
+    /// still need these bytes.
     package func finishRemoval() async -> Bool { await store.finishRemoval(within: .seconds(10)) }
 }

@@ -4,8 +4,8 @@
 package struct PhoneNumber: Hashable, Sendable {
     package let e164: String
 
-    /// The plus and the first six digits, which identify a country and a block of its numbers. Toll fraud sends many
-    /// messages to one block.
+    /// The plus and the first six digits, which identify a country and a block of its numbers. Toll fraud makes the
+    /// server send many codes to one block, so the codes sent to a block are limited.
     package var prefix: String { String(e164.prefix(7)) }
 
     /// Reads a phone number. Accepts separators between digits (spaces, hyphens, dots, parentheses), and `00` instead

@@ -28,7 +28,7 @@ package enum SessionCodeRule: Hashable, Sendable {
     case right(acceptedAt: Moment)
     case wrong(triesLeft: Int)
     /// No code can be accepted: there is none, it has expired, its tries are used up, or the session is not in
-    /// progress.
+    /// progress. Also the verdict on another code after the right one was accepted.
     case unavailable
 
     /// The number of wrong codes after which a code is no longer accepted. A guesser therefore succeeds with a

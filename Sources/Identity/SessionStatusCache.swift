@@ -145,8 +145,9 @@ package final class SessionStatusCache: SignInSessions {
             let revocations = try await store.revocations(after: last)
             state.withLock { state in
                 state.lastRevocation = max(state.lastRevocation ?? revocations.last, revocations.last)
-                // The first read of the feed skips all earlier revocations. A status that was read from the store
-                // before may be older than one of them, so all entries are removed.
+                // The first read of the feed skips all earlier revocations. A look-up that is still reading the store
+                // may return a status from before them. `forgetAll` increments the epoch, so that such a status is not
+                // cached.
                 if revocations.concernsAll || last == nil { return forgetAll(&state) }
                 guard !revocations.sids.isEmpty else { return }
                 epoch.wrappingAdd(1, ordering: .releasing)

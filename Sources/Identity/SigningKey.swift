@@ -102,7 +102,7 @@ enum SignatureCheck: Sendable {
 package enum SigningKeyError: Error, Hashable, Sendable, CustomStringConvertible {
     case secretTooShort
     case notAPrivateKey
-    /// The file or folder cannot be read or written; `reason` is the system's error text.
+    /// The file or folder cannot be used; `reason` is the system's error text, or says what is wrong with the file.
     case file(path: String, reason: String)
     /// The key file is accessible to its group or to others.
     case readableByOthers(path: String)

@@ -1,4 +1,4 @@
-// Completes deletions that were interrupted, either because the process ended or because the disk refused a write.
+// Completes deletions that were interrupted, either because the process ended or because the store failed.
 
 import JourneyModel
 

@@ -26,8 +26,8 @@ package struct MetricFamily: Hashable, Sendable {
     ]
 }
 
-/// A backend that shows help texts and has histograms. `describe` is called for a family when the family's first
-/// instrument is created.
+/// A backend that shows help texts and has histograms. `describe` is called for a family before each of the family's
+/// instruments is created.
 package protocol DescribedMetricsFactory: MetricsFactory {
     func describe(_ family: MetricFamily)
 }

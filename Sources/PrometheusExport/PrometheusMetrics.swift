@@ -1,5 +1,6 @@
 // A swift-metrics backend for Prometheus: the series that were created, and their text (PrometheusText). This file
-// contains no names of metrics. To use another backend, change one line in App/Server/Wiring.swift.
+// contains no names of metrics. App/Server/Wiring.swift creates the backend. Another backend would also need `text` for
+// /metrics and `values` for the history on the operator page.
 //
 // The memory for series does not grow with what clients send. Labels come from fixed sets, and each family has a
 // maximum number of series. No family of this server reaches that maximum.

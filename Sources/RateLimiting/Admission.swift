@@ -12,7 +12,8 @@ package protocol Admission: Sendable {
     nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
     /// Returns the driver's quota in one class, as counted in this process. Charges nothing and does not call Redis.
-    /// Charges by other processes are included only if `charge` has reported them since.
+    /// Charges by other processes are not included, with one exception: if Redis reported a full window after `charge`,
+    /// the window is full here too.
     func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
     /// Records that the claim's event is on disk. While its idempotency key is remembered, later claims with the same

@@ -1,6 +1,6 @@
 // The rate limiter of one process: the algorithm of contract, section 4, in memory. Without Redis, this limiter makes
-// all decisions. With Redis, it mirrors the charges of the windows in Redis, so that its own windows are up to date if
-// Redis fails. This file does not depend on Redis. Callers report which events were stored.
+// all decisions. With Redis, it mirrors the charges that this process makes in Redis, so that its own windows contain
+// them if Redis fails. This file does not depend on Redis. Callers report which events were stored.
 
 package import JourneyModel
 

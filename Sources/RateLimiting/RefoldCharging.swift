@@ -3,8 +3,8 @@
 
 import JourneyModel
 
-/// The port through which the store queries and charges the rate limiter. The store calls its methods on the writer's
-/// thread, so they must not block.
+/// The port through which the store queries and charges the rate limiter. The store calls its methods while it writes,
+/// so they must not block.
 package protocol RefoldCharging: Sendable {
     /// Returns whether a late event may be stored. `sharingTime` is the number of the driver's events with the same
     /// corrected time. Returns false while the claim's window has more charges than its limit. Also returns false if

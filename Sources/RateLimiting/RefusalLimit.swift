@@ -1,6 +1,7 @@
-// The limit on refused events, unreadable bodies and excess bytes. An event is refused if it is invalid or if its
-// driver has reached a rate limit. Accepted events are charged to the two classes of events. Without this limit,
-// refused events would cost a client nothing, although a body of one kilobyte can contain five hundred refused events.
+// The limit on refused events, repeats, unreadable bodies and excess bytes. An event is refused if it is invalid, if
+// its sender has reached a rate limit, or if the store refuses it. Accepted events are charged to the classes of
+// events. Without this limit, refused events would cost a client nothing, although a body of one kilobyte can contain
+// five hundred refused events.
 
 package import JourneyModel
 

@@ -69,7 +69,7 @@ struct LineBuffer {
         }
     }
 
-    /// Writes a single plain word unchanged, and any other text in quotes, so that `key=value` can be parsed.
+    /// Writes a single plain word without quotes, and any other text in quotes, so that `key=value` can be parsed.
     mutating func appendWord(_ string: String) {
         let isPlain = !string.isEmpty && string.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && $0 != 0x22 && $0 != 0x3D }
         if isPlain { appendEscaped(string) } else { appendQuoted(string) }
@@ -81,9 +81,9 @@ struct LineBuffer {
         bytes.append(0x22)
     }
 
-    /// Writes the content of a JSON string (RFC 8259, section 7) without its quotes. The content is cut to
-    /// `valueBytesMax` bytes, including escapes. DEL and the C1 controls are escaped too, because terminals interpret
-    /// them.
+    /// Writes the content of a JSON string (RFC 8259, section 7) without its quotes. Content of more than
+    /// `valueBytesMax` bytes, including escapes, is cut, and `...` is added. DEL and the C1 controls are escaped too,
+    /// because terminals interpret them.
     mutating func appendEscaped(_ string: String) {
         let escapeBytesMax = 6
         let end = bytes.count + LogLine.valueBytesMax - escapeBytesMax

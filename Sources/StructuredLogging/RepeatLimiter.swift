@@ -8,7 +8,7 @@ package final class RepeatLimiter: Sendable {
     /// Maximum number of lines of one message per second.
     static let linesPerSecondMax = 50
     /// The maximum number of messages that have their own count. All further messages share one count. The server's
-    /// messages are a few hundred constants in the source.
+    /// messages are constants in the source, and far fewer.
     static let messagesMax = 1024
 
     private struct Count: Sendable {

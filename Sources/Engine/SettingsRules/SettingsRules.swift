@@ -74,7 +74,7 @@ package final class SettingsRules: Sendable {
         baseJSON = base.wireJSON
     }
 
-    /// Returns the driver's settings. The charger may be chosen later.
+    /// Returns the driver's settings for every possible charger.
     package func choice(for subject: SettingsSubject) -> SettingsChoice {
         var byCharger: [SettingsChoice.ForChargers] = []
         for entry in entries {

@@ -1,5 +1,5 @@
-// An append request, with everything that can be computed before the writer takes it. All requests wait for the one
-// writer, so the writer should compute as little as possible.
+// An append request, with everything that can be computed before the writer takes it. On SQLite all requests wait for
+// the one writer, so the writer should compute as little as possible.
 
 internal import Crypto
 package import JourneyModel
@@ -45,7 +45,8 @@ package final class PreparedAppend: Sendable {
 
 extension EventSubmission {
     /// Returns whether this event repeats the stored one although their digests differ. A client that rebuilds the body
-    /// may report another `app_state` or `schema_version` (contract, section 3), which changes the digest.
+    /// may report another `app_state` or `schema_version` (contract, section 3), which changes the digest. If the
+    /// stored event has no details, the details of this event are not compared.
     ///
     /// - Parameters:
     ///   - appState, schemaVersion, hasDetails: values of the stored event.

@@ -32,8 +32,8 @@ struct RedisCalls: Sendable {
     }
 
     /// Returns the answers of the node to the claims, in the order of the claims. An element is nil if Redis replied
-    /// with an error. If the connection was lost after some answers, the array contains only these first answers. If
-    /// Redis gave no valid answers, the array is empty.
+    /// with an error. If the connection was lost after some answers, the array contains only these first answers. The
+    /// array is empty if there is no connection, if the task was cancelled, or if a reply cannot be one of the script.
     nonisolated(nonsending) func ask(
         _ claims: [AdmissionClaim], _ node: RedisNode
     ) async -> [AdmissionScript.Answer?] {
@@ -112,8 +112,8 @@ struct RedisCalls: Sendable {
         var hasOneKey = false
     }
 
-    /// Repeats the redirected calls where the replies say, and replaces their replies. A call that cannot be repeated,
-    /// or that fails there, keeps its reply.
+    /// Repeats each redirected call at the node that its reply names (TRYAGAIN: at the same node), and replaces the
+    /// reply. If the call cannot be repeated, or its repetition fails, the last redirect remains the reply.
     private nonisolated(nonsending) func follow(
         _ calls: Numbered, _ node: RedisNode, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {

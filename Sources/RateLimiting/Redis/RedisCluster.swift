@@ -26,7 +26,7 @@ final class RedisCluster: Sendable {
     private let timeoutMilliseconds: Int
     private let logger: Logger
     private let counts: RedisCounts
-    /// Records that no server knows the slots.
+    /// Records each successful fetch of the slots, and each failed one while no node is known.
     private let discovery: RedisHealth
     private let state = Mutex(State())
     private let isRefreshRequested = Atomic<Bool>(true)
@@ -73,7 +73,7 @@ final class RedisCluster: Sendable {
         }
     }
 
-    /// Returns the node to which a request was redirected for once.
+    /// Returns the node to which a single request was redirected (ASK); nil if there are too many nodes.
     func node(at address: SocketAddress) -> RedisNode? {
         state.withLock { state in index(of: address, &state).map { state.members[$0].node } }
     }
@@ -88,7 +88,8 @@ final class RedisCluster: Sendable {
         state.withLock { state in state.members.filter(\.hasSlots).map(\.node) }
     }
 
-    /// Returns the index of the node at that address, and creates the node if it is not known.
+    /// Returns the index of the node at that address, and creates the node if it is not known. Returns nil if there are
+    /// too many nodes.
     private func index(of address: SocketAddress, _ state: inout State) -> Int? {
         let now = ContinuousClock.now
         if let index = state.members.firstIndex(where: { $0.address == address }) {

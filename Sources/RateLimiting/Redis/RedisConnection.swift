@@ -7,11 +7,13 @@ internal import Sockets
 /// A server to connect to, and what it is expected to be.
 struct RedisTarget: Sendable {
     enum Kind: Hashable, Sendable {
-        /// The server that the URL names. Fails if it is a node of a cluster, or should be one.
+        /// The server that the URL names. Fails if it is a node of a cluster or a sentinel. If the URL names several
+        /// servers, they must be nodes of a cluster, so any other server fails too.
         case named(isOneOfSeveral: Bool)
         /// The server that the sentinels named as the primary. Fails if it is a replica.
         case primary
-        /// A primary of a cluster. `probeTag` is a hash tag with one of its slots; nil if it has no slot.
+        /// A primary of a cluster. Fails if it is a replica. `probeTag` is a hash tag with one of its slots; nil if it
+        /// has no slot.
         case clusterNode(probeTag: String?)
     }
 
@@ -157,9 +159,9 @@ struct RedisConnection: Sendable {
 
     /// Moves commands and replies until the connection is lost, a call's deadline passes, or the pipeline ends. Then
     /// closes the connection and ends the pipeline. Returns the failure. Returns nil if another task ended the
-    /// pipeline, or if Redis closed a connection on which no call was waiting.
+    /// pipeline, or if the connection was lost while no call was waiting.
     ///
-    /// - Parameter report: called with the error replies to commands for which no caller waits.
+    /// - Parameter report: called with error replies to commands that were posted.
     func serve(
         _ pipeline: RedisPipeline, report: @escaping @Sendable (RedisFailure) -> Void
     ) async -> RedisFailure? {

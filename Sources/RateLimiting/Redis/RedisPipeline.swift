@@ -42,7 +42,7 @@ final class RedisPipeline: Sendable {
         /// The number of replies for which there is no call. If this number is above 0, replies can no longer be
         /// matched to calls.
         var unasked = 0
-        /// The first error reply to a call without a waiting caller.
+        /// The first error reply to commands that were posted.
         var error: String?
     }
 

@@ -1,6 +1,6 @@
 // The port `Admission` over Redis. All processes share the windows in Redis. One script decides in one round trip
-// (contract, section 4). For each window in Redis, a window in this process mirrors the charges. The window in this
-// process decides whenever Redis does not.
+// (contract, section 4). For each window in Redis, a window in this process mirrors the charges that this process made.
+// The window in this process decides whenever Redis does not.
 //
 // This process decides at once if there is no connection, the breaker is open, or too many calls are waiting. If a call
 // has begun, it may still fail: the connection is lost, or the reply is late, an error or unexpected. This process then
@@ -30,8 +30,8 @@ package final class RedisRateLimiter: Admission {
     private let calls: RedisCalls
 
     /// The time for which Redis keeps the idempotency key of a repeated event, counted from its last repeat. A phone's
-    /// queue retries within minutes. A longer time would have a disadvantage: if a driver is
-    /// deleted while Redis is unreachable, the driver's keys stay in Redis until this time ends.
+    /// queue retries within minutes. A longer time would have a disadvantage: if a driver is deleted while Redis is
+    /// unreachable, the driver's keys stay in Redis until this time ends.
     private static let storedSeconds = 3600
 
     /// The maximum number of deleted drivers in `forgotten`. While Redis does not reply, `forgotten` holds the drivers
@@ -103,8 +103,8 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Returns the quota of the window in this process, which mirrors the window in Redis. If a request is refused
-    /// because of this quota, it does not wait for Redis.
+    /// Returns the quota of the window in this process, which mirrors this process's charges in Redis. If a request is
+    /// refused because of this quota, it does not wait for Redis.
     package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         fallback.quota(of: driver, in: limitClass)
     }
@@ -143,8 +143,8 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Returns whether the window in this process has more charges than its limit. This window mirrors every charge in
-    /// Redis.
+    /// Returns whether the window in this process has more charges than its limit. Charges by other processes do not
+    /// count.
     package func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool {
         fallback.isOverdrawn(by: driver, in: limitClass)
     }
@@ -255,9 +255,10 @@ package final class RedisRateLimiter: Admission {
         return counted.decision
     }
 
-    /// Sends commands without waiting. Drops the commands if there is no connection or too many commands are waiting.
-    /// Dropping them does no harm, because they are only an optimisation, and Redis is not the source of truth. While
-    /// the driver's slot moves to another node of a cluster, they may be lost for the same reason.
+    /// Sends commands without waiting. Drops the commands if there is no connection or too many commands are waiting. A
+    /// dropped command leaves the window in Redis inexact until its charges expire. It affects no event, because only
+    /// the store decides which events are stored. Commands may also be lost while the driver's slot moves to another
+    /// node of a cluster.
     ///
     /// - Parameter completion: called with the replies, if there are any.
     private func post(

@@ -42,7 +42,8 @@ struct RedisSlotMap: Hashable, Sendable {
     /// The maximum number of primaries. Each takes one connection per event loop.
     static let primariesMax = 256
 
-    /// Parses a reply to CLUSTER SLOTS. Returns nil if the reply is malformed, or if two primaries have the same slot.
+    /// Parses a reply to CLUSTER SLOTS. Returns nil if the reply is malformed, lists a slot twice, or names more than
+    /// `primariesMax` primaries.
     ///
     /// - Parameter askedHost: the host of the node that replied. A node without a host in the reply has this host too.
     init?(_ reply: RedisReply, askedHost: String) {

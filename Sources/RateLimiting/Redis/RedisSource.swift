@@ -30,7 +30,8 @@ enum RedisSource: Sendable {
         }
     }
 
-    /// Opens a connection to the first server that works. Throws the failure of the last server.
+    /// Opens a connection to the first server that works. Throws `isCluster` as soon as a server is a node of a
+    /// cluster, otherwise the failure of the last server.
     func open(
         _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {

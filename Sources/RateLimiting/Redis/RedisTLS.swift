@@ -41,7 +41,7 @@ final class RedisTLS: Hashable, Sendable {
     }
 
     /// Begins a connection to the host, which must be in the server's certificate. Throws `.certificateFiles` if the
-    /// files cannot be read. They are read again at the next connection then.
+    /// files cannot be used. The next connection then reads them again.
     func session(host: String) throws(RedisFailure) -> RedisTLSSession {
         let owned = context.withLock { context in
             if context == nil {
