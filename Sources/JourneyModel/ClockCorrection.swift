@@ -6,7 +6,7 @@
 public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     /// The event has no send time.
     case noSendTime = "no_send_time"
-    /// The send time and the receive time differ by at most five minutes.
+    /// The send time and the receive time differ by at most five minutes, or the sender is a service.
     case rightClock = "right_clock"
     /// `X-Sent-At` shows the error of the clock. The phone sets this header anew for each attempt.
     case sentAt = "sent_at"
@@ -38,7 +38,8 @@ public struct ClockCorrection: Hashable, Sendable {
     /// The memory after this event, to be stored for the driver's next event.
     public var memory: ClockMemory
 
-    /// If a phone's clock differs from the server's clock by at most this time, it is not corrected.
+    /// If a phone's clock differs from the server's clock by at most this time, it is not corrected, unless the
+    /// driver's last correction fits it (`knownCorrection`).
     public static let toleranceMilliseconds: Int64 = 5 * 60 * 1000
     /// Two skews that differ by at most this time are assumed to come from the same clock. Their difference is assumed
     /// to be network delay.

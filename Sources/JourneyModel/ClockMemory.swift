@@ -89,7 +89,8 @@ public struct ClockMemory: Hashable, Sendable {
     /// two events.
     ///
     /// For two events received more than a minute apart, the skews agree if they differ by at most a minute. If the
-    /// clock were right and the skews were only network delays, both delays would have to be equal, which is unlikely.
+    /// clock were right and the skews were only network delays, both delays would have to be equal to within a minute,
+    /// which is unlikely.
     ///
     /// For events received within a minute, three conditions must be met: the skews differ by at most 2 s, this is at
     /// least the third such event, and no clock of the driver is known yet. Two events are not enough, because two

@@ -1,6 +1,6 @@
 // The names of events. One table has three facts about each name: its two spellings, whether the event requires a
-// session, and its rank in the order of events of one millisecond (contract, section 1). States are in
-// Transition.swift.
+// session, and its rank in the order of events of one millisecond (contract, section 1). Transition.swift has the state
+// to which each event leads.
 
 /// The name of an event, in the canonical form that is stored. The name `exitedChargerAnchorZone` has two cases,
 /// because its meaning depends on whether the event has a session (contract, section 1).

@@ -32,9 +32,10 @@ public struct EventSubmission: Hashable, Sendable {
     public var previousState: JourneyState?
     /// The sent members of `EventDetail.all`, as a compact JSON object in the order of `all`; nil if none was sent.
     public var details: String?
-    /// Canonical JSON in ASCII, which the store hashes. Two submissions have equal forms exactly when all their parsed
-    /// members except `timestamp` are equal. For repeats that differ in `app_state` or `schema_version`, see
-    /// `canonicalForm(appState:schemaVersion:)`.
+    /// Canonical JSON in ASCII, which the store hashes. Two submissions of clients have equal forms exactly when all
+    /// their parsed members except `driver_id` and `timestamp` are equal. For repeats that differ in `app_state` or
+    /// `schema_version`, see `canonicalForm(appState:schemaVersion:)`. For an event that the server makes itself: only
+    /// its id.
     public var canonicalForm: [UInt8]
 
     public init(

@@ -29,7 +29,7 @@ public struct DriverID: Hashable, Sendable, CustomStringConvertible {
     /// Whether this is the id that the server gives a deleted driver's remaining rows. No token has such an id.
     public var isPseudonym: Bool { rawValue.utf8.starts(with: "erased-".utf8) }
 
-    /// Whether this is a driver of `dwell simulate`. Such drivers are left out of all metrics and never sent to
-    /// analytics.
+    /// Whether this is a driver of `dwell simulate`. The events of such drivers are left out of all metrics except
+    /// those of requests, are never sent to analytics, and cause no notifications.
     public var isSimulated: Bool { rawValue.utf8.starts(with: Self.simulatedPrefix.utf8) }
 }

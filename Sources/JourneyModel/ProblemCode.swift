@@ -32,9 +32,10 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     /// The event may or may not have been stored. Retry with the same idempotency key.
     case internalError = "internal_error"
     case notImplemented = "not_implemented"
-    /// The server is starting, draining or full. Nothing was stored, so retry.
+    /// The server cannot process the request now, for example because it is starting, draining or full. Nothing was
+    /// stored, so retry.
     case serviceUnavailable = "service_unavailable"
-    /// The database accepts no writes. Nothing was stored, so retry.
+    /// The database is unavailable. Nothing was stored, so retry.
     case storeUnavailable = "store_unavailable"
     /// A service that the server calls does not respond, for example Apple's key set.
     case upstreamUnavailable = "upstream_unavailable"

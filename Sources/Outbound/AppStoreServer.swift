@@ -11,7 +11,8 @@ import Secrets
 package struct AppStoreServer: AppStoreAPI {
     /// The timeout of one attempt in milliseconds. It is short because a request of the app waits for Apple's response.
     static let timeoutMilliseconds = 5_000
-    /// The limit of all attempts together in milliseconds. It is short because the app shows a spinner meanwhile.
+    /// No attempt of a request begins later than this after the first one, in milliseconds. It is short because the app
+    /// shows a spinner meanwhile.
     static let totalMilliseconds: Int64 = 12_000
     static let attemptsMax = 3
     static let backoffMilliseconds: [Int64] = [400, 1_600]
@@ -116,7 +117,8 @@ package struct AppStoreServer: AppStoreAPI {
     // MARK: One request
 
     /// Sends a request and returns the response. A response with status 429 or 5xx is not returned: the request is sent
-    /// again, unless the attempts or the time are used up.
+    /// again, unless the attempts or the time are used up, or Apple asks for a longer wait than the next pause. Throws
+    /// `unavailable` if no attempt has a response to return.
     private func send(
         _ method: OutgoingRequest.Method, _ url: URL, as bundleID: String, body: [UInt8] = []
     ) async throws(AppStoreAPIFailure) -> OutgoingResponse {
@@ -160,8 +162,8 @@ package struct AppStoreServer: AppStoreAPI {
         return OutgoingRequest(method, url, fields: fields, body: body)
     }
 
-    /// Converts a value of Retry-After to seconds from now. Apple sends the time of the next attempt, in milliseconds
-    /// since 1970. Other servers send a number of seconds.
+    /// Converts a value of Retry-After to seconds from now, 1 to 3600. Apple sends the time of the next attempt, in
+    /// milliseconds since 1970. Other servers send a number of seconds.
     private func seconds(_ retryAfter: Int?) -> Int? {
         guard let retryAfter else { return nil }
         guard retryAfter > 1_000_000_000 else { return min(max(retryAfter, 1), 3600) }

@@ -1,5 +1,6 @@
-// The options that every libcurl handle of the server has: TLS verification, no redirects, no signals. Also the list of
-// request fields, and the meaning of libcurl's error codes. This file does not depend on how a handle is run.
+// The options that every libcurl handle of the server has: TLS verification, the permitted protocols, the limit of the
+// response's size, no redirects, no signals. Also the list of request fields, and the meaning of libcurl's error codes.
+// This file is used for libcurl's easy interface (CurlTransfer) and for its multi interface (HTTP2Slot) alike.
 
 import CCurl
 
@@ -23,7 +24,8 @@ enum CurlOptions {
             && curl_shim_set_offset(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(bytesMax)) == CURLE_OK
     }
 
-    /// Adds the file's certificates to the system's, which libcurl keeps reading from its directory.
+    /// Makes libcurl trust the certificates in the file, in addition to the system's: the option replaces only the
+    /// system's file, and libcurl still reads the system's directory of certificates. Nil changes nothing.
     static func setAuthority(_ handle: UnsafeMutableRawPointer, _ path: String?) -> Bool {
         path.map { curl_shim_set_string(handle, CURLOPT_CAINFO, $0) == CURLE_OK } ?? true
     }

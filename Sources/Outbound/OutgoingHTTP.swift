@@ -1,5 +1,6 @@
-// Makes all HTTP calls of the server, by libcurl with all limits set. This file does not depend on the purpose or the
-// receiver of the calls. Its errors never contain a URL, a field or a body, because these may contain secrets.
+// Makes the HTTP calls of the server to other services, by libcurl with all limits set. Only notifications are sent in
+// another way (HTTP2Channel). This file does not depend on the purpose or the receiver of the calls. Its errors never
+// contain a URL, a field or a body, because these may contain secrets.
 
 package import Foundation
 import Synchronization
@@ -43,7 +44,7 @@ package struct OutgoingResponse: Hashable, Sendable {
 /// The reason why a call has no response. The raw values are for logs.
 package enum OutgoingFailure: String, Error, Hashable, Sendable {
     case timedOut = "timed_out"
-    /// No connection could be made, or the connection broke.
+    /// No connection could be made, the connection broke, or libcurl failed for a reason that has no case here.
     case unreachable
     /// The system does not trust the certificate that the called server presented for its host name.
     case notTrusted = "not_trusted"
@@ -53,7 +54,7 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
     case redirected
     /// The server does not speak HTTP/2, where the caller requires it.
     case notHTTP2 = "not_http2"
-    /// The maximum number of calls is in progress.
+    /// The maximum number of calls is in progress or waits, or the `OutgoingHTTP` was closed before the call.
     case busy
     /// The caller cancelled, or the server is shutting down.
     case cancelled
@@ -61,8 +62,9 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
 
 /// A client for outgoing HTTP calls. Every thread may use it.
 package final class OutgoingHTTP: Sendable {
-    /// The maximum number of calls in progress. Each caller uses its own OutgoingHTTP object, so that slow servers of
-    /// one caller do not use up the calls of another caller.
+    /// The maximum number of calls in progress. The code webhook, the App Store and Google's access tokens each have an
+    /// OutgoingHTTP object of their own, so that a slow service does not use up the calls to the others. Signing in
+    /// with Apple and analytics share one.
     static let callsMax = 64
 
     private struct State {
@@ -84,8 +86,8 @@ package final class OutgoingHTTP: Sendable {
     /// - Parameters:
     ///   - timeoutMilliseconds: the time limit of the whole call: name resolution, connecting, TLS, sending, and
     ///     receiving up to the last byte.
-    ///   - answerBytesMax: the limit of the response's content in bytes, after decoding. A longer response ends the
-    ///     call.
+    ///   - answerBytesMax: the limit of the response's content in bytes. A longer response ends the call. Content is
+    ///     not decompressed.
     package func send(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int
     ) async throws(OutgoingFailure) -> OutgoingResponse {

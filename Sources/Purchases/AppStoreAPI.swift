@@ -4,10 +4,11 @@
 package import JourneyModel
 
 package enum AppStoreAPIFailure: Error, Hashable, Sendable {
-    /// None of the configured apps has this transaction, in any environment.
+    /// For a transaction: no configured app has it in any environment that this server accepts. For the other calls:
+    /// this server does not accept the environment of the request.
     case notFound
-    /// Apple is unreachable, responds too slowly, or rejects the request because of its rate limit. `reason` is one
-    /// word for the log.
+    /// There is no usable response: Apple is unreachable, responds too slowly, or responds with an unexpected status
+    /// such as 401 or 429. `reason` is one word for the log.
     case unavailable(retryAfterSeconds: Int, reason: String)
 }
 
@@ -22,7 +23,7 @@ package protocol AppStoreAPI: Sendable {
         -> NotificationHistoryPage
 
     /// Sends Apple the consumption report of `request`. The report says that the product was delivered, and that the
-    /// customer consented to sending the report. Throws `notFound` if Apple rejects the report.
+    /// customer consented to sending the report. Throws `notFound` also if Apple rejects the report.
     func sendConsumption(of request: ConsumptionRequest) async throws(AppStoreAPIFailure)
 }
 

@@ -55,15 +55,17 @@ package struct Entitlement: Hashable, Sendable {
     package var productID: String
     package var kind: TransactionFact.Kind
     package var status: Status
-    /// The time when access ends, or ended, according to the known facts. Nil for consumables and non-consumables,
-    /// because access to them does not end. Also nil for a non-renewing subscription if Apple signed no end; the app
-    /// then decides when access ends.
+    /// The time when access ends, or ended, according to the known facts. Nil for consumables and non-consumables that
+    /// are not revoked, because access to them does not end. Also nil for a non-renewing subscription that is not
+    /// revoked if Apple signed no end; the app then decides when access ends.
     package var accessEnds: Moment?
     /// The start of the current period. If there is no current period, the start of the last period.
     package var purchaseDate: Moment
-    /// Whether the subscription renews automatically. Nil if that is unknown, and for products that do not renew.
+    /// Whether the subscription renews automatically. Nil if that is unknown, if the subscription is expired, revoked
+    /// or refunded, and for products that do not renew.
     package var autoRenews: Bool?
-    /// The product of the next period after a downgrade. Nil if the next period has the same product as this one.
+    /// The product of the next period after a downgrade. Nil if the next period has the same product as this one, or if
+    /// the subscription does not renew.
     package var renewsToProductID: String?
     package var ownership: TransactionFact.Ownership
     package var offer: TransactionFact.Offer?

@@ -74,8 +74,8 @@ private struct Subscription {
         begun = transactions.filter { $0.hasBegun(at: now) }
     }
 
-    /// One entitlement for each product with a started period. If no period of any product has started, one entitlement
-    /// for each product.
+    /// One entitlement for each product with a started period, and for the product of `current` even if its period has
+    /// not started. If no period of any product has started, one entitlement for each product.
     var entitlements: [Entitlement] {
         let current = current
         // If no transaction gives access, the transaction that started last shows why there is no access.

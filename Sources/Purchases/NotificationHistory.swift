@@ -146,8 +146,9 @@ package struct NotificationHistory: Sendable {
         return .filled(stored: counts.stored, known: counts.known, refused: counts.refused)
     }
 
-    /// Returns the starts of the requests of one pass. A request without `onlyFailures` contains those with
-    /// `onlyFailures` of the same span.
+    /// Returns the starts of the requests of one pass, and whether each has `onlyFailures`. A request without
+    /// `onlyFailures` also returns the notifications that Apple could not deliver, so no second request is needed for
+    /// its span.
     private func spans(
         of source: NotificationSource, isAtStart: Bool, now: Moment
     ) async throws -> [(from: Moment, onlyFailures: Bool)] {

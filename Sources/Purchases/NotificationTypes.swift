@@ -1,9 +1,8 @@
-// Every type and subtype of App Store Server Notifications V2 that Apple documents
-// (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026). Each
-// row describes the type for operators, and names the object of the payload that has the details. Access does not
-// depend on this table, but on the signed transaction and renewal in a notification. Notifications of unknown types are
-// stored too. So are those with the subtypes INCREASE_QUANTITY and DECREASE_QUANTITY (seats of a group), which have no
-// row yet.
+// The types and subtypes of App Store Server Notifications V2 that Apple documents
+// (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026),
+// except the subtypes INCREASE_QUANTITY and DECREASE_QUANTITY (seats of a group). Each row describes the type for
+// operators, and names the object of the payload that has the details. Access does not depend on this table, but on the
+// signed transaction and renewal in a notification. Notifications without a row are stored too, with their payload.
 
 package struct NotificationTypes: Sendable {
     /// The object of the payload that carries the details.
@@ -19,7 +18,7 @@ package struct NotificationTypes: Sendable {
         package var meaning: String
     }
 
-    /// Returns the row of a type and subtype, or nil if Apple did not document them in November 2026.
+    /// Returns the row of a type and subtype, or nil if the table has none.
     package static func row(type: String, subtype: String?) -> Row? {
         rows.first { $0.type == type && $0.subtype == subtype }
     }

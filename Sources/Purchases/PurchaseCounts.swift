@@ -88,7 +88,7 @@ package final class PurchaseCounts: Sendable {
         }
     }
 
-    /// Makes one pass. After each page, calls `pause` with the time that the page took.
+    /// Makes one pass. After each page except the last, calls `pause` with the time that the page took.
     func count(_ pause: (Duration) async throws -> Void) async throws -> PurchaseTotals {
         var totals = PurchaseTotals()
         var after: Int64 = 0

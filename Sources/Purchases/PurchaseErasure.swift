@@ -1,6 +1,6 @@
-// The part of a signed payload that is kept after its driver was deleted, also of what Apple signs later about the same
-// purchase. It has only the members that determine an entitlement or a refund. `appAccountToken` and `appTransactionId`
-// are removed, because they identify a person to Apple and to the app.
+// The part of a signed payload that is kept after its driver was deleted. Of payloads that Apple signs later about the
+// same purchase, only this part is stored. It has only the members that determine an entitlement or a refund.
+// `appAccountToken` and `appTransactionId` are removed, because they identify a person to Apple and to the app.
 
 import JourneyModel
 
@@ -23,7 +23,8 @@ package enum PurchaseErasure {
         return Array(JSONValue.object(members.filter { kept.contains($0.name) }).compact.utf8)
     }
 
-    /// Returns `appTransactionId` of a transaction or a renewal: the customer's id at Apple for this app.
+    /// Returns `appTransactionId` of a transaction, a renewal or an app transaction: the customer's id at Apple for
+    /// this app. Returns nil if the member is absent or invalid.
     package static func appTransactionID(in payload: [UInt8]) -> String? {
         guard let claims = try? PayloadReader(payload: payload) else { return nil }
         return try? claims.optionalText("appTransactionId")

@@ -1,11 +1,13 @@
 /// The reason why signed App Store data is not accepted. The reason is for logs and operators. A client learns only
-/// that its data was rejected, because the reason would help only a forger.
+/// that its data was rejected, because the reason would help only a forger. For `signedInFuture` it also learns that it
+/// may try again.
 package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// The data is not a compact JWS or is longer than the limit, or its payload is not a JSON object.
     case malformed
     /// `alg` is not ES256, or the header has `crit`. `crit` lists extensions that a verifier must understand.
     case wrongAlgorithm = "wrong_algorithm"
-    /// `x5c` does not contain exactly three DER certificates.
+    /// `x5c` does not contain exactly three DER certificates, or one of them is longer than
+    /// `CertificateChain.certificateBytesMax`.
     case wrongChain = "wrong_chain"
     /// The third certificate is not byte for byte equal to an accepted root.
     case untrustedRoot = "untrusted_root"
@@ -25,8 +27,8 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// A payload member is missing, or has a type or value that Apple does not document.
     case wrongClaims = "wrong_claims"
     case wrongBundle = "wrong_bundle"
-    /// The `appAppleId` of a production notification differs from the app's configured id, or the app has no configured
-    /// id.
+    /// The `appAppleId` of a notification is missing or differs from the app's configured id, or the app has no
+    /// configured id. Sandbox notifications are not checked.
     case wrongApp = "wrong_app"
     /// This server does not accept the environment, or signed data that belongs together has different environments.
     case wrongEnvironment = "wrong_environment"
@@ -34,7 +36,8 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     case otherSubscription = "other_subscription"
 
     /// Whether the data lacks a valid signature by Apple. False if Apple signed the data but it is refused for another
-    /// reason, such as another app, environment or time.
+    /// reason, such as another app, environment or time. Also false for unsigned data without a valid `signedDate`
+    /// (`wrongClaims`), because this member is read before the signature is verified.
     package var isForgery: Bool {
         switch self {
         case .malformed, .wrongAlgorithm, .wrongChain, .untrustedRoot, .missingMarker, .wrongCertificate,

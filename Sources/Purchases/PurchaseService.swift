@@ -5,7 +5,7 @@ package import Identity
 package import JourneyModel
 
 package enum PurchaseFailure: Error, Hashable, Sendable {
-    /// The data was not signed by Apple for one of the configured apps.
+    /// The data was not accepted, for example because Apple did not sign it for one of the configured apps.
     case refused(PurchaseRefusal)
     /// Too many verifications are waiting.
     case busy

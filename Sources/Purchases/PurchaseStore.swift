@@ -18,14 +18,15 @@ package struct ShownPurchase: Hashable, Sendable {
 package enum PurchaseOutcome: Hashable, Sendable {
     /// The purchase was stored, now or earlier. The associated value contains all facts about the driver's purchases.
     case stored(PurchaseFacts)
-    /// The purchase belongs to another driver, its owner. Either the purchase has the owner's `appAccountToken`, or
-    /// the owner's app sent the purchase first. The facts of the purchase are stored for the owner.
+    /// The purchase belongs to another driver, its owner. The purchase has the owner's `appAccountToken`, or the
+    /// owner's app sent the purchase first, or an operator moved the purchase to the owner. The facts of the purchase
+    /// are stored for the owner.
     case ownedByAnother
 }
 
 package enum NotificationOutcome: Hashable, Sendable {
     /// The notification was received for the first time. `owner` is the owner of the purchase that the notification is
-    /// about. It is nil if the purchase has no owner yet, or if the notification is not about a purchase.
+    /// about. It is nil if the purchase has no owner, or if the notification is not about a purchase.
     case taken(owner: DriverID?)
     /// A notification with this `notificationUUID` was already stored. Nothing changed.
     case repeated
@@ -36,14 +37,15 @@ package protocol PurchaseStore: Sendable {
     /// `new`.
     func appAccountToken(of caller: Caller, new: String, at now: Moment) async throws(AccountFailure) -> String
 
-    /// Stores a purchase for its owner. The owner is determined by an `appAccountToken` that this server issued. If
-    /// several transactions of the purchase have such a token, the one that was bought last counts. Without such a
-    /// token, the owner is the first driver whose app sends the purchase.
+    /// Stores a purchase for its owner. If an operator moved the purchase, its owner does not change. Otherwise the
+    /// owner is determined by an `appAccountToken` that this server issued. If several transactions of the purchase
+    /// have such a token, the one that was bought last counts. Without such a token, the owner is the first driver
+    /// whose app sends the purchase.
     func add(_ purchase: ShownPurchase, of caller: Caller, at now: Moment) async throws(AccountFailure)
         -> PurchaseOutcome
 
-    /// Stores the notification's id and its facts in one transaction. If the owner of the purchase was deleted, the
-    /// facts are stored only as the deletion left the others.
+    /// Stores the notification's id and its facts in one transaction. If the owner of the purchase was deleted, and no
+    /// other driver has become the owner since, only the members that `PurchaseErasure` keeps are stored.
     func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome

@@ -10,7 +10,7 @@ internal import Synchronization
 
 package struct SignedPayload: Sendable {
     /// Maximum length of a JWS in bytes, checked before any parsing. A notification with transaction and renewal has
-    /// about 20 kB. Most of these bytes are three copies of the certificates, each encoded in base64 twice.
+    /// about 20 kB. Most of these bytes are three copies of the certificates, encoded in base64 two or three times.
     package static let bytesMax = 65_536
 
     package let jws: CompactJWS

@@ -43,7 +43,7 @@ package struct StoreNotification: Hashable, Sendable {
 
 /// The members of the notification itself. The transaction and the renewal in it are still in their signed form.
 package struct NotificationEnvelope: Sendable {
-    /// What an object of the notification says about the app. Nil: it does not say so.
+    /// What an object of the notification says about the app. A property is nil if the object does not have it.
     struct App: Sendable {
         var environment: AppStoreEnvironment?
         var bundleID: String?

@@ -1,6 +1,6 @@
-// The third consumer of committed events: reads the changes of journeys, and adds the notifications that they cause to
-// the outbox. The events are read after their commit, so no request waits for this task. The outbox and the position in
-// the feed of events are written in one transaction, so a change is queued exactly once.
+// Reads the changes of journeys from committed events, and adds the notifications that the changes cause to the outbox.
+// The events are read after their commit, so no request waits for this task. The outbox and the position in the feed of
+// events are written in one transaction, so a change is queued exactly once.
 
 package import CoreMetrics
 import Engine
@@ -65,7 +65,8 @@ package struct PushConsumer: Sendable {
         }
     }
 
-    /// Reads the next events once. Returns whether there are more.
+    /// Reads the next events once. Returns whether the next round is to follow without a pause: there are more events,
+    /// or another server has queued the notifications of these.
     func round(_ position: inout Position) async throws(StoreFailure) -> Bool {
         let now = clock()
         let base: Int64
@@ -75,7 +76,8 @@ package struct PushConsumer: Sendable {
             base = try await store.pushPosition(at: now)
             position.storedAt = now
         }
-        // A round that fails, or whose events another server has queued, begins again at the stored position.
+        // If this round fails, or another server has already queued its events, the next one begins at the stored
+        // position.
         position.last = nil
         let page = try await store.pushChanges(
             after: base, since: now.advanced(byMilliseconds: -PushRules.ageMillisecondsMax))

@@ -20,6 +20,6 @@ package enum PushOutcome: Hashable, Sendable {
 
 package protocol PushDelivery: Sendable {
     /// Sends one notification, and returns within a fixed time limit. Many calls at the same time share one connection
-    /// for each service and environment. A call that was cancelled returns `unavailable`.
+    /// for each service and environment, or two (`HTTP2Loop`). A call that was cancelled returns `unavailable`.
     func send(_ notification: PushNotification) async -> PushOutcome
 }

@@ -26,8 +26,9 @@ package struct PushNotification: Hashable, Sendable {
     package var token: String
     /// APNs: the whole JSON body, `{"aps":...}`. FCM: the JSON object `message` without its member `token`.
     package var payload: [UInt8]
-    /// The `apns-collapse-id` (at most 64 bytes), or FCM's `collapse_key`: of several notifications with the same id
-    /// the device shows only the last. Nil: every notification is shown.
+    /// The `apns-collapse-id` (at most 64 bytes): of several notifications with the same id the device shows only the
+    /// last. Or FCM's `collapse_key`: of several messages with the same key that wait for the device, FCM delivers only
+    /// the last. Nil: every notification is delivered and shown.
     package var collapseID: String?
     /// The time after which the service no longer tries to deliver the notification. Nil: the service tries once.
     package var expiresAt: Moment?

@@ -11,7 +11,8 @@ extension DuePush {
     /// How long the system shows the end of a Live Activity before it removes the activity, in seconds.
     package static let dismissalSeconds: Int64 = 900
 
-    /// The token to which the notification is sent. Nil if the device has no Live Activity any more.
+    /// The token to which the notification is sent. Nil if the notification is for a Live Activity and the device has
+    /// none any more.
     private var token: String? {
         switch entry.kind {
         case .alert, .wake: device.pushToken
@@ -27,8 +28,8 @@ extension DuePush {
         }
     }
 
-    /// Returns nil if the notification cannot be sent to this device: its platform has no push service here, or its
-    /// Live Activity is over.
+    /// Returns nil if the notification cannot be sent to this device: neither APNs nor FCM serves its platform, or the
+    /// notification is for a Live Activity that is over, or for a Live Activity on Android.
     package func notification(_ texts: PushTexts, at now: Moment) -> PushNotification? {
         guard let service, let token, service != .google || entry.kind.notificationKind != .liveActivity else {
             return nil
@@ -39,7 +40,8 @@ extension DuePush {
             expiresAt: entry.expiresAt, priority: entry.kind == .wake ? 5 : 10)
     }
 
-    /// The session's id, so that the device shows only the last alert of a session. A background push replaces nothing.
+    /// The session's id, or a short name of the session if the id is not allowed in the field. A later alert of a
+    /// session therefore replaces an earlier one (`PushNotification.collapseID`). A background push replaces nothing.
     private var collapseID: String? {
         guard entry.kind != .wake, let session = entry.session else { return nil }
         guard let sessionID, sessionID.utf8.count <= Self.collapseIDBytesMax,
@@ -48,7 +50,7 @@ extension DuePush {
         return sessionID
     }
 
-    /// A name that fits into the field. Two sessions with the same one would only replace each other's alerts.
+    /// A name that fits into the field. If two sessions had the same name, they would only replace each other's alerts.
     private static func shortName(_ session: SessionReference) -> String {
         switch session {
         case .row(let row): String(row)
@@ -105,7 +107,8 @@ extension DuePush {
 
     private func activity(_ now: Moment, _ json: inout JSONWriter) {
         let isEnd = entry.kind == .activityEnd
-        // The time of the change, not of this attempt: the device ignores an update that is older than the last one.
+        // The time when the entry became due, not the time of this attempt: the device ignores an update that is older
+        // than the last one.
         let timestamp = entry.dueAt.millisecondsSinceEpoch / 1000
         json.member("timestamp", timestamp)
         json.member("event", isEnd ? "end" : "update")

@@ -4,7 +4,7 @@ package import Engine
 package import JourneyModel
 
 package protocol PushQueueStatistics: Sendable {
-    /// Counts what is due; notifications for a later time do not wait.
+    /// Counts the notifications that are due. A notification for a later time does not count as waiting.
     func waitingPushes(at now: Moment) async throws(StoreFailure) -> WaitingPushes
 }
 

@@ -4,7 +4,8 @@ import Identity
 package import JourneyModel
 
 package enum PushRules {
-    /// A change that happened longer ago when it is read causes no notification.
+    /// A change causes no notification if it happened longer ago than this when it is read. One exception is the
+    /// warning before the end of the grace period: this limit then counts from the time at which the warning is due.
     package static let ageMillisecondsMax: Int64 = 60_000
     /// How long before the end of the grace period the driver is warned, in seconds. If the grace period is shorter,
     /// the driver is warned at its beginning.

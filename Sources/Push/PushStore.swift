@@ -6,14 +6,14 @@ package import Identity
 package import JourneyModel
 
 package protocol PushStore: Sendable {
-    /// Returns the position after the last event that was considered for notifications. A position is a number that the
+    /// Returns the position of the last event that was considered for notifications. A position is a number that the
     /// store gives events, in the order in which they become visible. At the first call for a database, stores and
     /// returns the newest position, so that no earlier event is ever considered.
     func pushPosition(at now: Moment) async throws(StoreFailure) -> Int64
 
-    /// Returns the changes of journeys by the events after position `id`, only of drivers who have a device and are
-    /// not simulated, and only by events received after `since`. A change is reported if it changed what the driver's
-    /// stream shows. A late event that changes only the past is no change.
+    /// Returns the changes of journeys by the events after position `id`, only of drivers who have a device and are not
+    /// simulated. Need not return changes by events received before `since`. A change is reported if it changed what
+    /// the driver's stream shows. A late event that changes only the past is no change.
     func pushChanges(after id: Int64, since: Moment) async throws(StoreFailure) -> PushChanges
 
     /// Adds the entries to the outbox and stores the position `last`, in one transaction. Does nothing and returns
@@ -23,10 +23,10 @@ package protocol PushStore: Sendable {
     ) async throws(StoreFailure) -> Bool
 
     /// Takes at most `limit` entries that are due, at most one per device: its first. Until `lease`, no other call
-    /// returns them, also on another server.
+    /// returns them, not even on another server.
     func takeDuePushes(at now: Moment, limit: Int, lease: Moment) async throws(StoreFailure) -> [DuePush]
 
-    /// Records the outcomes of sent entries, in one transaction.
+    /// Records the outcomes of entries that were sent or dropped, in one transaction.
     func finish(_ results: [PushResult], at now: Moment) async throws(StoreFailure)
 }
 
@@ -143,7 +143,8 @@ package struct DuePush: Sendable {
     package var device: Device
     /// The number of earlier attempts.
     package var attemptCount: Int
-    /// Whether the entry's deadline still runs in the entry's session.
+    /// Whether the driver is still in the entry's session, and the grace period still ends at the entry's deadline.
+    /// Used only for `graceEnding`.
     package var isDeadlineRunning: Bool
 
     package init(
@@ -158,7 +159,7 @@ package struct DuePush: Sendable {
     }
 }
 
-/// What becomes of an entry after it was sent, or found not to be sent.
+/// What becomes of an entry after it was sent or dropped.
 package struct PushResult: Hashable, Sendable {
     package enum Change: Hashable, Sendable {
         case remove

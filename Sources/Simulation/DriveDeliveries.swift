@@ -66,7 +66,7 @@ extension DriveScript {
         return forms.map { Delivery(form: $0, events: [event], clockErrorMilliseconds: 0) }
     }
 
-    /// Returns the second deliveries of up to three events. These deliveries come after all others.
+    /// Returns one more delivery for each of up to three events. These deliveries come after all others.
     private func repeats(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         all.shuffled(using: &random).prefix(3).map(alone)
     }

@@ -1,5 +1,6 @@
-// Generates the events of one phone's drive from random numbers and the server's settings. Every drive goes from a
-// charger to a merchant. What happens on the way varies as in real drives. Deliveries are in DriveDeliveries.swift.
+// Generates the events of one phone's drive from random numbers and the server's settings. Every drive begins at a
+// charger and, unless it ends early, leads to a merchant. What happens on the way varies as in real drives. Deliveries
+// are in DriveDeliveries.swift.
 
 import JourneyModel
 

@@ -1,5 +1,5 @@
 // Plays the drives of one driver. Sends every delivery of every drive, one after the other, and compares each response
-// with the expected one. Then sends every event once more and compares the final verdicts.
+// with the expected one. Then sends every event once more and compares the final verdicts, and at last the sessions.
 
 import JourneyClient
 import JourneyModel
@@ -110,7 +110,7 @@ struct DriverPlay {
                 try compare(answer, outcome, with: message, of: drive, "sent in a batch of \(messages.count)")
             }
         }
-        // Wait as long as the server's Retry-After says, as a phone does.
+        // Wait as long as the server asks, as a phone does.
         if !left.isEmpty, let seconds = outcome.response.retryAfterSeconds {
             sender.tally.change { $0.limited += 1 }
             try await sender.sleep(.seconds(seconds))

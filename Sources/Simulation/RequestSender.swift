@@ -95,7 +95,7 @@ struct RequestSender {
 }
 
 extension HTTPExchange.Response {
-    /// The value of `Retry-After`. The response to a batch has no `Retry-After`. The value is then taken from
+    /// The value of `Retry-After`. A batch response with status 200 has no `Retry-After`. The value is then taken from
     /// `RateLimit`: the longest `t` of the limits that have `r=0`. A value below 1 becomes 1, and a value above 3600
     /// becomes 3600.
     var retryAfterSeconds: Int? {

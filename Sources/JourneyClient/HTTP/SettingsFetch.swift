@@ -71,7 +71,7 @@ public enum SettingsFetch {
         return HTTPExchange.Request(method: "GET", path: path + query, fields: fields, body: [])
     }
 
-    /// - Parameter copy: the copy that was passed to `request(copy:accessToken:)`.
+    /// - Parameter copy: the copy that was passed to `request(copy:accessToken:chargerID:)`.
     public static func result(of outcome: HTTPExchange.Outcome, copy: SettingsCopy?, at now: Moment) -> Result {
         guard case .response(let response) = outcome else { return .unavailable }
         switch response.status {

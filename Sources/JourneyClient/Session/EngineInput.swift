@@ -31,7 +31,7 @@ public enum EngineOutput: Hashable, Sendable {
     case send(EventDraft)
     /// The state has changed. The app may display this on a screen or in the web.
     case transition(Transition)
-    /// A command of the web was rejected, for the given reason. The state does not change.
+    /// A command of the web or of the driver was rejected, for the given reason. The state does not change.
     case refused(EventName, Verdict.Reason)
     /// Set a timer that reports `timerFired` at this time. The new timer replaces an earlier timer of the same name.
     case setTimer(EngineTimer, at: Moment)

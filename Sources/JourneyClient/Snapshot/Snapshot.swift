@@ -34,8 +34,8 @@ extension SessionEngine {
     /// at the time of the deadline. Second, if a session is still in progress, it is reported with `sessionRestored`.
     /// Third, the present position `fix` is handled like any other fix. It may cause a lost anchor, a departure, an
     /// exit from the zone, or a jump that ends the session. A fix that was taken before a deadline is handled before
-    /// that deadline. If there is no usable fix, the outputs request one. The present position then has an effect only
-    /// when the requested fix arrives.
+    /// that deadline. If there is no usable fix, but a charger, the outputs request a fix. The present position then
+    /// has an effect only when the requested fix arrives.
     public static func restored(
         from snapshot: Snapshot, at now: Moment, fix: LocationFix? = nil
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {

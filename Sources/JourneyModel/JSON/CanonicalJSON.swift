@@ -1,6 +1,7 @@
 // Canonical JSON: one text for all notations of the same JSON value. Members are sorted by the bytes of their names.
-// Numbers with the same value and strings with the same characters have one notation. The text is ASCII. Digests of the
-// text are stored with events and compared later, so the text of a value must never change.
+// Numbers with the same value and strings with the same characters have one notation, except numbers with an exponent
+// of more than 10 characters. The text is ASCII. Digests of the text are stored with events and compared later, so the
+// text of a value must never change.
 
 extension JSONWriter {
     static func canonical(reservingBytes capacity: Int) -> JSONWriter {

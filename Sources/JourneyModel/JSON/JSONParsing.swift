@@ -1,12 +1,11 @@
 // The JSON entry points that other modules call.
 
 extension JSONValue {
-    /// Reads one JSON text. Only white space may be before and after it.
+    /// Reads one JSON text. Only white space may be before and after it; a byte order mark is rejected.
     ///
     /// Also rejects texts that are JSON by the grammar of RFC 8259, but that two readers could understand differently,
-    /// or that one of them could not read. These texts have duplicate member names in an object, invalid UTF-8 (a byte
-    /// order mark too), escapes of half a surrogate pair, more than 64 nested arrays and objects, or a number of more
-    /// than 64 characters.
+    /// or that one of them could not read. These texts have duplicate member names in an object, invalid UTF-8, escapes
+    /// of half a surrogate pair, arrays and objects nested more than 64 deep, or a number of more than 64 characters.
     public static func parse(_ text: [UInt8]) throws(JSONError) -> JSONValue {
         try text.withUnsafeBufferPointer { bytes throws(JSONError) in try parse(bytes) }
     }

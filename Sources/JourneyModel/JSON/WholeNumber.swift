@@ -6,8 +6,9 @@ enum WholeNumber {
     /// The number of digits of the largest Int64.
     private static let digitsMax = 19
 
-    /// Returns the integer. Returns nil if the number has a fraction, does not fit an Int64, or is longer than the
-    /// parser accepts. `text` must be a number by JSON's grammar (RFC 8259 section 6).
+    /// Returns the integer. Returns nil if the number has a fraction, does not fit an Int64, is longer than the parser
+    /// accepts, or has an exponent of more than 10 characters and is not zero. `text` must be a number by JSON's
+    /// grammar (RFC 8259, section 6).
     static func read(_ text: String) -> Int64? {
         var text = text
         return text.withUTF8(read)
@@ -19,8 +20,8 @@ enum WholeNumber {
         let mantissa = text.prefix { $0 | 0x20 != UInt8(ascii: "e") }
         // A number without a nonzero digit is zero, whatever its exponent.
         guard mantissa.contains(where: { (0x31...0x39).contains($0) }) else { return 0 }
-        // `DecimalNumber` returns nil if the exponent is very long. The number is then too large for an Int64, or it
-        // has a fraction.
+        // `DecimalNumber` returns nil if the exponent has more than 10 characters. The number is then too large for an
+        // Int64, has a fraction, or has leading zeros in the exponent, which no encoder writes.
         guard let number = DecimalNumber(text), let digits = number.digits else { return nil }
         let significant = text[digits].filter(\.isASCIIDigit)
         guard number.exponent >= 0, significant.count + number.exponent <= digitsMax else { return nil }

@@ -1,7 +1,7 @@
 // Decodes one event (contract, section 3). Takes the JSON of the event, and returns an EventSubmission or throws all
 // errors at once.
 
-/// The routes that accept events. All of them have the same handler.
+/// The routes that accept events. They differ in the members that they require, accept and ignore.
 public enum EventRoute: Hashable, Sendable, CaseIterable {
     /// `POST /native/events` and its batch.
     case native

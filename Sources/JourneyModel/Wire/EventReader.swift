@@ -1,6 +1,7 @@
 // Makes an EventSubmission from the members of one event (contract, section 3, the table of fields and "Field errors
-// are 400, all of them at once"). The route matters only because some routes require a member and others forbid it. The
-// store checks to which driver the session belongs and whether the idempotency key was used before.
+// are 400, all of them at once"). The route decides which members are required, forbidden or ignored, and for a service
+// also the default of `source` and the prefix of the key. The store checks to which driver the session belongs and
+// whether the idempotency key was used before.
 
 /// Decodes one event, field by field, in the order of the contract's table.
 struct EventReader {

@@ -1,4 +1,4 @@
-// Sends notifications to APNs (Apple, "Sending notification requests to APNs"). There is one connection for each
+// Sends notifications to APNs (Apple, "Sending notification requests to APNs"). There is one HTTP2Channel for each
 // environment. APNsResponse decides what a response means.
 
 package import Identity

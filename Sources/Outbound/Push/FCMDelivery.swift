@@ -56,7 +56,8 @@ package struct FCMDelivery: PushDelivery {
     }
 
     /// Returns the body: the notification's message with its token, and Android's options for collapse key, lifetime
-    /// and priority where the message itself does not set them. Returns nil if the payload is not a JSON object.
+    /// and priority where the message itself does not set them. Returns nil if the payload, or its member `android`, is
+    /// not a JSON object.
     static func body(_ notification: PushNotification, at now: Moment) -> [UInt8]? {
         guard case .object(var members)? = try? JSONValue.parse(notification.payload) else { return nil }
         var android: [JSONMember] = []

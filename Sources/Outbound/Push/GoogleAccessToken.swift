@@ -17,7 +17,7 @@ package actor GoogleAccessToken {
     static let answerBytesMax = 32_768
     /// A token is no longer used when it has less than this time left.
     static let renewalSeconds: Int64 = 300
-    /// After a failed request, the next one is made after this time.
+    /// After a failed request, the next one is made after this time, or after the time that Google asks for.
     static let retrySeconds = 10
 
     private let http: OutgoingHTTP
@@ -50,7 +50,7 @@ package actor GoogleAccessToken {
         return try await request.value.get()
     }
 
-    /// Called when FCM rejected `text`: the next call of `text()` requests another token.
+    /// Forgets `text`, which FCM rejected. The next call of `text()` then requests another token.
     func reject(_ text: Secret<String>) {
         if current?.text == text { current = nil }
     }

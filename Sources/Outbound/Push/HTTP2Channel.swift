@@ -1,6 +1,6 @@
-// Many POST requests at once to one origin, over one HTTP/2 connection with TLS. Callers on any thread hand their
-// requests to the channel's own thread, on which HTTP2Loop runs libcurl. This file does not depend on the purpose of
-// the requests.
+// Many POST requests at once to one origin, over one HTTP/2 connection with TLS, or for a time over two (HTTP2Loop).
+// Callers on any thread hand their requests to the channel's own thread, on which HTTP2Loop runs libcurl. This file
+// does not depend on the purpose of the requests.
 
 import CCurl
 package import Foundation
@@ -21,13 +21,13 @@ protocol HTTP2Sending: Sendable {
 
 package final class HTTP2Channel: HTTP2Sending, Sendable {
     struct Limits: Sendable {
-        /// The most requests in progress on the connection. APNs allows about 1,000 streams. Each pass of libcurl looks
-        /// at every open transfer, so more streams than the round trip needs cost time: with 500, a round trip of 100
-        /// ms allows 5,000 requests a second.
+        /// The maximum number of requests in progress on the connection. APNs allows about 1,000. With 500 and a round
+        /// trip of 100 ms, 5,000 requests a second are possible. More streams would only slow down libcurl, because
+        /// each of its passes looks at every open transfer.
         var streamsMax = 500
-        /// The most requests that wait for a stream. A further request fails at once as `busy`.
+        /// The maximum number of requests that wait for a stream. A further request fails at once as `busy`.
         var waitingMax = 20_000
-        /// The time limit of a request in milliseconds, with the time for which it waits for a stream.
+        /// The time limit of a request in milliseconds, including the time for which it waits for a stream.
         var timeoutMilliseconds = 10_000
         /// Maximum bytes of a response. APNs and FCM send less than 2 KiB.
         var answerBytesMax = 65_536

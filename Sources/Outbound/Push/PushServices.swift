@@ -42,7 +42,7 @@ package struct PushServices: PushDelivery {
         }
     }
 
-    /// APNs's two connections, and the delivery that uses them.
+    /// The channels to APNs's two environments, and the delivery that uses them.
     package struct Apple: Sendable {
         var production: HTTP2Channel
         var sandbox: HTTP2Channel
