@@ -10,8 +10,8 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// The property tests fold 100,000 journeys. scripts/build tests sets DWELL_OPTIMIZE_MODEL, which compiles the domain
-// and its tests with optimization also in debug builds: their properties then take a fifth of the time. Without the
+// The property tests fold 100,000 journeys. For debug and test builds, scripts/build sets DWELL_OPTIMIZE_MODEL, which
+// compiles the domain and its tests with optimization. The property tests then take a fifth of the time. Without the
 // variable there are no unsafe flags, because SwiftPM rejects them in a package that another package uses.
 let modelSettings =
     Context.environment["DWELL_OPTIMIZE_MODEL"] != nil ? settings + [.unsafeFlags(["-O"])] : settings
@@ -41,10 +41,11 @@ let package = Package(
     targets: [
         // Converts days to dates and back, for times in JSON, HTTP fields and log lines.
         .target(name: "GregorianCalendar", swiftSettings: modelSettings),
-        // A cache whose size and age are limited, for tokens, sign-in sessions, certificates and rate limit windows.
+        // A cache that limits the number and the age of its values: tokens, sign-in sessions, certificates and rate
+        // limit windows.
         .target(name: "Caching", swiftSettings: settings),
 
-        // The domain: no I/O, no clock. Foundation only.
+        // The domain: no I/O, no clock. It imports only Foundation and GregorianCalendar.
         .target(name: "JourneyModel", dependencies: ["GregorianCalendar"], swiftSettings: modelSettings),
 
         // The phone's part of the domain, for use in Swift apps. This target does not depend on the server.
@@ -248,7 +249,7 @@ let package = Package(
             path: "Fuzz/Targets",
             swiftSettings: settings),
 
-        // Tests, one directory for each module.
+        // Tests. Most modules have their own directory. EndToEndTests and FuzzCorpusTests test several modules.
         .target(
             name: "TestSupport",
             dependencies: [

@@ -1,11 +1,12 @@
-// The options that several subcommands share. Each option sets one variable from the command line. The option's value
-// overrides the environment, and the variable's declaration validates it.
+// The options that several subcommands share. Each option sets one variable from the command line; `--database` also
+// clears DATABASE_URL. The option's value overrides the environment, and the variable's declaration validates it.
 
 import ArgumentParser
 import Foundation
 import Identity
 
-/// The options that name the sources of the settings. Every subcommand that reads settings has them.
+/// The options that name the sources of the settings. Every subcommand that reads settings has them, except
+/// `push-test`, which has only `--env-file`.
 struct SettingsOptions: ParsableArguments {
     @Option(
         name: .customLong("env-file"), help: "The environment file to read instead of ENV_FILE.", completion: .file())

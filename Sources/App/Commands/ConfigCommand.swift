@@ -49,8 +49,9 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // The partial configuration is enough, because only the path of the database is needed. The command must also
-        // work when the environment file is invalid, because the history is most useful then.
+        // The partial configuration is enough, because only the database and, with PostgreSQL, the signing key are
+        // needed. The command must also work when the environment file is invalid, because the history is most useful
+        // then.
         let configuration = Configuration.report(from: input).partial
         let (changes, reloads, corrections) = try await history(configuration)
         print(

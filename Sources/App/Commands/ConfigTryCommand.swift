@@ -97,8 +97,10 @@ struct ConfigTryCommand: AsyncParsableCommand {
         var description: String
     }
 
-    /// - Parameter configured: the settings that the file is checked with, where it does not set a value: the grace
-    ///   period may not exceed the hard timeout.
+    /// Returns the time-outs that the environment file sets.
+    ///
+    /// - Parameter configured: the settings in place of those that the file does not set. Only the check of the file
+    ///   needs them, because the grace period may not exceed the hard timeout.
     static func durations(in text: String, _ configured: Settings) throws -> TrialDurations {
         let entries = EnvironmentFile(path: "", text: text, without: "").entries
         let settings: Settings

@@ -1,6 +1,6 @@
 // The changes that the commands of `dwell driver` make. If a server answers on the control socket of the database, the
-// server makes the change and updates its caches at once. Otherwise the command makes the change in the database file.
-// The result is the same in both cases.
+// server makes the change and updates its caches at once. Otherwise, and with PostgreSQL, the command itself makes the
+// change in the database. The result is the same in both cases.
 
 import API
 import ArgumentParser
@@ -11,8 +11,8 @@ import Sockets
 
 struct DriverErasure: Sendable {
     var receipt: ErasureReceipt
-    /// Whether the WAL still contains deleted bytes. This is the case while a reader uses a snapshot from before the
-    /// deletion.
+    /// Whether SQLite's WAL still contains deleted bytes. This is the case while a reader uses a snapshot from before
+    /// the deletion. Always false with PostgreSQL.
     var isInWAL: Bool
 }
 
@@ -63,10 +63,11 @@ struct ServerChanges: DriverChanges {
     private let socket: LocalExchange
     private let database: String
 
-    /// Connects to the control socket of the database. Returns nil when no server listens on that socket. The socket
-    /// file may exist nevertheless, because a server that was killed leaves it behind.
+    /// Connects to the control socket of the database. Returns nil when the database file is missing, and when no
+    /// server listens on that socket. The socket file may exist nevertheless, because a server that was killed leaves
+    /// it behind.
     ///
-    /// - Throws: `Failure`
+    /// - Throws: `Failure` if the server does not respond, is not Dwell, or has another version.
     init?(database path: String) async throws {
         guard let identity = ControlSocket.identity(ofDatabase: path) else { return nil }
         database = identity
@@ -155,7 +156,7 @@ struct ServerChanges: DriverChanges {
         }
     }
 
-    /// Sends a request and returns its reply. Returns nil if the response is a 404.
+    /// Sends a request and returns the decoded body of the response. Returns nil if the response is a 404.
     func post<Reply: Decodable>(_ path: String, _ members: [String: JSONValue]) async throws -> Reply? {
         var writer = JSONWriter()
         writer.beginObject()

@@ -185,8 +185,8 @@ struct ExplanationText {
         return (lines + [line]).map { String(repeating: " ", count: indent) + $0 }
     }
 
-    /// Returns a text from a client, made safe for a terminal. Control characters are removed, and so are characters
-    /// that change the writing direction.
+    /// Returns a text from a client, made safe for a terminal. Control characters, and characters that change the
+    /// writing direction, are replaced by escapes such as `\u{1b}`.
     private static func printable(_ text: String) -> String {
         var shown = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {

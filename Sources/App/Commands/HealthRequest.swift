@@ -47,7 +47,7 @@ struct HealthRequest: Sendable {
         return Self.statusCode(of: try outcome.get())
     }
 
-    /// Returns the beginning of the response. It is long enough to contain the status line, unless the server closes
+    /// Returns the beginning of the response. It is long enough to contain the status code, unless the server closes
     /// the connection earlier.
     private func exchange(on loop: EventLoop, until deadline: Deadline) async throws(TransportError) -> [UInt8] {
         let connection = try await Connection.connect(to: address, on: loop, until: deadline)

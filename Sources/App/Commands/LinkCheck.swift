@@ -17,7 +17,7 @@ struct LinkOrigin: Hashable, Sendable {
         self.url = url
     }
 
-    /// Both Apple and Google fetch from the host alone.
+    /// Whether the URL has a port other than 443. Apple and Google fetch from port 443 only.
     var hasOtherPort: Bool { url.port.map { $0 != 443 } ?? false }
 }
 

@@ -40,7 +40,7 @@ struct LinkJudge: Sendable {
             + PublicPageName.allCases.filter { pages[$0] != nil }.map(\.path)
     }
 
-    /// The largest content that is read.
+    /// Returns the maximum size in bytes of the content that is read from the path.
     func bytesMax(_ path: String) -> Int {
         PublicPageName.allCases.contains { $0.path == path } ? PublicPage.bytesMax : AppLinks.documentBytesMax
     }

@@ -18,8 +18,9 @@ enum PortHolder {
     }
 
     /// Returns text such as `caddy (process 1234)` for each process that listens on the port. Processes that the user
-    /// cannot see are left out. The kernel gives its table of sockets in pieces, and a socket may be missing if others
-    /// are opened or closed between two of them. So an empty result is checked twice.
+    /// cannot see are left out. The kernel returns its table of sockets in pieces, and a socket may be missing if
+    /// others are opened or closed between two pieces. Therefore, if no process is found, the table is read up to two
+    /// more times.
     static func names(ofListenersOn port: Int) -> [String] {
         for _ in 0..<2 {
             let names = readNames(ofListenersOn: port)

@@ -20,7 +20,7 @@ struct BegunCorrection: Sendable {
 protocol RefoldChanges: Sendable {
     /// Records a correction. Throws an error for the operator if the settings are unknown.
     func begin(_ order: CorrectionOrder, note: SettingsChangeNote) async throws -> BegunCorrection
-    /// Refolds the next drivers.
+    /// Refolds the next drivers, those after the row number `driver`.
     func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart
     func finish(correction: Int64) async throws
 }

@@ -126,7 +126,8 @@ struct RefoldCommand: AsyncParsableCommand {
         }
     }
 
-    /// Refolds through the running server. Without a server, or beside one of another version, refolds in the file.
+    /// Refolds through the running server. Without a server, refolds in the file. Without `--settings`, also refolds in
+    /// the file if the server fails, for example because it has another version.
     private func refold(_ path: String) async throws -> (RefoldCounts, failures: [StoreFailure]) {
         do {
             if let server = try await ServerChanges(database: path) { return try await refold(server) }

@@ -29,8 +29,8 @@ struct ConfigurationReport: Sendable {
     /// Whether an environment file was read.
     var hasFile: Bool
     /// The configuration as far as it could be read, with defaults in place of invalid values. The log format is taken
-    /// from this configuration, so that problems can be logged too. Commands use this configuration to call a running
-    /// server whose environment file has become invalid.
+    /// from this configuration, so that problems can be logged too. Some commands use this configuration, for example
+    /// to call a running server whose environment file has become invalid.
     var partial: Configuration
     var log: Configuration.Log { partial.log }
 }

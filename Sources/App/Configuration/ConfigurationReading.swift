@@ -106,7 +106,7 @@ struct ConfigurationReading {
     }
 
     /// Returns the eight settings of the session engine. JourneyModel validates them together, because some settings
-    /// limit others.
+    /// limit others. If one is invalid, records every problem and returns the defaults of all eight.
     mutating func engineSettings() -> Settings {
         var found: [String: Found] = [:]
         for declaration in Settings.declarations {

@@ -34,7 +34,7 @@ extension Variables {
 }
 
 extension PostgresConfigurationError {
-    /// The wrong part of the URL. Quotes nothing of it.
+    /// What is wrong with the URL. The text quotes no part of the URL, because the URL contains a password.
     fileprivate var flaw: String {
         switch self {
         case .scheme: "it does not begin with postgres:// or postgresql://"

@@ -1,5 +1,5 @@
 // The variables for links that open an app, and for the pages that the app stores require (contract, sections 8 and
-// 10). They are a part of the table in Configuration.swift.
+// 10). They are part of the table in Configuration.swift.
 
 import API
 import Foundation

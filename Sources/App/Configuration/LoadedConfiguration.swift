@@ -163,8 +163,8 @@ struct AppleConfiguration: Sendable {
     var keySetURL: OutgoingURL
     var tokenURL: OutgoingURL
     var revokeURL: OutgoingURL
-    /// The settings for exchanging authorization codes. If nil, codes are not exchanged, so there are no Apple tokens
-    /// to revoke.
+    /// The settings for exchanging authorization codes. If nil, the server neither exchanges codes for Apple's tokens
+    /// nor revokes such tokens.
     var codeExchange: CodeExchange?
 }
 

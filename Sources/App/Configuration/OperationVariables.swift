@@ -1,5 +1,5 @@
-// The variables for operators: the credentials for access, and the destination of analytics events (contract, sections
-// 7 and 8). They are part of the table in Configuration.swift.
+// The variables for operators: the credential for /ops, the destination of analytics events, and the note about a
+// change of the settings (contract, sections 7 and 8). They are part of the table in Configuration.swift.
 
 import Secrets
 

@@ -1,4 +1,4 @@
-// The variable SETTINGS_RULES_FILE, and the reading of its file. Part of the table in Configuration.swift.
+// The variable SETTINGS_RULES_FILE, and the reading of its file. It is part of the table in Configuration.swift.
 
 import Engine
 import JourneyModel
@@ -7,7 +7,7 @@ extension Variables {
     static let settingsRulesFile = Variable<String?>.text(
         "SETTINGS_RULES_FILE", .operation,
         allowed: "the path of a JSON file of rules with at most \(SettingsRules.bytesMax) bytes",
-        "Rules that give some drivers, chargers or app versions other NATIVE_ settings, and flags "
+        "Rules that give some drivers, chargers or app versions different NATIVE_ settings, or flags "
             + "(docs/operations.md). Read again on SIGHUP. Default: none."
     ) { isPath($0) }
 }

@@ -1,4 +1,4 @@
-// Reads small text files whose paths an operator sets: the environment file, secrets, and keys.
+// Reads text files whose paths an operator sets, such as the environment file, secrets, keys and pages.
 
 import Foundation
 
@@ -8,7 +8,7 @@ struct TextFileError: Error {
     var isMissing = false
 }
 
-/// Returns the file's text. Throws if the file is not UTF-8 or has more than `bytesMax` bytes.
+/// Returns the file's text. Throws if the file cannot be read, is not UTF-8, or has more than `bytesMax` bytes.
 func readTextFile(_ path: String, bytesMax: Int) throws(TextFileError) -> String {
     guard let descriptor = FileHandle(forReadingAtPath: path) else {
         let reason = String(cString: strerror(errno))

@@ -19,7 +19,7 @@ protocol Declaration: Sendable {
 extension Declaration {
     var fileVariableName: String { name + "_FILE" }
     /// Whether the variable may be unset. For such a variable, an empty text counts as unset. For any other variable,
-    /// an empty text is invalid.
+    /// an empty text is a value, which most of these variables reject.
     var isOptional: Bool { defaultText.isEmpty }
 }
 
@@ -57,7 +57,8 @@ extension Allowed: CustomStringConvertible {
     }
 }
 
-/// A declared variable with values of type `Value`. `Value` is an optional type if the variable may be unset.
+/// A declared variable with values of type `Value`. For a variable that may be unset, `Value` has a value that means
+/// this: nil, or an empty list.
 struct Variable<Value: Sendable>: Declaration {
     let name: String
     let section: VariableSection

@@ -41,9 +41,10 @@ extension Variables {
             && text.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }
     }
 
-    /// Returns the hosts. Returns nil when the text is not a list of hosts, or when one host in the list includes
-    /// another host. `::` includes all addresses of IPv6 and IPv4, and `0.0.0.0` includes all addresses of IPv4. If one
-    /// host includes another, binding the second would fail with "address in use".
+    /// Returns the hosts; none for an empty text. Returns nil when the text is not a list of hosts, when a host is
+    /// repeated, or when one host in the list includes another host. `::` includes all addresses of IPv6 and IPv4, and
+    /// `0.0.0.0` includes all addresses of IPv4. If one host includes another, binding the second would fail with
+    /// "address in use".
     static func hosts(in text: String) -> [String]? {
         if text.isEmpty { return [] }
         let hosts = items(in: text)

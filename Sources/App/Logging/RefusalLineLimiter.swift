@@ -1,17 +1,17 @@
-// Limits the log lines about rejected requests. One limit is per client and second; another is per second for all
-// clients. Without limits, a client could fill the log, because rejected requests cost the client nothing. The omitted
-// lines are counted. The functions are pure: callers pass the current second.
+// Limits the log lines about rejected requests in one second: the lines about one client, and all lines. Both limits
+// apply to each kind of rejection separately. Without limits, a client could fill the log, because rejected requests
+// cost the client nothing. The omitted lines are counted. The limiter has no clock: callers pass the current second.
 
 struct RefusalLineLimiter: Sendable {
     struct Limits: Hashable, Sendable {
-        /// The maximum number of lines about one client per second; at least 1.
+        /// The maximum number of lines about one client per second for each kind of rejection; at least 1.
         var perClient: Int
         /// The maximum number of lines per second for each kind of rejection; at least 1.
         var total: Int
     }
 
-    /// The kinds of rejection. `Limits.total` applies to each kind separately, so that lines of one kind cannot
-    /// displace lines of another kind.
+    /// The kinds of rejection. The limits apply to each kind separately, so that lines of one kind cannot displace
+    /// lines of another kind.
     enum Kind: Int, CaseIterable {
         /// A 4xx for a client without a valid token.
         case anonymous

@@ -1,5 +1,6 @@
-// The first line and the last line of a server's log. The first line contains the versions of the program, the schema
-// and the settings, and which database and Redis are used. The last line says why and how the server ended.
+// The log lines about the start and the end of a server. The line about the start contains the versions of the
+// program, the schema and the settings, and which database and Redis are used. The line about the end is the last of
+// the log, and says why and how the server ended.
 
 import Engine
 import Foundation
@@ -30,9 +31,9 @@ struct StartAndStopLog: Sendable {
     /// Logs the last line of the server's log.
     ///
     /// - Parameters:
-    ///   - signal: the signal that requested the shutdown.
-    ///   - cutConnections: the number of connections still open when `SHUTDOWN_TIMEOUT_SECONDS` had passed; nil when
-    ///     the server never listened.
+    ///   - signal: the signal that requested the shutdown; nil if the services ended without a signal.
+    ///   - cutConnections: the number of connections still open at the end of the time for requests in progress
+    ///     (`serverDrainSeconds`); nil when the server never listened.
     func ended(by signal: Int32?, cutConnections: Int?) {
         let uptime = max(0, millisecondsSince1970() - startedAtMilliseconds)
         var metadata: Logger.Metadata = [

@@ -1,5 +1,6 @@
-// Metrics that are not counted but read when needed: connections and buffers, the loops, the writer's queue, Redis, and
-// the files of the database. They are sampled when a client reads /metrics.
+// Metrics that are not counted but read when a client reads /metrics. This file has those of waiting codes, open
+// streams, the settings, and the servers on the database. `sampling` also has the samplers that other files define:
+// connections and buffers, the loops, the writer's queue, Redis, and the files of the database.
 
 import API
 import CoreMetrics

@@ -1,5 +1,5 @@
 // The operating system's data about this process, under the names that Prometheus's own client libraries use. Linux
-// provides the data in /proc. On other systems, only processor time and limits are known.
+// provides the data in /proc. On other systems, only the processor time and the limit on open files are known.
 
 import CoreMetrics
 import MetricInstruments
@@ -77,7 +77,7 @@ final class ProcessMetrics: Sendable {
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1_000_000_000
     }
 
-    /// Returns the first two numbers of /proc/self/statm (proc(5)).
+    /// Returns the first two numbers of /proc/self/statm (proc(5)); nil on a system without this file.
     private static func memoryPages() -> (virtual: Int64, resident: Int64)? {
         let descriptor = open("/proc/self/statm", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

@@ -11,12 +11,13 @@ import StructuredLogging
 #endif
 
 enum DescriptorLimit {
-    /// The number of descriptors for everything except connections: the database, Redis, listeners, and the standard
-    /// streams.
+    /// The number of descriptors for everything except connections of clients: the database, Redis, outgoing requests,
+    /// listeners, and the standard streams.
     private static let otherDescriptors: rlim_t = 256
 
-    /// Raises the soft limit to the number of descriptors that `connectionsMax` connections need. If the hard limit is
-    /// lower than that number, raises the soft limit to the hard limit and logs a warning.
+    /// Raises the soft limit to the number of descriptors that `connectionsMax` connections and the rest of the process
+    /// need. Does nothing if the limit is already that high. If the hard limit is lower than that number, raises the
+    /// soft limit to the hard limit and logs a warning.
     static func raise(forConnections connectionsMax: Int, _ logger: Logger) {
         #if canImport(Glibc)
             let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

@@ -10,7 +10,8 @@ struct SignalHandling: Sendable {
     let beginDrain: @Sendable () -> Void
     let logger: Logger
 
-    /// Runs the services until all of them have ended. Signals are handled before, during and after the run.
+    /// Runs the services until all of them have ended. Handles the signals that arrive in this time, and those that
+    /// arrived earlier.
     func run(_ group: ServiceGroup) async throws {
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {

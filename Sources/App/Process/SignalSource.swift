@@ -28,7 +28,8 @@ final class SignalSource: Sendable {
     private let wake: AsyncStream<Void>.Continuation
 
     /// Holds signals until `start` is called. Must be called in the first line of `main`, because signals that arrive
-    /// before this call have their default action.
+    /// before this call have their default action. (On Linux, CSignals already holds the signals of `dwell serve`
+    /// before `main` begins.)
     static func hold() { dwell_hold_signals() }
 
     /// Restores the default actions of the signals. Used by commands that are not a server.

@@ -20,8 +20,8 @@ extension MetricFamily {
 }
 
 struct InstanceService: Sendable {
-    /// The pause between two heartbeats. A large WAL is truncated only after 10 s without a write. The pause is longer
-    /// than 10 s, so that the WAL can be truncated between two heartbeats.
+    /// The pause between two heartbeats. With SQLite, a large WAL is truncated only after 10 s without a write. The
+    /// pause is longer than 10 s, so that the WAL can be truncated between two heartbeats.
     static let pause = Duration.seconds(30)
 
     let store: any InstanceStore
@@ -106,7 +106,7 @@ struct InstanceService: Sendable {
         }
     }
 
-    /// Returns the servers for /ops. Returns none when the database cannot be read.
+    /// Returns the servers for /ops and /metrics. Returns none when the database cannot be read.
     func states() async -> [InstanceState] {
         guard let instances = try? await store.instances() else { return [] }
         let now = clock()

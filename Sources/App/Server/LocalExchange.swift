@@ -4,7 +4,7 @@ import Sockets
 
 struct LocalExchange: Sendable {
     struct Answer: Sendable {
-        /// The status code; nil when the response is not HTTP/1.1.
+        /// The status code; nil when the response has no complete header in HTTP/1.1. The body is then empty.
         var status: Int?
         var body: [UInt8]
     }
@@ -13,8 +13,8 @@ struct LocalExchange: Sendable {
 
     let address: SocketAddress
 
-    /// Sends the request and returns the whole response. The server closes the connection after the response (RFC 9112,
-    /// section 9.6).
+    /// Sends the request and reads the response until the server closes the connection (RFC 9112, section 9.6). Stops
+    /// reading after `answerBytesMax` bytes, so a longer response is cut.
     ///
     /// - Parameter fields: the field lines, each with its CRLF.
     func send(

@@ -13,7 +13,8 @@ struct NotificationWiring {
     let services: PushServices
     /// The last notification that could not be delivered.
     let failure = DeliveryFailure()
-    /// The background loops. They run for as long as the server runs, and end before the connections are closed.
+    /// The background loops. They run for as long as the server runs. The connections to the push services are closed
+    /// after the loops have ended.
     let loops: [any Service]
 
     /// Returns nil when the server sends no notifications.

@@ -45,7 +45,8 @@ extension Stores {
         }
     }
 
-    /// Keeps the connections of the store, and writes what it is given. Returns the function that ends this.
+    /// Runs the store in a task, which keeps the connections open and writes batches. Returns a function that closes
+    /// the store and waits for the task.
     private static func runUntilClosed(_ store: PostgresEventStore) -> @Sendable () async -> Void {
         let running = Task { await store.run() }
         return {
@@ -68,7 +69,8 @@ extension Stores {
 }
 /// The schema of a PostgreSQL database.
 enum PostgresSchema {
-    /// The time limit in seconds for connecting and migrating. It includes the wait for another process that migrates.
+    /// The time limit in seconds for connecting and migrating, including the wait for another process that migrates.
+    /// The subsequent reading of the migrations has the same limit again.
     static let seconds = 120
 
     /// Returns the migrations of this binary. If `migrates` is true, applies the missing ones first.

@@ -20,8 +20,9 @@ struct RunningServer: Sendable {
     let address: SocketAddress
     private let token: Secret<String>
 
-    /// Prepares calls to the server that was started with the same settings. Never creates a signing key. If no key
-    /// exists, no server has ever started with these settings, so there is no server to call.
+    /// Prepares calls to the server that was started with the same settings. Never creates a signing key. Throws if a
+    /// key is needed and none exists. In that case no server has ever started with these settings, so there is no
+    /// server to call.
     init(_ configuration: Configuration) async throws {
         address = HealthRequest(http: configuration.http).address
         if let token = configuration.operatorToken {

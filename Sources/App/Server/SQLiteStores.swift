@@ -43,8 +43,8 @@ extension Stores {
 }
 
 enum SQLiteFile {
-    /// Opens the database. Creates its directory if that is missing. Writes what a long migration reports to standard
-    /// error, unless `report` is given.
+    /// Opens the database and migrates it. Creates the file and its directory if they are missing. Passes the progress
+    /// of a long migration to `report`, which by default writes it to standard error.
     static func open(
         _ path: String, atMilliseconds now: Int64 = millisecondsSince1970(), digests: KeyedHashes? = nil,
         charging: (any RefoldCharging)? = nil, metrics: any MetricsFactory = NOOPMetricsHandler.instance,

@@ -21,9 +21,9 @@ extension MetricFamily {
 
 final class SettingsStatus: Sendable {
     private struct State: Sendable {
-        /// The settings of the running server, in the order of ENV.example.
+        /// The settings of the running server, in the order in which the configuration reads them.
         var inForce: [ReadVariable]
-        /// The names of the settings in `inForce` whose value in the file differs from the value in force.
+        /// The names of the settings whose value at the last successful reload differed from the value in force.
         var needsRestart: [String] = []
         var unknown: [UnknownVariable]
         var reload: ServerSettings.Reload?
@@ -48,8 +48,8 @@ final class SettingsStatus: Sendable {
         }
     }
 
-    /// Records a successful reload. The settings of the session engine in `report` are now in force. Returns the names
-    /// of the other changed settings, which need a restart to take effect.
+    /// Records a successful reload. Those settings in `report` that a reload applies (`Variables.isReloaded`) are now
+    /// in force. Returns the names of the other changed settings, which need a restart to take effect.
     func reloaded(_ report: ConfigurationReport, at now: Moment) -> [String] {
         state.withLock { state in
             var before: [String: ReadVariable] = [:]

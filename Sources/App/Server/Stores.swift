@@ -48,7 +48,7 @@ struct Stores: Sendable {
     let sampler: @Sendable (any MetricsFactory) -> (@Sendable () -> Void)
     /// The background loops of the database itself. They run for as long as the server runs.
     let loops: [any Service]
-    /// The database file; nil if the database is not a file. Commands that change the file ask the server to do it.
+    /// The database file; nil if the database is not a file. The server's control socket is beside this file.
     let file: String?
     /// Answers all waiting writes, and closes the database.
     let close: @Sendable () async -> Void
@@ -57,7 +57,8 @@ struct Stores: Sendable {
 extension Stores {
     /// What a server gives to the store that it opens.
     struct Opening: Sendable {
-        /// Computes the keyed hashes that identify deleted drivers.
+        /// Computes the keyed hashes that are stored instead of codes, phone numbers, addresses and the ids of deleted
+        /// drivers.
         var digests: KeyedHashes
         /// The time recorded with the migrations that run.
         var milliseconds: Int64

@@ -1,4 +1,4 @@
-// Connects the parts of the server, and starts and stops them in order. The wiring of one part is in its own file:
+// Connects the parts of the server, and starts and stops them in order. Some parts are wired in files of their own:
 // Stores, SignInWiring, PurchaseWiring, NotificationWiring, OperationWiring.
 
 import API
@@ -45,7 +45,7 @@ struct Wiring {
     private let analyticsFailure = DeliveryFailure()
     /// The server that listens on METRICS_PORT; nil when METRICS_PORT is not set.
     private let operatorServer: Server?
-    /// Nil with PostgreSQL: commands change the database themselves, which all servers on it see.
+    /// Nil with PostgreSQL, because commands then change the database themselves and all servers see the changes.
     private let control: ControlService?
 
     /// Opens the database and creates all parts of the server. The server does not listen yet.
@@ -242,7 +242,8 @@ struct Wiring {
 
     private static func guesses(_ admission: any Admission, _ accounts: any SignInStore) -> OperatorGuesses {
         OperatorGuesses(admission: admission) { token, origin in
-            // A failed write is reported elsewhere. The request with the wrong token is rejected in either case.
+            // A failed write is ignored, because the next request that needs the database reports the failure. The
+            // request with the wrong token is rejected in either case.
             try? await accounts.recordRefusal(.operatorRefused, reason: token, from: origin)
         }
     }
