@@ -133,7 +133,7 @@ struct FileEventJournalTests {
             let next = queue.nextAttempt(at: .at(1), accessToken: "t")
             let attempt = try #require(next)
             _ = queue.handle(
-                .batch([.answer(.stored("e1")), .problem(Problem(.storeUnavailable, detail: "why"))]), of: attempt,
+                .batch([.response(.stored("e1")), .problem(Problem(.storeUnavailable, detail: "why"))]), of: attempt,
                 at: .at(2), using: &random)
             let restarted = try EventQueue(driver: DriverID("d1"), journal: FileEventJournal(path: path))
             #expect(restarted.events == [events[1]])
