@@ -8,9 +8,10 @@ final class CurlReceiver {
     /// Maximum bytes of all header lines together. The header lines of Apple's responses have about 1 KiB.
     static let headBytesMax = 65_536
 
-    private let bytesMax: Int
+    /// Maximum bytes of the response's content.
+    let bytesMax: Int
     private var headBytes = 0
-    /// The response so far. It grows while data arrives. Its status is set by the owner at the end.
+    /// The response so far. It grows while data arrives. Its status stays 0; `result` returns a copy with the status.
     private(set) var answer = OutgoingResponse(status: 0, body: [])
     private(set) var isTooLong = false
 

@@ -26,7 +26,7 @@ def push(options, service, *words, extra=None):
 
 
 def counts(output):
-    """The counts of `push-test --count`: {word: count}."""
+    """Returns the counts that `push-test --count` prints: {word: count}."""
     return {word: int(count) for word, count in re.findall(r"^(.+) (\d+)$", output, re.MULTILINE)}
 
 
@@ -200,6 +200,11 @@ def disturbances(report, options, folder):
     report.check(found.get("delivered") == 1000, "a stream that GOAWAY excludes is sent again", found)
     found, _, _ = disturbed(report, options, folder, "refused streams", ["refuse"] * 10, 1000, {"unreachable"}, 12)
     report.check(found.get("delivered") == 1000, "a refused stream is sent again", found)
+    # Requests that are sent one after the other use one handle of libcurl. Its requests are sent again eight times in
+    # all.
+    found, _, _ = disturbed(report, options, folder, "refused one by one", ["refuse"] * 8, 200, {"unreachable"}, 12,
+                            in_flight=1)
+    report.check(found.get("delivered") == 200, "a handle's requests are sent again however often others were", found)
     disturbed(report, options, folder, "reset streams", ["reset"] * 10, 1000, {"unreachable"}, 12)
     disturbed(report, options, folder, "closed connections", ["close"] * 3, 1000, {"unreachable"}, 12)
     found, _, seconds = disturbed(report, options, folder, "stalled streams", ["stall"] * 5, 1000, {"timed_out"}, 1)

@@ -1,6 +1,6 @@
-// The thread of an HTTP2Channel: runs libcurl's multi interface, which sends all requests over one connection. It also
-// enforces the time limits itself: libcurl 8.13 to 8.15 can wait forever after a transfer's first time-out
-// (curl#18177), so no handle has a time limit of libcurl's.
+// The thread of an HTTP2Channel: runs libcurl's multi interface, which sends the requests over one connection, or over
+// two (`open`). It also enforces the time limits itself: libcurl 8.13 to 8.15 can wait forever after a transfer's first
+// time-out (curl#18177), so no handle has a time limit of libcurl's.
 
 import CCurl
 import Foundation
@@ -11,7 +11,8 @@ final class HTTP2Loop {
     private static let checkMilliseconds = 100
     /// How long the thread sleeps when there is nothing to do. `HTTP2Channel.submit` wakes it.
     private static let idleMilliseconds: Int32 = 60_000
-    /// How long a connection without requests is used again, in seconds. Apple asks providers to keep connections.
+    /// How long after its last request a connection may be used again, in seconds. Apple asks providers to keep
+    /// connections.
     private static let idleConnectionSeconds = 3600
 
     private let channel: HTTP2Channel
@@ -23,8 +24,9 @@ final class HTTP2Loop {
     private var idle: [HTTP2Slot] = []
     private var activeCount = 0
     private var multi: UnsafeMutableRawPointer?
-    /// Whether this multi handle received a response. Before that, only one request is sent: APNs accepts a single
-    /// stream until it has verified the provider token, and further ones would open more connections.
+    /// Whether this multi handle has received a response, and no request has failed since. While this is false, only
+    /// one request is sent: APNs accepts a single stream until it has verified the provider token, and further ones
+    /// would open more connections.
     private var hasResponse = false
     private var lastResponseAt = ContinuousClock.now
     private var nextCheckAt = ContinuousClock.now
@@ -36,7 +38,7 @@ final class HTTP2Loop {
     func run() {
         defer { finish() }
         while true {
-            // Before `take`, so that every later submission can wake the thread.
+            // The handle is opened before `take`, so that every later submission can wake the thread.
             let isOpen = multi != nil || open()
             guard let submissions = channel.take(openStreams: activeCount) else { return }
             queue += submissions
@@ -160,7 +162,13 @@ final class HTTP2Loop {
             guard message.pointee.msg == CURLMSG_DONE, let slot = HTTP2Slot.of(message.pointee.easy_handle) else {
                 continue
             }
-            let result = slot.result(message.pointee.data.result)
+            let code = message.pointee.data.result
+            if slot.isRepeated(after: code) {
+                curl_multi_remove_handle(multi, slot.handle)
+                slot.beginRepetition()
+                if curl_multi_add_handle(multi, slot.handle) == CURLM_OK { continue }
+            }
+            let result = slot.result(code)
             switch result {
             case .success:
                 hasResponse = true
@@ -193,8 +201,8 @@ final class HTTP2Loop {
         var isDead = false
         for slot in slots where slot.isActive {
             if slot.deadline <= now {
-                // If nothing has arrived on the connection for half of that time, the peer is gone, and every other
-                // request on the connection would wait for its time limit too.
+                // If no response has arrived for half of the time limit, the peer is gone, and every other request on
+                // the connection would wait for its time limit too.
                 isDead = isDead || lastResponseAt < silentSince
                 end(slot, with: .failure(.timedOut))
             } else if slot.hasEnded {

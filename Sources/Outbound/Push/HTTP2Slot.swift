@@ -4,38 +4,47 @@ import CCurl
 
 /// The type is not Sendable: only its loop's thread uses it. The loop keeps it for as long as the handle exists.
 final class HTTP2Slot {
+    /// libcurl, too, sends a request again at most five times.
+    private static let repetitionsMax = 5
+
     let handle: UnsafeMutableRawPointer
     /// Whether the handle is added to the loop's multi handle.
     var isActive = false
     private(set) var deadline = ContinuousClock.now
     private let receiver: CurlReceiver
+    private let authorityFile: String?
+    private let idleConnectionSeconds: Int
     private var call: OutgoingCall?
+    /// How often the request was sent again because its stream was refused.
+    private var repetitionCount = 0
     /// libcurl reads the list until the transfer ends.
     private var fields: UnsafeMutablePointer<curl_slist>?
 
-    /// Returns nil if memory is exhausted, or if libcurl has no HTTP/2.
+    /// Returns nil if memory is exhausted.
     init?(bytesMax: Int, authorityFile: String?, idleConnectionSeconds: Int) {
         guard let handle = curl_easy_init() else { return nil }
         self.handle = handle
+        self.authorityFile = authorityFile
+        self.idleConnectionSeconds = idleConnectionSeconds
         receiver = CurlReceiver(bytesMax: bytesMax)
+    }
+
+    /// Sets the options that are the same for every request. Returns false if libcurl does not accept one, for example
+    /// because it was built without HTTP/2.
+    private func setOptions() -> Bool {
         let numbers: [(CURLoption, Int)] = [
             (CURLOPT_POST, 1), (CURLOPT_MAXAGE_CONN, idleConnectionSeconds),
             // A new request waits for a connection that is being made instead of opening another one.
             (CURLOPT_PIPEWAIT, 1),
-            // The system notices within about two minutes that a peer without open requests is gone.
+            // The system notices within two and a half minutes that the peer of a connection without requests is gone.
             (CURLOPT_TCP_KEEPALIVE, 1), (CURLOPT_TCP_KEEPIDLE, 60), (CURLOPT_TCP_KEEPINTVL, 10),
         ]
-        guard
-            CurlOptions.set(
-                handle, httpVersion: Int(CURL_HTTP_VERSION_2TLS), protocols: "https", bytesMax: bytesMax),
-            numbers.allSatisfy({ curl_shim_set_long(handle, $0, $1) == CURLE_OK }),
-            curl_shim_set_quick_exit(handle) == CURLE_OK, CurlOptions.setAuthority(handle, authorityFile),
-            receiver.register(on: handle),
-            curl_shim_set_pointer(handle, CURLOPT_PRIVATE, Unmanaged.passUnretained(self).toOpaque()) == CURLE_OK
-        else {
-            curl_easy_cleanup(handle)
-            return nil
-        }
+        return CurlOptions.set(
+            handle, httpVersion: Int(CURL_HTTP_VERSION_2TLS), protocols: "https", bytesMax: receiver.bytesMax)
+            && numbers.allSatisfy { curl_shim_set_long(handle, $0, $1) == CURLE_OK }
+            && curl_shim_set_quick_exit(handle) == CURLE_OK && CurlOptions.setAuthority(handle, authorityFile)
+            && receiver.register(on: handle)
+            && curl_shim_set_pointer(handle, CURLOPT_PRIVATE, Unmanaged.passUnretained(self).toOpaque()) == CURLE_OK
     }
 
     /// Releases the handle. The slot must not be used afterwards.
@@ -55,10 +64,15 @@ final class HTTP2Slot {
     func begin(_ submission: HTTP2Channel.Submission, origin: String) -> Bool {
         let request = submission.request
         freeFields()
+        // libcurl counts how often it sent a request of this handle again after a GOAWAY or a refused stream, over all
+        // requests, and fails at the sixth time (CONN_MAX_RETRIES in transfer.c, 7.88). Only the reset clears the
+        // count.
+        curl_easy_reset(handle)
         fields = CurlOptions.list(request.fields)
         receiver.begin()
+        repetitionCount = 0
         (call, deadline) = (submission.call, submission.deadline)
-        return fields != nil
+        return setOptions() && fields != nil
             && curl_shim_set_string(handle, CURLOPT_URL, origin + request.path) == CURLE_OK
             && curl_shim_set_list(handle, CURLOPT_HTTPHEADER, fields) == CURLE_OK
             // The size must be set first, because libcurl copies that many bytes.
@@ -71,6 +85,21 @@ final class HTTP2Slot {
                 return curl_shim_set_pointer(
                     handle, CURLOPT_COPYPOSTFIELDS, UnsafeMutableRawPointer(mutating: start)) == CURLE_OK
             }
+    }
+
+    /// Returns whether the transfer that ended with `code` is to be repeated.
+    ///
+    /// A service that closes a connection refuses the streams that it has not processed (GOAWAY, REFUSED_STREAM), and
+    /// such requests may be sent again (RFC 9113, section 8.7). libcurl does so, but for the connection's last stream
+    /// 7.88 may return CURLE_HTTP2 instead (h2_process_pending_input in http2.c).
+    func isRepeated(after code: CURLcode) -> Bool {
+        code == CURLE_HTTP2 && !receiver.hasBegun && repetitionCount < Self.repetitionsMax && !hasEnded
+    }
+
+    /// Must be called when the transfer is added to the multi handle again.
+    func beginRepetition() {
+        repetitionCount += 1
+        receiver.begin()
     }
 
     var hasEnded: Bool { call?.hasEnded ?? true }
@@ -100,7 +129,7 @@ final class HTTP2Slot {
     }
 
     private func freeFields() {
-        // The handle must not refer to the list when it is freed.
+        // The handle must no longer refer to the list when the list is freed.
         curl_shim_set_list(handle, CURLOPT_HTTPHEADER, nil)
         curl_slist_free_all(fields)
         fields = nil
