@@ -23,8 +23,9 @@ package actor PushSender {
     static let inFlightMax = 500
     /// Maximum number of entries per read of the outbox.
     static let readMax = 500
-    /// How long an entry that was read is kept from other servers. Entries are read only when none is left that was
-    /// read before, so each waits for at most one notification under way. A notification takes at most ten seconds.
+    /// How long an entry that was read is kept from other servers. Entries are read only when all entries read before
+    /// are under way, so an entry waits for at most one notification, and then it is sent. A notification takes at most
+    /// ten seconds.
     static let leaseSeconds = 25
     /// The pause between two rounds while notifications are under way, and while none is.
     static let busyPauseMilliseconds: Int64 = 10
@@ -118,13 +119,16 @@ package actor PushSender {
         await drain()
     }
 
-    /// Reads due entries if there is room, begins to send them, and writes the outcomes that have waited long enough.
+    /// Writes the outcomes that have waited long enough, reads due entries if all entries read before are under way, and
+    /// begins to send them.
     func round() async {
         let now = clock()
-        if ready.isEmpty, nextRead.map({ now >= $0 }) ?? true { await read(at: now) }
-        sendReady()
         let isFirstOld = firstResultAt.map { now.milliseconds(since: $0) >= Self.commitMilliseconds } ?? false
         if results.count >= Self.commitCount || isFirstOld { await commit() }
+        // Only the leases keep entries whose outcomes are not written from being read and sent again. After an outage
+        // of the store the leases may have ended, so the outcomes are written before entries are read.
+        if ready.isEmpty, nextCommit == nil, nextRead.map({ now >= $0 }) ?? true { await read(at: now) }
+        sendReady()
     }
 
     /// Whether no notification is under way and every outcome is written.
@@ -196,8 +200,8 @@ package actor PushSender {
         }
     }
 
-    /// The pauses are 1, 2, 4 ... 60 s. Each is extended by a random time of up to half its length, so that the devices
-    /// of an outage do not all return at the same moment.
+    /// Returns the pause before the next attempt: 1, 2, 4 ... 60 s, or longer if the service asks for it. A random time
+    /// of up to half the former is added, so that devices that failed in one outage are not retried together.
     static func retryMilliseconds(_ failureCount: Int, atLeastSeconds: Int?) -> Int64 {
         let pause = RetryPause.milliseconds(failureCount)
         return max(pause, RetryPause.milliseconds(askedSeconds: atLeastSeconds)) + Int64.random(in: 0...(pause / 2))
@@ -217,7 +221,8 @@ package actor PushSender {
         if firstResultAt == nil { firstResultAt = clock() }
     }
 
-    /// Writes the outcomes. If that fails, they are written later: nothing is sent again, as long as the process runs.
+    /// Writes the outcomes. If that fails, they are written later. Until then the entries are kept from being sent
+    /// again only by their leases.
     private func commit() async {
         let now = clock()
         guard !results.isEmpty, nextCommit.map({ now >= $0 }) ?? true else { return }

@@ -179,6 +179,22 @@ import Testing
         #expect(results == [.remove])
     }
 
+    @Test func `after an outage longer than a lease, nothing is sent twice`() async throws {
+        add(1)
+        await sender.round()
+        while delivery.state.inFlight > 0 || delivery.tokens.isEmpty { await Task.yield() }
+        store.set { $0.failure = .unavailable("disk") }
+        for _ in 0..<(2 * PushSender.leaseSeconds) {
+            clock.advance(bySeconds: 1)
+            await sender.round()
+        }
+        store.set { $0.failure = nil }
+        clock.advance(bySeconds: 2)
+        try await settle()
+        #expect(delivery.tokens == ["device1"])
+        #expect(results == [.remove])
+    }
+
     @Test func `a notification for later waits`() async throws {
         add(1, dueIn: 60)
         add(2)
