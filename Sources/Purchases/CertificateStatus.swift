@@ -1,6 +1,7 @@
 // Asks Apple's OCSP responder (RFC 6960) whether the certificates that signed stored facts were revoked. Each leaf is
-// checked in the background, once a day. Facts signed by a revoked leaf no longer count. A missing or invalid response
-// changes nothing.
+// checked in the background, once a day, together with its intermediate. Facts signed by a revoked leaf no longer
+// count. If no response arrives, nothing changes, and the next pass asks again. A response with a wrong signature
+// counts as good.
 
 package import Foundation
 package import JourneyModel
@@ -31,9 +32,10 @@ package struct CertificateStatus: Sendable {
     static let pauseSeconds = 600
 
     package enum Finding: Hashable, Sendable {
+        /// A response arrived for both certificates, and no valid response says that one is revoked.
         case good
         case revoked
-        /// No OCSP response arrived.
+        /// For one of the certificates no successful response arrived, or the stored header has no valid chain.
         case unknown
     }
 
@@ -44,7 +46,8 @@ package struct CertificateStatus: Sendable {
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Finding) -> Void
 
-    /// - Parameter query: posts a DER request to a responder. Returns nil if there is no response within a time limit.
+    /// - Parameter query: posts a DER request to a responder. Returns nil if no response with status 200 arrives in
+    ///   time.
     package init(
         signers: @escaping @Sendable () async throws -> [PurchaseSigner],
         record: @escaping @Sendable (_ signer: Int64, _ isRevoked: Bool, Moment) async throws -> Void,
@@ -95,33 +98,50 @@ package struct CertificateStatus: Sendable {
         let time = parsed.map(\.notValidBefore).max() ?? Date()
         var verifier = Verifier(rootCertificates: CertificateStore([parsed[2]])) {
             RFC5280Policy(fixedExpiryValidationTime: time)
-            // Validation fails only for a valid response with the status revoked.
+            // Validation fails only for a valid response with the status revoked, for the leaf or the intermediate.
             OCSPVerifierPolicy(failureMode: .soft, requester: requester)
         }
         let result = await verifier.validate(leaf: parsed[0], intermediates: CertificateStore([parsed[1]]))
-        guard requester.hasAnswer else { return .unknown }
-        if case .validCertificate = result { return .good }
-        return .revoked
+        if case .validCertificate = result { return requester.hasAllResponses ? .good : .unknown }
+        return requester.hasResponse ? .revoked : .unknown
     }
 }
 
 private final class Requester: OCSPRequester {
-    private struct NoAnswer: Error {}
+    private struct NoResponse: Error {}
+
+    private struct Counts {
+        var requests = 0
+        var responses = 0
+    }
 
     private let query: @Sendable (_ request: [UInt8], URL) async -> [UInt8]?
-    private let answered = Mutex(false)
+    private let counts = Mutex(Counts())
 
-    var hasAnswer: Bool { answered.withLock { $0 } }
+    var hasResponse: Bool { counts.withLock { $0.responses > 0 } }
+    /// Whether there was a request, and each request got a response.
+    var hasAllResponses: Bool { counts.withLock { $0.responses > 0 && $0.responses == $0.requests } }
 
     init(query: @escaping @Sendable (_ request: [UInt8], URL) async -> [UInt8]?) {
         self.query = query
     }
 
     func query(request: [UInt8], uri: String) async -> OCSPRequesterQueryResult {
+        counts.withLock { $0.requests += 1 }
         guard let url = URL(string: uri), ["http", "https"].contains(url.scheme?.lowercased()),
-            let response = await query(request, url)
-        else { return .nonTerminalError(NoAnswer()) }
-        answered.withLock { $0 = true }
+            let response = await query(request, url), Self.isSuccessful(response)
+        else { return .nonTerminalError(NoResponse()) }
+        counts.withLock { $0.responses += 1 }
         return .response(response)
+    }
+
+    /// Returns whether the bytes are an OCSPResponse with the status `successful` (RFC 6960, section 4.2.1). Other
+    /// statuses, such as `tryLater`, say nothing about the certificate, and neither does a page of a proxy.
+    private static func isSuccessful(_ response: [UInt8]) -> Bool {
+        guard let root = try? DER.parse(response), root.identifier == .sequence,
+            case .constructed(let members) = root.content, let status = members.first(where: { _ in true }),
+            status.identifier == .enumerated, case .primitive(let value) = status.content
+        else { return false }
+        return value.elementsEqual([0])
     }
 }
