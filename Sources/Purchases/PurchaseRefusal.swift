@@ -2,7 +2,8 @@
 /// that its data was rejected, because the reason would help only a forger. For `signedInFuture` it also learns that it
 /// may try again.
 package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
-    /// The data is not a compact JWS or is longer than the limit, or its payload is not a JSON object.
+    /// The data is not a compact JWS or is longer than the limit, or its payload is not a JSON object with a valid
+    /// `signedDate`.
     case malformed
     /// `alg` is not ES256, or the header has `crit`. `crit` lists extensions that a verifier must understand.
     case wrongAlgorithm = "wrong_algorithm"
@@ -36,8 +37,7 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     case otherSubscription = "other_subscription"
 
     /// Whether the data lacks a valid signature by Apple. False if Apple signed the data but it is refused for another
-    /// reason, such as another app, environment or time. Also false for unsigned data without a valid `signedDate`
-    /// (`wrongClaims`), because this member is read before the signature is verified.
+    /// reason, such as another app, environment or time.
     package var isForgery: Bool {
         switch self {
         case .malformed, .wrongAlgorithm, .wrongChain, .untrustedRoot, .missingMarker, .wrongCertificate,

@@ -26,8 +26,8 @@ package struct SignedPayload: Sendable {
     /// The claims as the bytes that Apple signed.
     package var payload: [UInt8] { jws.payload }
 
-    /// Parses the JWS and its payload. Throws `wrongClaims` if `signedDate` is missing or invalid, and `malformed` for
-    /// any other error.
+    /// Parses the JWS and its payload. Throws only `malformed`: nothing here is known to be from Apple yet, so an invalid
+    /// `signedDate` counts as a forgery too.
     package init(_ text: String, headers: AcceptedHeaders? = nil) throws(PurchaseRefusal) {
         var known: AcceptedHeaders.Header?
         let jws = CompactJWS(text, bytesMax: Self.bytesMax) { header in
@@ -38,7 +38,7 @@ package struct SignedPayload: Sendable {
         self.jws = jws
         knownCertificates = known?.certificates
         claims = try PayloadReader(payload: jws.payload)
-        signedDate = try claims.moment("signedDate")
+        do { signedDate = try claims.moment("signedDate") } catch { throw .malformed }
     }
 
     /// Returns the certificates in `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm` if `alg` is not
