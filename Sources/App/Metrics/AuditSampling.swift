@@ -1,5 +1,6 @@
 // Sign-in metrics, counted from the audit. The audit contains the committed actions of all handlers, so the handlers
-// themselves need not count. Entries from before the start of the process are not counted.
+// themselves need not count. It also contains the actions at other servers on the same database, so each server counts
+// them too. Counting begins when /metrics is first read. Entries from before that are not counted.
 
 import CoreMetrics
 import Identity
@@ -34,7 +35,9 @@ actor AuditSampling {
             lastID = try? await store.newestAuditID()
             return
         }
-        guard let new = try? await store.auditCounts(after: since), new.newestID > lastID ?? 0 else { return }
+        guard let new = try? await store.auditCounts(after: since), new.newestID > since else { return }
+        // The actor is reentrant: another call may have counted the same entries during the await.
+        guard lastID == since else { return }
         lastID = new.newestID
         for (action, outcome, count) in new.counts {
             guard let row = AuditAction.allCases.firstIndex(of: action),
