@@ -45,10 +45,10 @@ enum EventPosition {
     /// offset, because readers know only one offset. It comes before the locks of drivers. Otherwise a transaction with
     /// such a lock could wait for a raise, and the raise for a transaction that waits for the driver.
     static let shareOffset = PostgresStatement(
-        "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lockNumber))")
+        "event_position_shared", "SELECT 1 FROM pg_advisory_xact_lock_shared(\(lock))")
 
     static let raiseForServer = [
-        PostgresStatement("event_position_locked", "SELECT 1 FROM pg_advisory_xact_lock(\(lockNumber))"),
+        PostgresStatement("event_position_locked", "SELECT 1 FROM pg_advisory_xact_lock(\(lock))"),
         PostgresStatement(
             "event_position_of_server",
             """
@@ -57,8 +57,7 @@ enum EventPosition {
             """),
     ]
 
-    /// The lock of a transfer has the same number (`PostgresTransferTarget`). No server runs during a transfer.
-    private static let lockNumber = 0x4477_656C_6C01
+    private static let lock = AdvisoryLock.eventPosition.rawValue
 
     /// The first position that may still be given to an event.
     static let end = """

@@ -135,13 +135,11 @@ package struct PostgresMigrationRun: Sendable {
 
     // MARK: Statements
 
-    /// One instance at a time. The number stands for Dwell's migrations and is used for nothing else. The transaction's
-    /// end releases the lock, also when the connection is lost.
+    /// One instance at a time. The transaction's end releases the lock, also when the connection is lost.
     private static let lock = PostgresStatement(
-        "migration_lock", "SELECT 1 FROM pg_advisory_xact_lock(\(migrationLockNumber))")
+        "migration_lock", "SELECT 1 FROM pg_advisory_xact_lock(\(AdvisoryLock.migration.rawValue))")
     private static let noLockTimeout = PostgresStatement("migration_lock_timeout", "SET LOCAL lock_timeout = 0")
     private static let noTimeout = PostgresStatement("migration_timeout", "SET LOCAL statement_timeout = 0")
-    private static let migrationLockNumber = 0x4477_656C_6C00
 
     private static let contents = PostgresStatement(
         "migration_contents",

@@ -13,9 +13,6 @@ package actor PostgresTransferTarget: TransferTarget {
     private static let seconds = 3600
     /// The number of rows of `transferred_driver` that are read at once.
     private static let pageMax: Int64 = 50_000
-    /// One transfer at a time. The lock of positions on Citus has the same number (`EventPosition`). No server runs
-    /// during a transfer.
-    private static let lockNumber = 0x4477_656C_6C01
 
     private let connection: PostgresConnection
     /// The time recorded with the migrations, in milliseconds since 1970.
@@ -53,7 +50,8 @@ package actor PostgresTransferTarget: TransferTarget {
     // MARK: The database
 
     package func begin(_ source: [UInt8]) async throws -> [Int64: TransferredDriver] {
-        let lock = try await run("lock", "SELECT pg_try_advisory_lock(\(Self.lockNumber))")
+        // One transfer at a time.
+        let lock = try await run("lock", "SELECT pg_try_advisory_lock(\(AdvisoryLock.transfer.rawValue))")
         guard try lock[0].bool(0) else { throw TransferRefusal("another transfer to this database is running") }
         _ = try await PostgresMigrationRun(isOfTransfer: true).run(
             on: connection, atMilliseconds: startedAt, until: .inSeconds(Self.seconds))
