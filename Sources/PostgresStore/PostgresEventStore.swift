@@ -14,8 +14,7 @@ import Synchronization
 package final class PostgresEventStore: EventStore {
     /// The maximum number of waiting requests. Further requests fail with `.unavailable`.
     package static let waitingMax = 16_384
-    /// A batch takes no further driver when it has this many requests. It may have more, because the last driver may
-    /// bring up to `WorkQueue.driverWorksMax`.
+    /// The maximum number of requests in a batch.
     static let batchMax = 256
     /// The time after which a request fails that could not be stored. Within it, a lost connection is replaced and a
     /// lost race is run again.

@@ -52,7 +52,7 @@ final class WorkQueue: Sendable {
                     taken += 1
                     continue
                 }
-                let works = Self.first(of: line.works)
+                let works = Self.first(of: line.works).prefix(worksMax - count)
                 let group = DriverGroup(driver: line.driver, works: Array(works))
                 if group.needsLock, !groups.isEmpty { break }
                 line.works.removeFirst(works.count)
@@ -72,12 +72,9 @@ final class WorkQueue: Sendable {
         /// passed depends on all events before it.
         private static func first(of works: [Work]) -> ArraySlice<Work> {
             if case .expire = works.first?.kind { return works.prefix(1) }
-            return works.prefix(WorkQueue.driverWorksMax).prefix { if case .expire = $0.kind { false } else { true } }
+            return works.prefix { if case .expire = $0.kind { false } else { true } }
         }
     }
-
-    /// The maximum number of works of one driver in a batch.
-    private static let driverWorksMax = 256
 
     private let worksMax: Int
     private let state = Mutex(State())

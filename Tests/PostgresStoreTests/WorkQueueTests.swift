@@ -1,0 +1,39 @@
+// Tests of the queue from which batches take their work.
+
+import Engine
+import JourneyModel
+import Sockets
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+
+struct WorkQueueTests {
+    @Test func `a batch has at most its maximum of works, and the rest of a driver waits`() async throws {
+        let queue = WorkQueue(worksMax: 1000)
+        let drivers = (0..<9).map { DriverID("single-\($0)") } + Array(repeating: DriverID("many"), count: 20)
+        let outcomes = await withCheckedContinuation { waiting in
+            let reply = AppendReply(count: drivers.count, waiting)
+            let works = drivers.enumerated().map { index, driver in
+                let request = AppendRequest.sample(.sample(.chargerTargeted, key: "k\(index)"), of: driver)
+                let kind = Work.Kind.append(PreparedAppend(request), reply, index: index)
+                return (driver: driver, work: Work(kind, until: .inSeconds(60)))
+            }
+            Task {
+                try queue.add(works)
+                var counts: [Int] = []
+                while let groups = await queue.take(worksMax: 12) {
+                    counts.append(groups.reduce(0) { $0 + $1.works.count })
+                    for group in groups {
+                        for work in group.works { work.answer(.failure(.unavailable("done"))) }
+                        queue.giveBack(group.driver, undone: [])
+                    }
+                    if counts.reduce(0, +) == drivers.count { break }
+                }
+                #expect(counts == [12, 12, 5])
+            }
+        }
+        #expect(outcomes.count == drivers.count)
+        #expect(queue.count == 0)
+    }
+}
