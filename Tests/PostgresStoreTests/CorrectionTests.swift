@@ -4,6 +4,7 @@
 import Engine
 import JourneyModel
 import SharedTables
+import Synchronization
 import TestSupport
 import Testing
 
@@ -14,7 +15,7 @@ struct CorrectionTests {
     private static let received = Moment.sample.advanced(bySeconds: 1_000_000)
     private static let now = Moment.sample.advanced(bySeconds: 2_000_000)
 
-    /// A statement that changes with every column of every event.
+    /// A statement whose result changes with every column of every event.
     private static let sum = "SELECT md5(string_agg(event::text, '' ORDER BY driver, seq)) FROM event"
 
     private struct Stored {
@@ -38,7 +39,8 @@ struct CorrectionTests {
         } while request.after != nil
     }
 
-    /// Applies a correction to its end. Returns the counts.
+    /// Begins a correction, or continues an unfinished one, and completes it. Returns its counts and its id, and
+    /// whether it was continued.
     private static func correct(
         _ order: CorrectionOrder, in store: PostgresEventStore
     ) async throws -> (counts: RefoldCounts, id: Int64, continues: Bool) {
@@ -124,6 +126,28 @@ struct CorrectionTests {
         }
     }
 
+    @Test func `a trial folds all events of a driver whom an older release folded`() async throws {
+        let database = try await StoreFixture.database()
+        try await StoreFixture.withStores(on: database) { (stores) async throws in
+            let store = stores[0]
+            let stored = try await Self.store(3, in: store)
+            // Only the last event was received since the time of the correction.
+            _ = try await database.rows(
+                """
+                UPDATE event SET received_at_ms = received_at_ms - 500000000
+                WHERE corrected_at_ms < (SELECT max(corrected_at_ms) FROM event WHERE origin = 0)
+                """)
+            let settings = Settings(gracePeriodSeconds: 1200, hardTimeoutSeconds: 7000)
+            _ = try await store.record(VersionedSettings(settings), at: Self.received)
+            let order = CorrectionOrder(since: Self.received, settings: .current)
+            let ofLast = try await store.tryRefold(.correction(order), now: Self.now) { _, _ in }
+            #expect(ofLast.counts.events < stored.arrived.count)
+            _ = try await database.rows("UPDATE driver SET rules = \(Fold.rulesVersion - 1)")
+            let ofAll = try await store.tryRefold(.correction(order), now: Self.now) { _, _ in }
+            #expect(ofAll.counts.events == stored.arrived.count)
+        }
+    }
+
     @Test func `unknown settings are refused, and an unfinished correction is continued`() async throws {
         let database = try await StoreFixture.database()
         try await StoreFixture.withStores(on: database) { (stores) async throws in
@@ -169,6 +193,24 @@ struct CorrectionTests {
                 }, now: Self.now
             ) { _, _ in }
             #expect(same.counts.verdicts.isEmpty && same.counts.sessions.isEmpty)
+            let asked = Mutex<[TrialEvent]>([])
+            let since = Moment.sample.advanced(bySeconds: 3600)
+            _ = try await store.tryRefold(
+                .settings(since: since) { event in
+                    asked.withLock { $0.append(event) }
+                    return TrialDurations(gracePeriodSeconds: nil, hardTimeoutSeconds: nil)
+                }, now: Self.now
+            ) { _, _ in }
+            let events = asked.withLock { $0 }
+            #expect(events.count < all.reduce(0) { $0 + $1.arrived.count })
+            #expect(
+                try await database.rows(
+                    """
+                    SELECT count(*), count(DISTINCT driver) FROM event
+                    WHERE origin = 0 AND corrected_at_ms >= \(since.millisecondsSinceEpoch)
+                    """) == ["\(events.count)|\(Set(events.map(\.driver)).count)"])
+            #expect(Set(events.compactMap(\.chargerID)) == ["c1", "c2", "c3"])
+            #expect(events.allSatisfy { $0.receivedAt == Self.received })
             #expect(outcome.counts.sessions.values.reduce(0, +) + outcome.counts.verdicts.count > 0)
             #expect(
                 try await database.rows(Self.sum)

@@ -80,7 +80,7 @@ extension PostgresEventStore: RefoldTrying {
         return correction
     }
 
-    /// Folds the driver's events from `from` on, or all of them if another release has folded them.
+    /// Folds the driver's events from `from` on.
     private func tryRefold(
         _ driver: Int64, from: Moment, _ change: TriedChange, _ correction: FoldCorrection?, now: Moment
     ) async throws(StoreFailure) -> RefoldCounts {
@@ -144,6 +144,15 @@ private enum TrialStatements {
         (SELECT * FROM driver WHERE number > $1::int8 ORDER BY number LIMIT $2::int8) examined
         """
 
+    /// The time from which the events of a driver are to be folded: all of them if an older release folded the driver,
+    /// otherwise those from the first changed event on. NULL if no event changes.
+    private static func start(changed: String) -> String {
+        """
+        CASE WHEN examined.rules < \(Fold.rulesVersion) AND \(changed) IS NOT NULL
+            THEN coalesce(examined.floor_at_ms, -9223372036854775808) ELSE \(changed) END
+        """
+    }
+
     /// Drivers in the order in which they were added, each with the time from which its events are to be folded; NULL
     /// if the change does not concern the driver. Parameters: the number of the last driver, the number of rows, the
     /// version of the fold's rules, a time of receipt or NULL.
@@ -161,9 +170,10 @@ private enum TrialStatements {
     static let byCorrection = PostgresStatement(
         "trial_by_correction",
         """
-        SELECT examined.id, examined.number,
-            (SELECT min(event.corrected_at_ms) FROM event WHERE \(FoldCorrection.changes))
-        FROM \(examined) ORDER BY examined.number
+        SELECT examined.id, examined.number, \(start(changed: "changed.from_ms"))
+        FROM \(examined) CROSS JOIN LATERAL (
+            SELECT min(event.corrected_at_ms) AS from_ms FROM event WHERE \(FoldCorrection.changes)) AS changed
+        ORDER BY examined.number
         """)
 
     /// `byRules` on Citus, where a subquery cannot look up the events of rows that lie on other servers.
@@ -184,11 +194,11 @@ private enum TrialStatements {
     static let byCorrectionOfShards = PostgresStatement(
         "trial_by_correction_of_shards",
         """
-        WITH examined AS MATERIALIZED (SELECT id, number, floor_at_ms FROM \(examined)),
+        WITH examined AS MATERIALIZED (SELECT id, number, rules, floor_at_ms FROM \(examined)),
         changed AS MATERIALIZED (
             SELECT examined.id, min(event.corrected_at_ms) AS from_ms FROM event JOIN examined
             ON \(FoldCorrection.changes) GROUP BY examined.id)
-        SELECT examined.id, examined.number, changed.from_ms
+        SELECT examined.id, examined.number, \(start(changed: "changed.from_ms"))
         FROM examined LEFT JOIN changed ON changed.id = examined.id ORDER BY examined.number
         """)
 
@@ -197,7 +207,7 @@ private enum TrialStatements {
         "trial_by_settings",
         """
         SELECT examined.id, examined.number, CASE WHEN examined.head_corrected_at_ms >= $3::int8
-            THEN greatest($3::int8, coalesce(examined.floor_at_ms, -9223372036854775808)) END
+            THEN \(start(changed: "greatest($3::int8, coalesce(examined.floor_at_ms, $3::int8))")) END
         FROM \(examined) ORDER BY examined.number
         """)
 
