@@ -25,8 +25,7 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
             unknown names or settings that need a restart. An entry shows who made the change and why, if \
             SETTINGS_CHANGED_BY and SETTINGS_CHANGE_REASON were set. Also lists the corrections of settings that dwell \
             refold made. The version is the ETag of GET /native/config \
-            and is stored with every event. Reads only the database file, so it works with or without a running \
-            server.
+            and is stored with every event. Reads only the database, so it works with or without a running server.
 
             EXAMPLES
               dwell config history

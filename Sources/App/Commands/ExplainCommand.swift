@@ -13,8 +13,8 @@ struct ExplainCommand: AsyncParsableCommand {
         discussion: """
             Shows the journey's events in the order in which the server folds them, including the driver's earlier \
             events that led to the session: times, the verdict and its reason, the settings in force, and the state \
-            before and after. Reads only the database file, so it works with or without a running server. Metadata \
-            can contain coordinates, so it is shown only with --metadata.
+            before and after. Reads only the database, so it works with or without a running server. Metadata can \
+            contain coordinates, so it is shown only with --metadata.
 
             EXAMPLES
               dwell explain --session 6c8f1f0a

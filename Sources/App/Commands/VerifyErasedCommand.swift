@@ -58,7 +58,8 @@ struct VerifyErasedCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard !identifiers.isEmpty || receipt != nil else {
-            throw ValidationError("Give at least one of --driver, --receipt, --phone, --email and --apple-subject.")
+            throw ValidationError(
+                "Give at least one of --driver, --receipt, --phone, --email, --apple-subject and --text.")
         }
         for (option, text) in identifiers where text.utf8.count < ErasureScan.identifierBytesMin {
             throw ValidationError(

@@ -1,20 +1,14 @@
 // Distinguishes mistyped names in an environment file from names that belong to other programs. The functions are pure.
 
 enum VariableNames {
-    /// Returns the text that ends the warning about an undeclared name: a suggestion, or an empty text. Returns nil if
-    /// no warning is needed, because the name is declared or because it resembles no declared name. Two names resemble
-    /// each other when they have the same first word, or differ by at most two letters.
-    static func hint(for name: String) -> String? {
-        finding(for: name).map { $0.nearest.map { "; did you mean \($0)?" } ?? "" }
-    }
-
     /// An undeclared name that resembles a declared name.
     struct Finding: Hashable, Sendable {
         /// The declared name that the operator probably meant.
         var nearest: String?
     }
 
-    /// Returns a finding if the name is undeclared and resembles a declared name, otherwise nil.
+    /// Returns a finding if the name is undeclared and resembles a declared name, otherwise nil. Two names resemble each
+    /// other when they have the same first word, or differ by at most two letters.
     static func finding(for name: String) -> Finding? {
         let known = Variables.all.flatMap { $0.isSecret ? [$0.name, $0.fileVariableName] : [$0.name] }
         guard !known.contains(name), name.utf8.count <= nameBytesMax else { return nil }
