@@ -33,7 +33,7 @@ def number():
 
 
 class Authority:
-    """A root, an intermediate and a leaf certificate. Each argument breaks one property."""
+    """A root, an intermediate and a leaf certificate. Each argument but `ocsp_url` breaks one property."""
 
     def __init__(self, leaf_oid=LEAF_OID, intermediate_oid=INTERMEDIATE_OID, leaf_days=(-400, 100),
                  intermediate_days=(-1000, 1000), forges_leaf=False, forges_intermediate=False,

@@ -20,7 +20,8 @@ HISTORY_DAYS = {"production": 180, "sandbox": 30}
 
 class AppStoreAPI(LoopbackServer):
     """`transactions` is {environment: {id: signed}}. `history` is {environment: [(ms, signedPayload, accepted)]}.
-    `consumption` is [(environment, transaction id, body)], with the accepted bodies. A behaviour in `behaviours`
+    `consumption` is [(environment, transaction id, body)], with the accepted bodies. While `released` is false, the
+    production environment rejects every request, as before the first release of an app. A behaviour in `behaviours`
     replaces the responses of an environment: it is a function of the handler and the good response
     (apple_server.py)."""
 

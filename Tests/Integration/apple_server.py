@@ -194,7 +194,8 @@ def endless(handler, status, _):
 
 
 def dripping(seconds):
-    """Sends one byte at a time, slowly: the connection is never idle and the response never complete."""
+    """Sends one byte at a time, for at most `seconds`. The connection is never idle, and a response of more than five
+    bytes a second is never complete."""
     def behave(handler, status, body):
         handler.send_response(status)
         handler.send_header("Content-Length", str(len(body)))
@@ -362,7 +363,7 @@ class AppleHandler(http.server.BaseHTTPRequestHandler):
             if behaviour is None:
                 self.answer(*good(form))
             else:
-                # A misbehaving endpoint does not carry out the request.
+                # A misbehaving endpoint does not carry out a POST.
                 behaviour(self, *(good(form) if form is None else (200, b"{}")))
         except (ConnectionError, BrokenPipeError):
             pass

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Tests authorization: every route rejects every invalid credential, and all rejections have the same form (contract,
-# sections 3, 5, 6).
+# Tests authorization: the routes listed below reject invalid credentials, and all rejections have the same form
+# (contract, sections 3, 5, 6). signin_routes.py tests all routes.
 
 load lib
 
@@ -41,7 +41,7 @@ claims() {
         "{sub: \$sub, iat: \$now, exp: (\$now + 600), iss: \"dwell\", aud: \"dwell\"} | ${1:-.}"
 }
 
-# expect_401_everywhere [curl option ...]: sends a request with these options to every route and expects 401.
+# expect_401_everywhere [curl option ...]: sends a request with these options to each of `routes` and expects 401.
 expect_401_everywhere() {
     local route method path
     for route in "${routes[@]}"; do
@@ -126,6 +126,7 @@ expect_401_everywhere() {
 @test "the algorithm is the key's, never the token's" {
     token=$(forge "$secret" "$(claims)" '{"alg":"none"}')
     expect_401_everywhere
+    # HS384 and HS512 are valid signatures with the server's key.
     local algorithm
     for algorithm in HS384 HS512 ES256 RS256; do
         token=$(forge "$secret" "$(claims)" "{\"alg\":\"$algorithm\",\"typ\":\"JWT\"}")

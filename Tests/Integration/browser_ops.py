@@ -65,7 +65,8 @@ def post(server, driver, name, session=None, seconds_ago=0, key=None):
 
 
 def populate(server):
-    """Posts events of drivers in every state, and requests that are rejected for each reason."""
+    """Posts events of drivers in every state, and requests that are rejected: over the rate limit, without a token, and
+    with an invalid event."""
     for driver, drive in DRIVES.items():
         for seconds_ago, name, session, _ in drive:
             status, answer = post(server, driver, name, session, seconds_ago)
@@ -428,8 +429,8 @@ WRONG_STOPS = """return [...document.querySelectorAll(".scroll[role=group]")]
 
 
 def tab_stops(browser, report):
-    """Checks that a wide table is a tab stop exactly while it can be scrolled (2.1.1), also right after the width of the
-    window has changed. The page updates itself only every two seconds."""
+    """Checks that a wide table is a tab stop exactly while it can be scrolled (2.1.1), also right after the width of
+    the window has changed. The page updates itself only every two seconds."""
     for size in (PHONE, WIDE, PHONE, WIDE):
         browser.show_as(size)
         time.sleep(0.2)

@@ -112,8 +112,8 @@ class Chromium:
         return nodes
 
     def complaints(self):
-        """Returns the console messages since the last call, including warnings and policy violations, but without those
-        of Chromium's own first page, which occur on a slow machine."""
+        """Returns the console messages since the last call, including warnings and policy violations. Leaves out debug
+        messages and those of Chromium's own first page, which occur on a slow machine."""
         return [entry["message"] for entry in self.driver.get_log("browser")
                 if entry["level"] != "DEBUG" and not entry["message"].startswith("chrome://")]
 
@@ -126,7 +126,7 @@ class Chromium:
         return self.requested
 
     def keep_picture(self, name):
-        """Saves the whole page as a PNG in $DWELL_SCREENSHOTS, if that is set."""
+        """Saves the page, at most its first 6000 pixels, as a PNG in $DWELL_SCREENSHOTS, if that is set."""
         folder = os.environ.get("DWELL_SCREENSHOTS")
         if not folder:
             return

@@ -25,12 +25,28 @@ ends_with() {
     }
 }
 
-@test "--help names the subcommands, --version one line" {
+# subcommands_of COMMAND: prints the subcommands in the help text of the command, one a line.
+subcommands_of() {
+    # shellcheck disable=SC2086
+    dwell help $1 | awk '/^SUBCOMMANDS:/ { found = 1; next } found && /^  [a-z]/ { print $1 }'
+}
+
+@test "--help names the subcommands and every one has a help text, --version one line" {
     ends_with 0 dwell --help
-    local subcommand
-    for subcommand in serve migrate check-config token healthcheck; do
-        grep -qw "$subcommand" <<<"$out" || { echo "no $subcommand in: $out"; return 1; }
-        dwell "$subcommand" --help | grep USAGE >/dev/null
+    local command sub commands=()
+    for command in serve check-config config token migrate healthcheck explain backup restore check refold simulate \
+        audit verify-erased driver purchases push-test; do
+        grep -qE "^  $command( |\$)" <<<"$out" || { echo "no $command in: $out"; return 1; }
+    done
+    for command in $(subcommands_of ''); do
+        commands+=("$command")
+        for sub in $(subcommands_of "$command"); do commands+=("$command $sub"); done
+    done
+    ((${#commands[@]} >= 29)) || fail "Only these subcommands are found: ${commands[*]}"
+    for command in "${commands[@]}"; do
+        # shellcheck disable=SC2086
+        ends_with 0 dwell $command --help
+        [[ $out == *"USAGE: dwell $command"* && -z $err ]] || fail "The help text of $command: $out$err"
     done
     ends_with 0 dwell --version
     [[ $out =~ ^[0-9]+\.[0-9]+\.[0-9]+[^$'\n']*$ ]]
@@ -44,20 +60,35 @@ ends_with() {
 }
 
 @test "check-config shows every setting with its value, and no secret" {
-    prepare_server NATIVE_CHARGER_DWELL_SECONDS=77
+    local -A secrets=(
+        [DATABASE_URL]=postgres://user:password-of-this-test@127.0.0.1/dwell
+        [REDIS_URL]=redis://:password-of-this-test@127.0.0.1:6379
+        [JWT_SECRET]=integration-tests-sign-with-this-secret
+        [DATA_KEY]=1f2e3d4c5b6a79881f2e3d4c5b6a79881f2e3d4c5b6a79881f2e3d4c5b6a7988
+        [OTP_WEBHOOK_SECRET]=webhook-secret-of-this-test [OPS_TOKEN]=ops-token-of-this-test
+        [POSTHOG_KEY]=posthog-key-of-this-test [METRICS_TOKEN]=metrics-token-of-this-test
+    )
+    local variable values=(DATABASE_PATH=) variables shown
+    for variable in "${!secrets[@]}"; do values+=("$variable=${secrets[$variable]}"); done
+    prepare_server NATIVE_CHARGER_DWELL_SECONDS=77 OTP_DELIVERY=webhook OTP_WEBHOOK_URL=http://127.0.0.1:1/codes \
+        POSTHOG_HOST=http://127.0.0.1:1 "${values[@]}"
     ends_with 0 dwell check-config
-    local variable
-    for variable in HTTP_HOST HTTP_PORT DATABASE_PATH REDIS_URL REDIS_TIMEOUT_MS APP_ENV ENV_FILE LOG_LEVEL LOG_FORMAT \
-        EVENT_RETENTION_DAYS SHUTDOWN_TIMEOUT_SECONDS JWT_SECRET JWT_PRIVATE_KEY_FILE JWT_ISSUER JWT_AUDIENCE ACCESS_TOKEN_TTL_SECONDS \
-        RATE_LIMIT_SESSION_EVENTS RATE_LIMIT_PRESESSION_EVENTS RATE_LIMIT_WINDOW_SECONDS SESSION_REGISTRATION \
-        NATIVE_CHARGER_INTENT_RADIUS_M NATIVE_CHARGER_ANCHOR_RADIUS_M NATIVE_CHARGER_DWELL_SECONDS \
-        NATIVE_MERCHANT_UNLOCK_RADIUS_M NATIVE_GRACE_PERIOD_SECONDS NATIVE_HARD_TIMEOUT_SECONDS \
-        NATIVE_LOCATION_ACCURACY_THRESHOLD_M NATIVE_SPEED_THRESHOLD_FOR_DWELL_MPS; do
+    # ENV.example lists every setting (EnvironmentExampleTests).
+    variables=$(sed -nE 's/^#? ?([A-Z][A-Z0-9_]+)=.*/\1/p' "$repository_root/ENV.example" | sort -u)
+    (($(wc -l <<<"$variables") > 100)) || fail "ENV.example lists only $variables"
+    for variable in $variables; do
         [[ $(grep -c "^$variable " <<<"$out") == 1 ]] || { echo "not one line for $variable in: $out"; return 1; }
     done
     grep -qE '^NATIVE_CHARGER_DWELL_SECONDS +77 ' <<<"$out"
-    if grep -F integration-tests-sign-with <<<"$out$err"; then return 1; fi
+    shown=$out$err
     ends_with 0 dwell check-config --json
+    shown+=$out$err
+    [[ $(jq -r '.settings[].name' <<<"$out" | sort) == "$variables" ]]
+    [[ $(jq -r '.settings[] | select(.secret) | .name' <<<"$out" | sort) == $(printf '%s\n' "${!secrets[@]}" | sort) ]]
+    for variable in "${!secrets[@]}"; do
+        jq -e --arg name "$variable" '.settings[] | select(.name == $name) | .source == "environment"' <<<"$out"
+    done
+    if grep -E 'of-this-test|integration-tests-sign-with|1f2e3d4c' <<<"$shown"; then return 1; fi
     jq -e '[.settings[] | select(.name == "NATIVE_CHARGER_DWELL_SECONDS") | .value] | map(tostring) == ["77"]' <<<"$out"
 }
 
@@ -363,12 +394,6 @@ driver erasures
 driver repeat-erasures --from copy
 verify-erased --driver d-12345
 COMMANDS
-}
-
-# subcommands_of COMMAND: prints the subcommands in the help text of the command, one a line.
-subcommands_of() {
-    # shellcheck disable=SC2086
-    dwell help $1 | awk '/^SUBCOMMANDS:/ { found = 1; next } found && /^  [a-z]/ { print $1 }'
 }
 
 @test "what is no database is told in one sentence, without SQL, by every subcommand that takes one" {

@@ -1,4 +1,4 @@
-"""One keep-alive connection to a server, access tokens, and an HTTP client that records complete responses."""
+"""Access tokens, and an HTTP client that sends requests on one keep-alive connection."""
 
 import base64
 import collections
@@ -8,7 +8,7 @@ import json
 import socket
 import time
 
-# The signing secret of every server in these checks.
+# The signing secret of the servers in these checks, unless a check sets another one.
 SECRET = "integration-tests-sign-with-this-secret"
 
 

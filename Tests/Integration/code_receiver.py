@@ -1,6 +1,6 @@
 """The receiver that the server calls with OTP_DELIVERY=webhook. It receives one-time codes, checks the signature of
-each request (contract, section 6), and can reject, stall or stop. Of the server under test it knows only the webhook
-secret."""
+each request (contract, section 6), and can reject, stall or stop. It shares only the webhook secret with the server
+under test."""
 
 import hashlib
 import hmac
@@ -16,7 +16,8 @@ from processes import wait_until
 
 
 class CodeReceiver(LoopbackServer):
-    """`calls` are all received requests; `codes` is the last valid code of each phone number."""
+    """`calls` are all received requests. `codes` has the last code of each phone number whose request got the response
+    200. `complaints` lists violations of the contract; a request that violates it can get 200 too."""
 
     PATH = "/codes"
     # The target of redirections.

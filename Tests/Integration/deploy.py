@@ -17,7 +17,7 @@ from report import Report
 CONNECTIONS = 50
 REQUESTS_PER_SECOND = 1000
 DEPLOYS = 3
-# The time limit of one request without a retry, including connecting.
+# How long a client waits for a connection, and then for more bytes of a response.
 PATIENCE_SECONDS = 20
 
 

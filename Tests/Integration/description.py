@@ -57,8 +57,8 @@ class Description:
             return []
         operation = self.operation(method, path)
         if operation is None:
-            # A request for an operation that is not described was rejected before any handler, or its path does not
-            # exist.
+            # A request for an operation that is not described got its response before any handler ran (204 is that to a
+            # preflight request), or its path does not exist.
             return [] if status in (204, 400, 404, 405, 414, 431, 501, 505) else ["this operation is not described"]
         if status == 405:
             return []
@@ -143,6 +143,19 @@ def check_that_it_can_fail(report, description):
     fields = email.parser.BytesHeaderParser().parsebytes(b"Content-Type: application/json\r\nX-Request-Id: a\r\n\r\n")
     wrong = description.problems("GET", "/healthz", http.HTTPStatus.OK, fields, b'{"status":"fine"}')
     report.check(wrong != [], "an answer that is not described is found")
+    report.check(failure_lines("= X =\n\n1 test\n==== FAILURES ====\n__ GET /a __\nwrong\n") == [
+        "= FAILURES ====", "__ GET /a __", "wrong"], "the failures of Schemathesis are shown")
+    report.check(failure_lines("= X =\n\ncannot start\n") == ["= X =", "cannot start"],
+                 "without a list of failures, the end of its output is shown")
+
+
+def failure_lines(output):
+    """Returns the lines that show why Schemathesis failed. The report prints at most twenty lines, so the lines before
+    the list of failures are left out, and so are empty lines and separators. Without such a list, the last fifteen
+    lines are returned."""
+    begin = output.find("= FAILURES")
+    lines = [line for line in output[max(begin, 0):].splitlines() if line.strip(" =_")]
+    return lines if begin >= 0 else lines[-15:]
 
 
 def check_made_up(report, options):
@@ -161,10 +174,7 @@ def check_made_up(report, options):
             cwd=server.folder, env={**os.environ, "PYTHONPATH": str(HERE)}, capture_output=True, text=True, timeout=900, check=False)
         summary = [line.strip() for line in run.stdout.splitlines() if "generated" in line]
         report.note(f"Schemathesis: {'; '.join(summary) or 'no summary'}")
-        # The report allows few lines. Those before the list of failures and most of its empty lines say nothing.
-        failures = run.stdout[run.stdout.find("= FAILURES"):]
-        lines = [line for line in failures.splitlines() if line.strip(" =_")]
-        report.check(run.returncode == 0, "Schemathesis finds nothing", *lines, run.stderr[-2000:])
+        report.check(run.returncode == 0, "Schemathesis finds nothing", *failure_lines(run.stdout), run.stderr[-2000:])
         report.check(server.is_alive(), "the server is still there")
 
 

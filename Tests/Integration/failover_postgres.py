@@ -4,8 +4,8 @@ load, and the standby is promoted. No acknowledged event is missing, none is sto
 within ten seconds of the promotion, without a restart. Until then, what needs the database is answered with 503 and
 Retry-After. The old primary then becomes the standby of the new one. --rounds 20 is the full length.
 
-PostgreSQL waits for the disk at each COMMIT. The loss of a machine is the loss of all its processes here: the test reads
-nothing from the old primary's files before they follow the new primary."""
+PostgreSQL waits for the disk at each COMMIT. To simulate the loss of a machine, the test kills all processes of the
+primary, and reads nothing from its files until they follow the new primary."""
 
 import collections
 import contextlib
@@ -21,11 +21,11 @@ from postgresql import Pair
 from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk, psql
 from report import Report
 
-# An expiry would be an event that no client has sent. The webhook of codes is never called.
+# An expiry would be an event that no client has sent. One-time codes go to the log.
 SETTINGS = {
     **UNLIMITED, "NATIVE_GRACE_PERIOD_SECONDS": "3600", "RATE_LIMIT_AUTH": "0", "OTP_DELIVERY": "log"}
-# A server answers a request that waits for the database after ten seconds. In some rounds nobody promotes the standby for
-# longer than that.
+# A server answers a request that waits for the database after ten seconds. In some rounds nobody promotes the standby
+# for longer than that.
 LONG_OUTAGE_SECONDS = 14
 WRITING_AGAIN_SECONDS = 10
 
@@ -33,8 +33,8 @@ Attempt = collections.namedtuple("Attempt", "server begin end status")
 
 
 class Poster(threading.Thread):
-    """A client that posts one event after the other. It sends each until it is acknowledged, to the other server after a
-    failure, as a proxy would. One driver has two such clients."""
+    """A client that posts one event after the other. It sends each until it is acknowledged, to the other server after
+    a failure, as a proxy would. One driver has two such clients."""
 
     def __init__(self, servers, driver, number, ends):
         super().__init__(daemon=True)
@@ -82,7 +82,7 @@ class Poster(threading.Thread):
 
 
 class Questions:
-    """Requests that need the database: what they are answered while it is away."""
+    """Requests that are sent while the database is away. All but GET /native/config need it."""
 
     def __init__(self, servers, driver):
         self.servers = servers
@@ -119,8 +119,8 @@ class Questions:
 
 
 def check_answers(report, what, answers):
-    """The settings of phones and the start of a code need no database; everything else is refused. A lost registration may
-    have been stored."""
+    """Checks the responses to `Questions`. Only the settings of phones need no database; everything else gets 503. A
+    registration whose result was lost may get 500, because it may have been stored."""
     wrong = []
     for request, status, retry_after, seconds in answers:
         if request == "GET /native/config":
@@ -182,8 +182,7 @@ class Run:
             self.pair.copy()
 
     def wait_for_writes(self, posters, promoted):
-        """Returns for each server the seconds from the promotion to the first 200 of a request that was sent or waited
-        after it."""
+        """Returns for each server the seconds from the promotion to the first response 200 that arrived after it."""
         deadline = promoted + 40
         while True:
             first = [

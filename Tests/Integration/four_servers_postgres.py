@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Four servers on one PostgreSQL, and 600 drivers whom all four serve. In each round, servers are killed with SIGKILL
-under load, and sometimes the postmaster of PostgreSQL too. No acknowledged event is lost, none is stored twice, and each
-driver's version and last number are the count of the driver's events. --rounds 100 is the full length.
+under load, and sometimes the postmaster of PostgreSQL too. No acknowledged event is lost, none is stored twice, and
+each driver's version and last number are the count of the driver's events. --rounds 100 is the full length.
 
-PostgreSQL waits for the disk at each COMMIT. A kill of processes does not lose what the kernel holds, so this says
-nothing about a loss of power: that is PostgreSQL's own promise."""
+PostgreSQL waits for the disk at each COMMIT. Killing processes does not lose what the kernel holds, so this test says
+nothing about a loss of power: durability then is PostgreSQL's own promise."""
 
 import collections
 import contextlib
@@ -76,7 +76,7 @@ class Run:
         self.compare(number)
 
     def kill(self, servers, kills_postgres):
-        """Kills them at once, and starts all of them again."""
+        """Kills the servers, and PostgreSQL if `kills_postgres`, and starts all of them again."""
         for server in servers:
             server.kill()
         if kills_postgres:
@@ -115,8 +115,8 @@ class Run:
         self.acknowledged |= {(sent.driver, sent.key) for sent in events}
 
     def compare(self, number):
-        """Each event is sent through one server's only connection for the driver, so it has a transaction of its own, which
-        raises the driver's version by one."""
+        """Checks that each driver's version and last number are the count of its events. A server never has two events
+        of a driver in flight, so each event has a transaction of its own, which raises the driver's version by one."""
         counted = """SELECT driver.driver_id, driver.version, driver.last_seq, max(event.seq), count(event.seq),
                 count(DISTINCT event.idempotency_key)
             FROM driver LEFT JOIN event ON event.driver = driver.id GROUP BY driver.id, driver.lane"""

@@ -1,6 +1,6 @@
-"""Histories of one driver's requests, and the check that a history is linearizable: some order of the requests, in which
-each takes effect at one moment between its begin and its end, explains every answer. The model is the contract's fold:
-the state after a set of events does not depend on the order in which they arrived.
+"""Histories of one driver's requests, and the check that a history is linearizable: some order of the requests, in
+which each takes effect at one moment between its begin and its end, explains every answer. The model is the contract's
+fold: the state after a set of events does not depend on the order in which they arrived.
 
 The model knows only the events before a session, because these have no deadlines. The events' times are distinct."""
 
@@ -51,8 +51,8 @@ def is_linearizable(names, attempts):
     """`names` are those of the driver's events in the order of their times.
 
     An event takes effect at most once, and not before its first attempt begins. An answered attempt sees its own event
-    stored; it says that it repeats the event exactly if an earlier attempt stored it. An attempt without an answer may
-    take effect later, or never."""
+    stored. Its answer says that it is a repeat if and only if an earlier attempt stored the event. An attempt without
+    an answer may take effect later, or never."""
     model = Model(names)
     attempts = sorted(needed(attempts), key=lambda attempt: attempt.begin)
     answered = sum(1 << index for index, attempt in enumerate(attempts) if attempt.end != math.inf)
@@ -72,8 +72,8 @@ def is_linearizable(names, attempts):
 
 
 def needed(attempts):
-    """Leaves out attempts that explain nothing which another one does not explain: of the attempts without an answer, only
-    the first of each event matters, because it may take effect whenever a later one may."""
+    """Leaves out attempts that explain nothing which another one does not explain: of the attempts without an answer,
+    only the first of each event matters, because it may take effect whenever a later one may."""
     first = {}
     for attempt in attempts:
         if attempt.end == math.inf and attempt.begin < first.get(attempt.event, math.inf):
@@ -82,15 +82,16 @@ def needed(attempts):
 
 
 def possible(attempts, done):
-    """Returns the indexes of the attempts that may take effect next: none that has not may have ended before they begin."""
+    """Returns the indexes of the attempts that may take effect next: those that begin before any attempt that has not
+    taken effect has ended."""
     first_end = min((attempt.end for index, attempt in enumerate(attempts) if not done >> index & 1), default=None)
     return [
         index for index, attempt in enumerate(attempts) if not done >> index & 1 and attempt.begin <= first_end]
 
 
 def without_effect(attempts, done, stored, model):
-    """Adds the attempts that are explained now and change nothing: reads and repeats. If any order explains the rest,
-    the same order after them does, so no other order needs to be tried."""
+    """Returns `done` with the attempts that are explained now and change nothing: reads and repeats. If any order
+    explains the other attempts, the same order explains them after these, so no other order needs to be tried."""
     while True:
         more = sum(
             1 << index for index in possible(attempts, done)
@@ -135,8 +136,8 @@ def is_linearizable_by_trying(names, attempts):
 
 
 def random_history(chance):
-    """Returns names and attempts of a short history that was recorded with a correct server, and one answer of which may
-    have been changed."""
+    """Returns names and attempts of a short history as a correct server would produce it, except that one answer, or
+    the time of one attempt, may have been changed."""
     names = [chance.choice(NAMES) for _ in range(3)]
     model, stored, attempts = Model(names), 0, []
     for moment in range(chance.randint(2, 5)):

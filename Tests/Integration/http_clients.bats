@@ -285,9 +285,17 @@ through_nginx() {
     if grep -E 'upstream prematurely closed|Connection reset|no live upstreams' "$BATS_TEST_TMPDIR/nginx/error.log"; then
         return 1
     fi
-    local ports
-    ports=$(grep -c . <(ss_connections)) || true
+    local ports kept attempt
+    kept=$(ss_connections | sort)
+    ports=$(grep -c . <<<"$kept") || fail "nginx keeps no connection to the server."
     ((ports <= 16)) || fail "nginx holds $ports connections to the server; 8 are to be kept."
+    # Further requests use the kept connections.
+    for attempt in {1..5}; do
+        get /healthz
+        expect_status 200
+    done
+    [[ -n $(ss_connections) && -z $(comm -13 <(echo "$kept") <(ss_connections | sort)) ]] ||
+        fail "nginx opened new connections: it had $kept, and has $(ss_connections)."
 }
 
 # Prints the established connections to the server, from the server's side.

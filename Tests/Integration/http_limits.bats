@@ -13,8 +13,9 @@ teardown() {
 }
 
 # python SCRIPT: runs the script with these names defined: `port`, `token`, `event`, `connect()`, `send(connection,
-# text)`, `answer(connection)`, which returns the status, the head and the body, and `ends(connection)`, which returns
-# the seconds until the server ended the connection.
+# text)`, `post(body)`, which returns the head of a request that posts the body, `answer(connection)`, which returns the
+# status, the head and the body, and `ends(connection)`, which returns the seconds until the server ended the
+# connection.
 python() {
     python3 - "$server_port" "$token" "$(event chargerTargeted k1)" "$1" <<'PYTHON'
 import socket, sys, time

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compares docs/inventory.md with the source. Every database table, Redis key family, log line and in-memory collection
-of the server must have a row. The row names the cause of growth, the bound, and the place where the growth is visible.
-`inventory.py --write` adds incomplete rows for new entries and removes the rows of entries that no longer exist."""
+"""Compares docs/inventory.md with the source. Every table of SQLite or PostgreSQL, Redis key family, log line and
+in-memory collection of the server must have a row. The row names the cause of growth, the bound, and the place where
+the growth is visible. `inventory.py --write` adds incomplete rows for new entries and removes the rows of entries that
+no longer exist."""
 
 import pathlib
 import re
@@ -11,14 +12,12 @@ from report import Report
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs/inventory.md"
-# The modules of the server. The phone's client library, the simulation and the stateless domain model are not part of
-# it.
-MODULES = ["API", "App", "Engine", "GzipCoding", "HTTP1", "HTTPServer", "Identity", "MetricInstruments", "Outbound",
-           "PrometheusExport", "RateLimiting", "SQLiteStore", "Sockets", "StructuredLogging"]
 LEVELS = "trace|debug|info|notice|warning|error|critical"
 
 
 def sources():
+    """Yields the module, the path and the text of each source file of the server. The phone's client library, the
+    simulation and the stateless domain model are not part of it."""
     for module in sorted(path for path in (REPOSITORY / "Sources").iterdir() if path.name not in (
             "JourneyClient", "JourneyModel", "Simulation") and path.is_dir() and not re.match("C[A-Z]", path.name)):
         for file in sorted(module.rglob("*.swift")):
@@ -26,9 +25,17 @@ def sources():
 
 
 def tables():
-    """Returns the tables of the schema that all migrations together produce."""
+    """Returns the tables of the schema that all migrations of SQLite together produce."""
     schema = (REPOSITORY / "migrations/schema.sql").read_text()
     return set(re.findall(r"^CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXISTS )?(\w+)", schema, re.MULTILINE))
+
+
+def postgres_tables():
+    """Returns the tables that only a PostgreSQL database has: of its migrations, or created by the code."""
+    texts = [file.read_text() for file in sorted((REPOSITORY / "migrations/postgresql").glob("*.sql"))]
+    texts += [text for module, _, text in sources() if module == "PostgresStore"]
+    created = r"^\s*CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(\w+)"
+    return {name for text in texts for name in re.findall(created, text, re.MULTILINE)} - tables()
 
 
 def redis_keys():
@@ -55,7 +62,8 @@ def log_lines():
 
 
 def members(text):
-    """Yields the type, declaration, name and rest of each stored member whose declaration is one line long."""
+    """Yields, for each member that is declared with `let` or `var`: the enclosing type, the keywords before the name,
+    the name, and the rest of the line."""
     scopes = []
     for line in text.splitlines():
         code = re.sub(r'"(\\.|[^"\\])*"', '""', line).split("//")[0]
@@ -86,11 +94,12 @@ def collections():
     return found
 
 
-SECTIONS = {"Tables": tables, "Redis keys": redis_keys, "Log lines": log_lines, "In memory": collections}
+SECTIONS = {"Tables": tables, "Tables only in PostgreSQL": postgres_tables, "Redis keys": redis_keys,
+            "Log lines": log_lines, "In memory": collections}
 
 
 def sections(page):
-    """Yields each section with its rows, by their first cell, and the text around them."""
+    """Yields the name of each section, its text, and the cells of its rows by the name in their first cell."""
     parts = re.split(r"^(## .+)$", page, flags=re.MULTILINE)
     for title, body in zip(parts[1::2], parts[2::2]):
         name = title[3:]

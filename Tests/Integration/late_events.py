@@ -14,7 +14,7 @@ from report import Report
 
 BATCH = 500
 LATE = 4
-# How often the waits are compared, until they are alike. Other work on the machine can only make them differ.
+# How often the waits are compared at most, until they are alike. Other work on the machine can only make them differ.
 ATTEMPTS = 3
 
 
@@ -89,7 +89,7 @@ def main():
                     f"{LATE} late events before {rows} took {took:.1f} s; the others' median wait was "
                     f"{without * 1000:.2f} ms, and {beside * 1000:.2f} ms beside them: {ratios[-1]:.2f} times")
             report.check(all(result["status_code"] == 200 for result in results), "each is stored", *results)
-            # Before refolds were bounded, the ratio was in the hundreds.
+            # Without a bound on the work of a refold, the ratio would be in the hundreds.
             report.check(min(ratios) < 3, "others wait about as long as without", *ratios)
 
     with Folder() as folder, Server(options, folder, {"RATE_LIMIT_PRESESSION_EVENTS": str(rows)}) as server:

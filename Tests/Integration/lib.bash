@@ -32,8 +32,7 @@ start_server() {
     wait_until_ready
 }
 
-# Settings of every server; a test may empty either array. The rate limits are off, because only ratelimit.bats tests
-# them.
+# Settings of every server; a test may empty either array. These rate limits are off; a test of a limit sets it again.
 signing=(JWT_SECRET=integration-tests-sign-with-this-secret)
 limits=(RATE_LIMIT_SESSION_EVENTS=0 RATE_LIMIT_PRESESSION_EVENTS=0 RATE_LIMIT_SERVICE_EVENTS=0
     RATE_LIMIT_REGISTRATIONS=0 RATE_LIMIT_DEVICES=0
@@ -156,8 +155,8 @@ dwell() {
     (cd "$server_folder" && env -i "${clean_environment[@]}" "${server_environment[@]}" "$DWELL" "$@")
 }
 
-# postgres_database FOLDER: prints the URL of the database of the server in that folder. Creates the database at the first
-# call.
+# postgres_database FOLDER: prints the URL of the database of the server in that folder. Creates the database at the
+# first call.
 postgres_database() {
     local name
     name=test_$(printf '%s' "$1" | md5sum | cut -c 1-20)
@@ -199,8 +198,8 @@ for row in database.execute(sys.argv[2]):
 PYTHON
 }
 
-# stored_events COLUMNS CONDITION [ORDER]: prints columns of events in the order of arrival, or by ORDER, as sql does. The
-# condition may also name driver_id. name, spelling, has_session, source and settings (the version) are columns too,
+# stored_events COLUMNS CONDITION [ORDER]: prints columns of events in the order of arrival, or by ORDER, as sql does.
+# The condition may also name driver_id. name, spelling, has_session, source and settings (the version) are columns too,
 # whichever table they are in.
 stored_events() {
     local columns="event_kind.name, event_kind.spelling, event_kind.has_session, event_kind.source,
@@ -228,16 +227,18 @@ sign_in() {
     token=$(dwell token --driver "$(driver "$1")")
 }
 
-# forge KEY CLAIMS [HEADER]: prints a token with these claims, signed with HS256 and that key.
+# forge KEY CLAIMS [HEADER]: prints a token with these claims, signed with that key: with HS384 or HS512 if the header
+# names it, else with HS256. With "none" in the header, the signature is empty.
 forge() {
     python3 - "$@" <<'PYTHON'
-import base64, hashlib, hmac, sys
+import base64, hmac, json, sys
 def encode(part):
     return base64.urlsafe_b64encode(part).rstrip(b"=")
 key, claims = sys.argv[1:3]
 header = sys.argv[3] if len(sys.argv) > 3 else '{"alg":"HS256","typ":"JWT"}'
 signed = encode(header.encode()) + b"." + encode(claims.encode())
-signature = b"" if '"none"' in header else encode(hmac.new(key.encode(), signed, hashlib.sha256).digest())
+digest = {"HS384": "sha384", "HS512": "sha512"}.get(json.loads(header).get("alg"), "sha256")
+signature = b"" if '"none"' in header else encode(hmac.new(key.encode(), signed, digest).digest())
 print((signed + b"." + signature).decode())
 PYTHON
 }

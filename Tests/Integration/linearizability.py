@@ -35,7 +35,7 @@ class Driver:
         self.names = [chance.choice(histories.NAMES) for _ in range(EVENTS)]
         begin = int(time.time() * 1000) - 600_000
         self.times = [begin + 1000 * index + 1 + chance.randrange(998) for index in range(EVENTS)]
-        # Each event is posted by one client, some by two. Some requests are reads.
+        # Each event is in the list once and three are in it twice, so that two clients may post these. None is a read.
         self.work = list(range(EVENTS)) + chance.sample(range(EVENTS), 3) + [None] * 6
         chance.shuffle(self.work)
         self.attempts = []
@@ -76,7 +76,7 @@ class Poster(threading.Thread):
                 client.socket.close()
 
     def work(self, driver, event, client):
-        """Repeats one request until it is answered."""
+        """Repeats one request until its response is something else than 500 or 503."""
         while True:
             begin = time.monotonic()
             answer = None
@@ -114,7 +114,7 @@ class Poster(threading.Thread):
 
 
 def check_the_check(report, chance):
-    """Wrong histories of each kind must be found, and right ones must not."""
+    """Checks that the search finds wrong histories of each kind, and accepts right ones."""
     names = ["enteredChargerIntentZone", "anchorDwellComplete"]
     entered = Attempt(0, 1, 0, "NEAR_CHARGER", "applied")
     anchored = Attempt(2, 3, 1, "ANCHORED", "applied")

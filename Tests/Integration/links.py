@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Links and pages: what the server sends without the settings, a wrong setting at the start, pages that SIGHUP replaces,
-and `dwell check-config --links` against TLS servers that are wrong in every way that Apple's and Google's servers
-reject. proxies.py has the right way, behind nginx and Caddy."""
+"""Links and pages: what the server sends without the settings, a wrong setting at the start, pages that SIGHUP
+replaces, and `dwell check-config --links` against a TLS server that is wrong in ways that Apple's and Google's servers
+reject. proxies.py tests right responses behind nginx and Caddy."""
 
 import contextlib
 import json
@@ -95,7 +95,8 @@ def pages(report, options, folder):
 
 
 class Host(ThreadingHTTPServer):
-    """Responds over TLS with what `answers` has for a path: status, header fields, body; else with 404."""
+    """A server that responds over TLS with the entry of `answers` for the path (status, header fields, body), or with
+    404 if there is none."""
 
     daemon_threads = True
 

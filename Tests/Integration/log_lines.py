@@ -25,7 +25,7 @@ def lines_of(server):
 
 
 def flood(port, source, count):
-    """Sends pipelined requests of 27 bytes for a path that does not exist. Returns when all are answered."""
+    """Sends pipelined requests of 28 bytes for a path that does not exist. Returns when all are answered."""
     request = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=60, source_address=(source, 0)) as connection:
         def send():

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Tests monitoring (contract, section 7): /readyz, /metrics, and the trace in the log.
 
+bats_require_minimum_version 1.5.0
 load lib.bash
 
 setup() {
@@ -148,7 +149,8 @@ expect_figure() {
     wait_for_log 'settings reloaded'
     figures >"$BATS_TEST_TMPDIR/figures"
     [[ $(grep -c '^dwell_settings_info{' "$BATS_TEST_TMPDIR/figures") == 1 ]]
-    ! grep -qF "$version" "$BATS_TEST_TMPDIR/figures"
+    # grep ends with 1 if no line matches.
+    run -1 grep -F "$version" "$BATS_TEST_TMPDIR/figures"
     python3 "$BATS_TEST_DIRNAME/exposition.py" "$BATS_TEST_TMPDIR/figures"
 }
 

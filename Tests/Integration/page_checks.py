@@ -1,10 +1,11 @@
-"""Checks that hold for every page: contrast, width, keyboard, names for a screen reader, nothing from other hosts. Each
-check names its criterion of WCAG 2.2."""
+"""Checks that hold for every page: contrast, width, keyboard, names for a screen reader, nothing from other hosts.
+Numbers such as 1.4.3 are criteria of WCAG 2.2."""
 
 from chromium import PHONE, TAB, WIDE
 
-# Determines the contrast of each visible text with its background (WCAG 1.4.3). In an SVG, every filled shape that the
-# text overlaps is a background too. Returns the texts with a contrast below 4.5, the lowest first.
+# Determines the contrast of each visible text with its background (WCAG 1.4.3). In an SVG, every filled rectangle and
+# circle that the text overlaps is a background too. Returns the number of compared backgrounds, and the texts with a
+# contrast below 4.5, the lowest first.
 CONTRAST = r"""
 const parse = (text) => { const n = text.match(/[\d.]+/g)?.map(Number) ?? [0, 0, 0, 0]; return { rgb: n.slice(0, 3), a: n.length > 3 ? n[3] : 1 }; };
 const light = ({ rgb }) => { const [r, g, b] = rgb.map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
@@ -87,7 +88,7 @@ class PageChecks:
         self.browser.show_as(WIDE)
 
     def keyboard(self, name, at_most=400):
-        """Checks that Tab alone reaches everything, in order, and that the focus is visible."""
+        """Checks that Tab alone reaches the first `at_most` controls, in order, and that the focus is visible."""
         expected = self.browser.run(STOPS)
         self.browser.run("document.activeElement?.blur(); window.getSelection().removeAllRanges(); window.scrollTo(0, 0);"
                          "document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex')")

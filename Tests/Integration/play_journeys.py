@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Plays the scripted journeys of Tests/Fixtures/journeys against a server. The spellings are those of the file, the
 canonical names, the names and routes of shipped v1 clients, and batches. The orders are that of the file, those of its
-`deliveries`, and random orders with repeats; for short journeys, every order. For every delivery, the verdict of each
-event and the final state must be those of the file. `server_events` are not compared, because no route returns them."""
+`deliveries`, and random orders with repeats; for short journeys in the spelling of the file, every order. For every
+delivery, the verdict of each event and the final state must be those of the file. `server_events` are not compared,
+because no route returns them."""
 
 import datetime
 import itertools

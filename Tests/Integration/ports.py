@@ -6,7 +6,8 @@ import socket
 
 # Below the ports that Linux gives to outgoing connections, which could take a port before the server listens on it.
 FIRST, LAST = 20000, 32767
-# All tests of this machine count through one file, so that two tests that run at the same time never get one port.
+# All tests of one user on this machine count through one file, so that two tests that run at the same time never get
+# the same port.
 COUNTER = f"/tmp/dwell-test-port.{os.getuid()}"
 
 

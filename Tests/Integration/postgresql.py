@@ -1,5 +1,5 @@
-"""A PostgreSQL as processes that can be killed, and a standby that takes over from it. This module is independent of what
-the database stores."""
+"""A PostgreSQL as processes that can be killed, and a standby that takes over from it. This module is independent of
+what the database stores."""
 
 import os
 import pathlib
@@ -20,8 +20,8 @@ class Postgres:
     """A PostgreSQL with a Unix socket only, in a folder of its own. A context manager."""
 
     def __init__(self, settings=(), is_durable=False):
-        """`is_durable`: waits for the disk at each COMMIT, as in earnest. A test that kills processes does not need it,
-        because the page cache outlives them; it needs it to have the timing of a real server."""
+        """`is_durable`: waits for the disk at each COMMIT, as in production. A test that kills processes loses nothing
+        without it, because the page cache outlives them. It is for tests that need the timing of a real server."""
         self.settings = [*settings, *([] if is_durable else ["fsync = off", "full_page_writes = off"])]
 
     def __enter__(self):
@@ -61,7 +61,7 @@ class Postgres:
             raise AssertionError(f"{program} ended with {result.returncode}: {text}")
 
     def start(self):
-        # The folder of the socket is not in the configuration, which a copy of the data has too.
+        # The folder of the socket is not in the configuration file, because a copy of the data has the same file.
         self.run(
             "pg_ctl", "start", "-w", "-D", self.data, "-l", self.folder / "log",
             "-o", f"-c unix_socket_directories={self.folder}")
@@ -104,7 +104,7 @@ class Postgres:
 
 class Pair:
     """A primary and a synchronous standby. A commit waits until the standby has it on its disk too. The standby accepts
-    writes without a standby of its own after it is promoted, until `rebuild`. A context manager."""
+    writes without a standby of its own after it is promoted, until `copy` or `rewind`. A context manager."""
 
     def __init__(self, settings=()):
         # pg_rewind needs wal_log_hints, and the WAL since the last checkpoint that both servers have.
@@ -129,7 +129,7 @@ class Pair:
         self.primary.kill_all()
 
     def promote(self):
-        """Makes the standby accept writes. The old primary is then the standby, once it is rebuilt."""
+        """Makes the standby accept writes. The old primary becomes the standby; `copy` or `rewind` makes it follow."""
         self.standby.run("pg_ctl", "promote", "-w", "-D", self.standby.data)
         self.primary, self.standby = self.standby, self.primary
 

@@ -21,7 +21,8 @@ from ports import free_port
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 # A PostgreSQL for the servers, without the name of a database; None if they use SQLite.
 POSTGRES = os.environ.get("INTEGRATION_POSTGRES_URL")
-# Turns the limits off; a test may set them.
+# Turns off the limits on events and requests of drivers and operators, but not RATE_LIMIT_AUTH and
+# RATE_LIMIT_SERVICE_EVENTS. A test may set them again.
 UNLIMITED = {f"RATE_LIMIT_{name}": "0" for name in (
     "SESSION_EVENTS", "PRESESSION_EVENTS", "REGISTRATIONS", "DEVICES", "ACCOUNT", "READS", "PINGS",
     "PURCHASES", "NOTIFICATIONS", "OPERATOR")}

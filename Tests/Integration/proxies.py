@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests the two proxy configurations of config/, with TLS, in front of a server. Requests and streams pass, and the
 server sees the client's address. The server's own limit on bodies applies. Its internal routes are not reachable. An
-unreachable server is reported in the error format of the contract. Only ports, names and paths are changed. See
-docs/deploy.md."""
+unreachable server is reported in the error format of the contract. Only addresses, ports, names and paths are changed,
+and for one check the rate. See docs/deploy.md."""
 
 import contextlib
 import datetime
@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 60
 
 
 def certificate(folder):
-    """Writes a self-signed certificate for `localhost` and its key to two files."""
+    """Writes a self-signed certificate for `localhost` and its key to two files. Returns their paths."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.timezone.utc)
@@ -52,7 +52,7 @@ def certificate(folder):
 
 
 def page_files(folder):
-    """The settings of the public pages, with a file each."""
+    """Writes a file for each public page. Returns the settings that name the files."""
     files = {"PRIVACY_FILE": "privacy.html", "TERMS_FILE": "terms.md", "SUPPORT_FILE": "support.txt"}
     for file in files.values():
         (folder / file).write_text(f"<p>Our page {file}</p>" if file.endswith("html") else f"# Our page {file}\n")
@@ -191,7 +191,8 @@ def check_forwarding(report, name, kind):
 
 
 def check_rate(report):
-    """nginx rejects the requests of one address beyond rate and burst, and no other address. The test has a slower rate."""
+    """Checks that nginx rejects the requests of one address beyond rate and burst, and those of no other address. The
+    rate and the burst are lower than in the file."""
     slower = (("rate=100r/s", "rate=1r/m"), ("burst=500 nodelay", "burst=5 nodelay"))
     with Folder() as folder, Echo() as echo, running(Nginx(folder, echo.port, *slower), folder) as proxy:
         answers = [ask(proxy, "GET", "/", client="127.0.0.11") for _ in range(9)]
@@ -274,7 +275,8 @@ def check_log(report, name, folder, statuses):
 
 
 def curl(proxy, path, *words):
-    """Status, content type, number of redirects, body: as a stranger fetches it, who follows redirects."""
+    """Fetches the path without a token, and follows redirects. Returns the status, the content type, the number of
+    redirects, and the body."""
     run = subprocess.run(
         ["curl", "--silent", "--show-error", "--location", "--cacert", str(proxy.authority), "--max-time", str(PATIENCE_SECONDS),
          "--write-out", "\n%{http_code} %{num_redirects} %{content_type}", *words, f"https://localhost:{proxy.port}{path}"],
@@ -285,7 +287,7 @@ def curl(proxy, path, *words):
 
 
 def check_links(report, proxy, server, name):
-    """Links and pages pass unchanged, and `dwell check-config --links` agrees."""
+    """Checks that links and pages pass unchanged, and that `dwell check-config --links` agrees."""
     apple = curl(proxy, "/.well-known/apple-app-site-association")
     report.check(apple[:3] == (200, "application/json", 0), f"{name}: Apple's document: 200, its type, no redirect", apple)
     detail = json.loads(apple[3])["applinks"]["details"][0]

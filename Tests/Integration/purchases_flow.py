@@ -3,6 +3,7 @@
 of a purchase, the resulting entitlements, and kill -9 between a notification and its response."""
 
 import json
+import re
 import secrets
 import socket
 import threading
@@ -11,7 +12,7 @@ import uuid
 
 from app_store import APPLE_ID, BUNDLE_ID, COINS, DAY, LIFETIME, MONTHLY, YEARLY, AppStore, Authority, now_ms, number
 from client import Client, rendered, token
-from processes import as_bytes
+from processes import REPOSITORY, as_bytes
 from signing_in import Suite
 
 METRICS_TOKEN = "metrics-of-these-checks"
@@ -210,17 +211,45 @@ def _(lab):
     assert results[0]["status"] == "grace", results
 
 
+def documented_types():
+    """Returns the types and subtypes of the table in docs/purchases.md, which is the table of the code
+    (NotificationTypesTests)."""
+    page = (REPOSITORY / "docs/purchases.md").read_text()
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (?:`([A-Z_]+)`)? \| ", page, re.MULTILINE)
+    return [(kind, subtype or None) for kind, subtype in rows]
+
+
 @suite.check("each documented type is taken, and one that nobody knows is kept")
 def _(lab):
-    kinds = [("TEST", None), ("SUBSCRIBED", "RESUBSCRIBE"), ("DID_CHANGE_RENEWAL_PREF", "DOWNGRADE"),
-             ("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED"), ("EXPIRED", "VOLUNTARY"), ("REVOKE", None),
-             ("GRACE_PERIOD_EXPIRED", None), ("PRICE_INCREASE", "PENDING"), ("CONSUMPTION_REQUEST", None),
-             ("FROM_THE_FUTURE", "X")]
+    app = {"appAppleId": APPLE_ID, "bundleId": BUNDLE_ID, "environment": "Production"}
+    # The types whose details are not in `data`, by type and subtype.
+    objects = {
+        "RENEWAL_EXTENSION SUMMARY": ("summary", {**app, "productId": MONTHLY, "succeededCount": 5, "failedCount": 0}),
+        "RESCIND_CONSENT": ("appData", {**app, "signedAppTransactionInfo": "x.y.z"}),
+        "UNCLAIM_SEATS": ("unclaimInfo", {**app, "unclaimSeatIds": [str(uuid.uuid4())]}),
+        **{f"EXTERNAL_PURCHASE_TOKEN {subtype}": ("externalPurchaseToken", {
+            "appAppleId": APPLE_ID, "bundleId": BUNDLE_ID, "externalPurchaseId": str(uuid.uuid4())})
+           for subtype in ("ACTIVE_TOKEN_REMINDER", "CREATED", "UNREPORTED")},
+    }
+    kinds = documented_types()
+    assert len(kinds) > 40 and set(objects) <= {f"{kind} {subtype or ''}".strip() for kind, subtype in kinds}, kinds
     for kind, subtype in kinds:
-        notify(lab, lab.store.notification(kind, subtype)).expect(200).expect_no_store()
+        what, id = f"{kind} {subtype or ''}".strip(), str(uuid.uuid4())
+        if what in objects:
+            member, value = objects[what]
+            payload = lab.store.authority.sign({
+                "notificationType": kind, **({"subtype": subtype} if subtype else {}), "notificationUUID": id,
+                "version": "2.0", "signedDate": now_ms(), member: value})
+        else:
+            transaction = None if kind == "TEST" else lab.store.transaction()
+            payload = lab.store.notification(kind, subtype, transaction, notificationUUID=id)
+        notify(lab, payload).expect(200).expect_no_store()
+        rows = lab.sql("SELECT type, subtype, payload IS NOT NULL AS is_kept FROM store_notification WHERE uuid = ?", id)
+        # The payload is kept if its details are not in a transaction, which has a row of its own.
+        assert rows == [(kind, subtype, what in objects)], (what, rows)
+    notify(lab, lab.store.notification("FROM_THE_FUTURE", "X")).expect(200).expect_no_store()
     kept = lab.sql("SELECT payload FROM store_notification WHERE type = 'FROM_THE_FUTURE'")
     assert kept and b"FROM_THE_FUTURE" in as_bytes(kept[0][0]), kept
-    app = {"appAppleId": APPLE_ID, "bundleId": BUNDLE_ID, "environment": "Production"}
     for kind, member, value in (
             ("UNCLAIM_SEATS", "unclaimInfo", {**app, "unclaimSeatIds": [str(uuid.uuid4())]}),
             ("RESCIND_CONSENT", "appData", {**app, "signedAppTransactionInfo": "x.y.z"}),
@@ -233,8 +262,9 @@ def _(lab):
         foreign = lab.store.authority.sign({**claims, member: {**value, "bundleId": "com.other"}})
         assert notify(lab, foreign).status == 401
     metrics = lab.call("GET", "/metrics", token=METRICS_TOKEN).body.decode()
-    assert 'dwell_store_notifications_total{type="other",outcome="stored"}' in metrics or (
-        'dwell_store_notifications_total{outcome="stored",type="other"}' in metrics), metrics[-2000:]
+    for kind in {kind for kind, _ in kinds} | {"other"}:
+        assert f'dwell_store_notifications_total{{type="{kind}",outcome="stored"}}' in metrics or (
+            f'dwell_store_notifications_total{{outcome="stored",type="{kind}"}}' in metrics), (kind, metrics[-2000:])
 
 
 @suite.check("a notification of 20 kB with everything in it is taken")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Tests the notifications about journeys, from the posted event to APNs and FCM (push_services.py): every kind for a real
-journey, none for what is late or unwanted, the delay after a deadline, and deliveries through outages and kill -9."""
+"""Tests the notifications about journeys, from the posted event to APNs and FCM (push_services.py): every kind for a
+real journey, none for what is late or unwanted, the delay after a deadline, and deliveries through outages and
+kill -9."""
 
 import collections
 import concurrent.futures
@@ -14,7 +15,7 @@ from processes import UNLIMITED, Folder, Server, arguments, wait_until
 from push_services import FCM, APNs, error
 from report import Report
 
-# Three minutes and a little: the warning is due a second and a half after a departure.
+# The warning is due three minutes before the deadline, two seconds after a departure.
 GRACE_SECONDS = 182
 METRICS = "a-token-for-the-figures"
 
@@ -155,7 +156,8 @@ def returned(report, server, phones):
 
 
 def killed(report, server, phones):
-    """The app is killed after the departure: only the server knows that the session ends."""
+    """Checks the notifications of an app that is killed after the departure: only the server knows that the session
+    ends."""
     delays = []
     for number in range(8):
         driver = f"killed-{number}"
@@ -177,7 +179,7 @@ def killed(report, server, phones):
 
 
 def silent(report, server, phones):
-    """Nothing is sent for what is old, unwanted, simulated or late."""
+    """Checks that nothing is sent for what is late, unwanted or simulated, or to a device of the platform `web`."""
     register(server, "late")
     post(server, "late", "near", "anchored", "active", ago=65)
     register(server, "quiet", notifications={"quiet": True})
@@ -212,7 +214,7 @@ def android(report, server, fcm):
 
 
 def gone(report, server, phones):
-    """410: the device is removed if it registered before Apple's timestamp."""
+    """Checks that a 410 removes the device if it registered before Apple's timestamp."""
     register(server, "gone")
     register(server, "again")
     phones.by_device[hexadecimal("gone")] = error(410, "Unregistered", timestamp=int((time.time() + 1) * 1000))
@@ -228,7 +230,7 @@ def gone(report, server, phones):
 
 
 def outage(report, server, phones, count):
-    """APNs says 503, and the server is killed while it delivers. Nothing due is lost."""
+    """Checks that nothing due is lost while APNs responds with 503, and when the server is killed while it delivers."""
     drivers = [f"outage-{number}" for number in range(count)]
     phones.always = error(503, "ServiceUnavailable")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -218,8 +218,8 @@ def error(status, reason, **more):
 
 
 class APNs(HTTP2Server):
-    """`script` has the actions for the next requests to any device, in order; then every valid request is answered with
-    200. `complaints` are the rules of Apple's documents that a request broke."""
+    """`script` has the actions for the next requests to any device, in order. Then `always` is the action for every
+    valid request, or 200 if it is None. `complaints` are the rules of Apple's documents that a request broke."""
 
     def __init__(self, folder, **options):
         super().__init__(folder, **options)
@@ -279,7 +279,8 @@ class APNs(HTTP2Server):
 
 
 class FCM(HTTP2Server):
-    """`script` as for APNs. Issues access tokens at /token on the same port, over HTTP/1.1, with `lifetime` seconds."""
+    """`script` as for APNs. Issues access tokens at /token on the same port, over HTTP/1.1, or responds there with
+    `token_answer` (status, body) if that is set."""
 
     def __init__(self, folder, **options):
         super().__init__(folder, alpn=("h2", "http/1.1"), **options)
@@ -370,7 +371,7 @@ class FCM(HTTP2Server):
 
 
 def fcm_error(status, word, code=None, **fields):
-    """An answer of FCM: Google's general status, and FCM's error code in the details."""
+    """Returns an answer of FCM: Google's general status, and FCM's error code in the details."""
     details = [{"@type": "type.googleapis.com/google.firebase.fcm.v1.FcmError", "errorCode": code}] if code else []
     return status, {"content-type": "application/json", **fields}, json.dumps(
         {"error": {"code": status, "message": "text", "status": word, "details": details}}).encode()

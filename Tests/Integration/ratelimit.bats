@@ -277,7 +277,7 @@ expect_remaining() {
     pre_session p2
     pre_session p3
     expect_rate_limited
-    # The window of refused events is no limit of session events: 600 of them are the most.
+    # The window of rejected events has a limit of its own, which stays: after 600 rejected events, all events get 429.
     for attempt in 1 2; do
         post /native/events/batch "$(jq -cn '{events: [range(500) | {}]}')"
         expect_json '.results | length == 500 and all(.status_code == 400)'
@@ -337,6 +337,19 @@ expect_remaining() {
     [[ $(sql "SELECT count(*) FROM session WHERE session_id LIKE '$session-%'") == 2 ]] || fail "Registered all the same."
     for attempt in 1 2 3 4; do get /native/sessions; done
     expect_rate_limited
+    # The three requests about devices share one limit.
+    local device=(-H 'Content-Type: application/json' --data-binary '{"platform":"ios","environment":"production"}')
+    request PUT /native/devices/ab12 "${device[@]}"
+    expect_status 201
+    expect_field RateLimit-Policy '"devices";q=1;w=600'
+    request PUT /native/devices/cd34 "${device[@]}"
+    expect_rate_limited
+    expect_field RateLimit-Policy '"devices";q=1;w=600'
+    request DELETE /native/devices/ab12
+    expect_rate_limited
+    post /api/push/register-token '{"token":"ef56"}'
+    expect_rate_limited
+    [[ $(sql "SELECT push_token FROM device") == ab12 ]] || fail "The devices changed all the same."
     # Pings have their own limit, shared by the three paths, so the limit on reads does not affect them.
     for path in /native/background-ping /v1/native/background-ping /v1/charging-sessions/background-ping; do
         post "$path" '{}'
@@ -353,6 +366,8 @@ expect_remaining() {
     done
     sign_in b
     post /native/sessions "{\"session_id\":\"$session-b\"}"
+    expect_status 201
+    request PUT /native/devices/cd34 "${device[@]}"
     expect_status 201
     stop_server
 }

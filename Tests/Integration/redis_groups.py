@@ -29,7 +29,7 @@ def slot(driver):
 
 
 class GroupedRedis(Redis):
-    """A Redis with a password, which answers commands through redis-cli."""
+    """A Redis with a password. Commands are sent to it with redis-cli."""
 
     def __init__(self, folder, name, arguments, password=PASSWORD):
         super().__init__(folder)
@@ -125,7 +125,7 @@ class Cluster:
         wait_until(is_complete, 30, "the cluster's start")
 
     def primary(self, of_slot):
-        """Returns the running node that has the slot."""
+        """Returns the running primary that has the slot, or None."""
         for node in self.nodes:
             if node.process.poll() is None and node.fields("INFO", "replication").get("role") == "master":
                 myself = next(line for line in node.ask("CLUSTER", "NODES").splitlines() if "myself" in line)
@@ -191,7 +191,7 @@ sentinel failover-timeout {self.NAME} 3000
                 f"?sentinel_password={SENTINEL_PASSWORD}")
 
     def primary(self):
-        """Returns the server that the sentinels name."""
+        """Returns the server that the first sentinel names, or None if it is neither of the two."""
         lines = self.sentinels[0].ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.NAME).splitlines()
         return next((server for server in self.servers if [str(server.port)] == lines[1:]), None)
 

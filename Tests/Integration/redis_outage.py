@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes Redis unavailable in every way, under load: killed, restarted empty, hung, slow, read-only, full, flushed.
+"""Makes Redis unavailable in many ways, under load: killed, restarted empty, hung, slow, read-only, full, flushed.
 Every event is stored and answered correctly, no request waits noticeably longer, and a driver over the limit stays over
 it. Starts its own Redis, whatever --redis-url says.
 
-Waits are measured with the database in memory, because other users of the disk affect its speed. A phase in which a
-request waited too long is repeated with a fresh server and Redis: a delay of the machine does not occur in the same
-phase three times, but waiting for Redis does."""
+Waits are measured with the database in memory, because other users of the disk affect its speed. If a request waited
+too long in a phase, all phases are repeated with a fresh server and Redis: a delay of the machine does not occur in the
+same phase three times, but waiting for Redis does."""
 
 import os
 import pathlib
@@ -55,8 +55,8 @@ def pre_session_event(key, milliseconds_ago=0):
 
 
 def use_up(client, report):
-    """Posts as many events as one driver may. Each event has its own millisecond, because ordering 200 events of the
-    same millisecond is slower."""
+    """Posts as many events as one driver may. Each event has its own millisecond, because ordering hundreds of events
+    of the same millisecond is slower."""
     events = [pre_session_event(f"greedy-{index}", milliseconds_ago=LIMIT - index) for index in range(LIMIT)]
     status, answer = client.post("/native/events/batch", {"events": events})
     stored = [result for result in answer["results"] if result["status_code"] == 200] if status == 200 else []

@@ -143,7 +143,7 @@ def two_servers(report, options, folder):
 
 
 def change_together(report, options, folder):
-    """Both servers read the same change at the same moment."""
+    """Checks that a change which two servers read at the same moment is recorded once."""
     path = folder / "settings.env"
     path.write_text("NATIVE_CHARGER_DWELL_SECONDS=100\n")
     common = {**UNLIMITED, "LOG_LEVEL": "info", "ENV_FILE": str(path)}

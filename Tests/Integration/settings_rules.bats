@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Tests SETTINGS_RULES_FILE: rules that give some drivers, chargers and app versions other settings, and flags (contract,
-# section 2).
+# Tests SETTINGS_RULES_FILE: rules that give some drivers, chargers and app versions other settings, and flags
+# (contract, section 2).
 
 load lib
 

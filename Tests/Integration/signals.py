@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests signals at any time during a start. SIGHUP never ends the server. SIGTERM and SIGINT end it with status 0, and
-earlier events are stored. Only the time before the dynamic linker is done is left out, because no code of the server
-has run by then. The test waits for the end of that time before it sends a signal (SigCgt in /proc/PID/status)."""
+"""Tests signals at many moments of a start. SIGHUP never ends the server. SIGTERM and SIGINT end it with status 0, and
+the database stays whole. Before the dynamic linker is done, no code of the server has run, so the signal itself may end
+the process then. SigCgt in /proc/PID/status shows whether this time is over."""
 
 import pathlib
 import signal
@@ -36,8 +36,8 @@ class StartedServer(Server):
 
 
 def round_of(server, number, moment):
-    """Starts the server and sends the signal after `moment` milliseconds. Returns whether the signals were already
-    caught then, and the result."""
+    """Starts the server and sends the signal after `moment` milliseconds. Returns whether the server already caught
+    signals then, and its exit status."""
     server.launch_now()
     time.sleep(moment / 1000)
     held = holds(server.process)
@@ -96,14 +96,23 @@ def many_at_once(report, server):
 
 
 def others_end(report, options, folder):
-    """Checks that SIGTERM ends a command other than serve, as it ends other programs."""
+    """Checks that SIGTERM ends a command other than serve, as it ends other programs. The command waits for the response
+    of a listener that never sends one, so it does not end by itself before the signal."""
     server = Server(options, folder, {})
-    process = subprocess.Popen([options.dwell, "simulate", "--url", "http://127.0.0.1:9"], env=server.environment,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(0.5)
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        report.check(process.wait(20) == -signal.SIGTERM, "another command is ended by SIGTERM")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(20)
+        process = subprocess.Popen(
+            [options.dwell, "simulate", "--url", f"http://127.0.0.1:{silent.getsockname()[1]}"], env=server.environment,
+            cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            connection, _ = silent.accept()
+            with connection:
+                process.send_signal(signal.SIGTERM)
+                status = process.wait(20)
+        finally:
+            process.kill()
+            process.wait()
+    report.check(status == -signal.SIGTERM, "another command is ended by SIGTERM", status)
 
 
 def main():
@@ -118,7 +127,7 @@ def main():
             check(report, server, number, rounds)
         report.run("many at once", lambda: many_at_once(report, server))
         report.run("a second one", lambda: second_signal(report, server))
-        others_end(report, options, folder)
+        report.run("another command is running when the signal comes", lambda: others_end(report, options, folder))
         report.check(server.integrity() == "ok", "the database is whole", server.integrity())
         report.check(server.log_path.read_text().count("draining") > 0, "and drains were told")
     report.exit()

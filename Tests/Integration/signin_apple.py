@@ -114,7 +114,7 @@ def _(lab):
 
 
 def refuse(lab, token, raw_nonce, why):
-    """Expects 401 without any detail that would help the next attempt."""
+    """Expects 401 with no-store. Returns the problem without its request id."""
     answer = lab.present(token, raw_nonce)
     try:
         answer.expect_problem(401, "unauthorized").expect_no_store()
@@ -124,13 +124,14 @@ def refuse(lab, token, raw_nonce, why):
 
 
 def refuse_all(lab, attacks):
-    """Checks that all `attacks`, (why, token, raw nonce), are answered with the same text."""
+    """Checks that all `attacks`, (why, token, raw nonce), get the same problem, so that no detail helps the next
+    attempt."""
     answers = [refuse(lab, token, raw, why) for why, token, raw in attacks]
     assert all(answer == answers[0] for answer in answers), answers
 
 
 def variants(lab, *changes):
-    """Yields one token for each (why, claims, header)."""
+    """Yields an attack, (why, token, raw nonce), for each (why, claims, header)."""
     for why, claims, header in changes:
         raw = nonce()
         yield why, lab.apple.identity_token(subject(), raw, header=header, **claims), raw

@@ -145,8 +145,8 @@ def _(lab):
 
 
 def next_different(lab, phone):
-    """Requests a code and returns it. Counts the number's calls, because `next_code` would wait for ever if the new code
-    happened to equal the old one. Calls for other numbers are not counted: a code of an earlier check may be sent
+    """Requests a code and returns it. Counts the calls for this phone number, because `next_code` would fail if the new
+    code happened to equal the old one. Calls for other numbers are not counted: a code of an earlier check may be sent
     again at any time."""
     def codes():
         calls = [json.loads(body) for _, body in list(lab.receiver.calls)]

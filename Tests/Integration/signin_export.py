@@ -26,7 +26,7 @@ PATH = "/auth/me/export"
 
 
 def store(lab, pair, count=EVENTS):
-    """Stores events with the largest possible metadata. Returns their keys."""
+    """Stores events with nearly the largest possible metadata. Returns their keys."""
     keys = [f"export-{secrets.token_hex(4)}-{number}" for number in range(count)]
     # The events are sent in the order of their times. No event is therefore late, and no event causes a refold.
     first = int(time.time() * 1000) - count

@@ -3,14 +3,16 @@
 RATE_LIMIT_AUTH requests per address and window. The RateLimit fields report this limit. The limit never fails open, and
 it is independent of the limits on events."""
 
+import re
 import time
 
 from client import token
 from phones import rfc3339
-from processes import Folder, Redis
+from processes import Folder, Redis, wait_until
 from signing_in import Suite, at_once, new_phone
 
 LIMIT = 6
+METRICS_TOKEN = "metrics-of-these-checks"
 suite = Suite(__doc__)
 LIMITED = {"limits": True, "RATE_LIMIT_AUTH": str(LIMIT), "OTP_SENDS_PER_ADDRESS": "1000", "OTP_SENDS_PER_NETWORK": "1000"}
 
@@ -96,16 +98,40 @@ def _(lab):
     assert statuses == [401] * 30 + [429], statuses
 
 
+def uses_redis(lab, server):
+    answer = lab.call("GET", "/metrics", token=METRICS_TOKEN, server=server).expect(200)
+    return (re.search(rb'^dwell_redis_connections [1-9][0-9]*$', answer.body, re.MULTILINE)
+            and b'\ndwell_redis_breaker_state{state="closed"} 1\n' in answer.body)
+
+
 @suite.alone("never failing open: with Redis gone the process decides, and with it back they agree", limits=True,
              RATE_LIMIT_AUTH="0")
 def _(lab):
     with Folder() as folder, Redis(folder) as redis:
-        server = lab.start_server("with-redis", RATE_LIMIT_AUTH=str(LIMIT), REDIS_URL=redis.url)
+        servers = [
+            lab.start_server(name, RATE_LIMIT_AUTH=str(LIMIT), REDIS_URL=redis.url, METRICS_TOKEN=METRICS_TOKEN,
+                             TRUSTED_PROXIES="127.0.0.0/8") for name in ("one", "two")]
+        server = servers[0]
+
+        def statuses_from(address, count, asked):
+            """Sends requests of one address to the servers in turn. Returns their statuses."""
+            return [lab.refresh("unknown", server=asked[index % len(asked)], headers={"X-Forwarded-For": address}).status
+                    for index in range(count)]
+
         statuses = [lab.refresh("unknown", server=server).status for _ in range(LIMIT + 2)]
         assert statuses == [401] * LIMIT + [429] * 2, statuses
         redis.kill()
         statuses = [lab.refresh("unknown", server=server).status for _ in range(LIMIT + 4)]
         assert statuses.count(401) <= LIMIT and statuses[-1] == 429, statuses
+        for asked in servers:
+            statuses = statuses_from("192.0.2.1", LIMIT + 2, [asked])
+            assert statuses == [401] * LIMIT + [429] * 2, ("each process decides by itself", statuses)
+        redis.start()
+        wait_until(lambda: all(uses_redis(lab, asked) for asked in servers), 30, "the connections to Redis")
+        # Redis has lost its windows. The process that counted them has not.
+        assert lab.refresh("unknown", server=server).status == 429
+        statuses = statuses_from("192.0.2.2", LIMIT + 4, servers)
+        assert statuses == [401] * LIMIT + [429] * 4, ("both agree", statuses)
 
 
 @suite.alone("two servers with one Redis share the limit", limits=True, RATE_LIMIT_AUTH="0")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sends every route of openapi.json every invalid credential, and a valid one for another driver's data. (PageTests
-checks that openapi.json has every route.) A route without a case here fails."""
+"""Sends every route of openapi.json, except those for operators, every invalid credential, and a valid one for another
+driver's data. (PageTests checks that openapi.json has every route.) A route without a case here fails the test."""
 
 import dataclasses
 import json
@@ -95,7 +95,7 @@ CASES = {
     "POST /v1/auth/refresh": Case(lambda driver: {"refresh_token": "x"}, driver=False),
 
     "POST /api/auth/apple": Case(lambda driver: {"identity_token": "x", "nonce": "n"}, driver=False),
-    # These routes accept only the single token of their own clients, not the access token of a pair.
+    # This route accepts only the single token of its own clients, not the access token of a pair.
     "POST /api/auth/refresh": Case(),
     "POST /api/auth/validate": Case(),
     "GET /api/auth/me": Case(),
@@ -246,7 +246,8 @@ def _(lab):
 
 
 def standing(lab, driver):
-    """Returns the driver's data as JSON, without the time of the export and the audit."""
+    """Returns the driver's data as JSON, without the audit and the time of the export; the status as text if the export
+    fails."""
     exported = lab.call("GET", "/auth/me/export", token=driver["access_token"])
     if exported.status != 200:
         return str(exported.status)

@@ -119,7 +119,7 @@ def same_refusal(answers):
 
 
 class Lab:
-    """A server with Apple and a code receiver, each with its own directory. A context manager."""
+    """A server with Apple and a code receiver, in a directory of its own. A context manager."""
 
     def __init__(self, options, exchanging=False, limits=False, **environment):
         # Limits are counted per address, and all labs have the same address. Labs with limits must therefore not share
@@ -229,7 +229,7 @@ class Lab:
     # --- signed-in drivers
 
     def apple_driver(self, subject=None, **body):
-        """Returns a token pair of a new driver, signed in with Apple."""
+        """Returns a token pair of a driver who signed in with Apple: a new driver, unless `subject` is known."""
         return self.apple_sign_in(subject or f"apple.{secrets.token_hex(8)}", body).expect_pair()
 
     def phone_driver(self, phone=None):
@@ -241,7 +241,7 @@ class Lab:
         self.call("GET", "/native/config", token=access_token, server=server).expect(200)
 
     def expect_refused(self, access_token, server=None):
-        """Expects 401 on a sign-in route and on a route of events, which check tokens in the same way."""
+        """Expects 401 on /auth/me and on /native/config, which check tokens in the same way."""
         self.me(access_token, server).expect_problem(401, "unauthorized")
         self.call("GET", "/native/config", token=access_token, server=server).expect_problem(401, "unauthorized")
 
@@ -262,7 +262,8 @@ class Lab:
         return self.server.rows(statement, *values)
 
     def bytes_on_disk(self):
-        """Returns the contents of the database, its WAL and all other files in the directory, except the log."""
+        """Returns the contents of all files in the server's directory except the log: with SQLite the database and its
+        WAL among them, with PostgreSQL nothing of the database."""
         return {path.name: path.read_bytes() for path in sorted(self.server.folder.iterdir())
                 if path.is_file() and path.name != "log"}
 
@@ -274,7 +275,7 @@ class Lab:
         or the audit; tokens and nonces in any file."""
         found = []
         logs = {path: path.read_text(errors="replace") for path in self.folder.glob("*/log")}
-        # Without numbers and digests, which contain any digits.
+        # Numbers and digests are left out, because any six digits can occur in them.
         logs["the audit"] = "\n".join(
             repr(row) for row in self.sql("SELECT action, outcome, reason, sid, address, request_id FROM audit"))
         keys = {self.settings.get("JWT_SECRET", SECRET), self.receiver.secret, self.environment.get("DATA_KEY", SECRET)}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Sessions whose deadlines pass while all four servers on one PostgreSQL are down. Then all servers start at the same
-moment, and PostgreSQL is killed while they store the expiries. Each expiry is stored exactly once."""
+moment. In every second round the servers were killed, and PostgreSQL is killed while they store the expiries. Each
+expiry is stored exactly once."""
 
 import contextlib
 import json
@@ -21,8 +22,8 @@ SETTINGS = {
 
 
 def events(driver, departs, deadline):
-    """Returns the events of a session whose deadline is at this time in milliseconds. If the driver departs, it is the
-    end of the grace period, otherwise that of the session."""
+    """Returns the events of a session whose deadline is at this time in milliseconds. If the driver departs, the
+    deadline is the end of the grace period, otherwise the hard timeout."""
     last = deadline - 1000 * (GRACE_SECONDS if departs else HARD_SECONDS)
     steps = [("enteredChargerIntentZone", False), ("anchorDwellComplete", False), ("exclusiveActivatedByWeb", True)]
     steps += [("exitedChargerAnchorZone", True)] if departs else []
@@ -36,7 +37,8 @@ def events(driver, departs, deadline):
 
 
 def begin(servers, drivers, deadline):
-    """Sends the events of all drivers, each driver's to one of the servers. Returns the answers that show no session."""
+    """Sends the events of all drivers, each driver's to one of the servers. Returns the answers that do not show the
+    expected state."""
     wrong = []
 
     def send(server, part):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Moves a server from SQLite to PostgreSQL under load with `dwell migrate --from sqlite`. The command is killed once and run
-again. When it says so, the server on SQLite is killed, and one on PostgreSQL takes its place. The phones send again what was
-not acknowledged. No acknowledged event is lost, and none is stored twice. Streams and refresh tokens continue."""
+"""Moves a server from SQLite to PostgreSQL under load with `dwell migrate --from sqlite`. The command is killed once
+and run again. When the command asks for it, the server on SQLite is killed, and one on PostgreSQL takes its place. The
+phones send again what was not acknowledged. No acknowledged event is lost, and none is stored twice. Streams and
+refresh tokens continue."""
 
 import os
 import socket
@@ -136,7 +137,7 @@ def move(report, options, old, new, receiver):
         run.wait_for("stop the server now")
         time.sleep(1)
         stopped.append(time.monotonic())
-        # The phones then wait for answers.
+        # The phones have events in flight, which then get no response.
         old.kill()
 
     run = Move(old, new.environment["DATABASE_URL"], old.folder)

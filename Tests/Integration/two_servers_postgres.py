@@ -11,7 +11,7 @@ import time
 from client import Client, rendered, token
 from phones import Load, Phone, percentile, rfc3339
 from postgresql import Postgres
-from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk, wait_until
+from processes import REPOSITORY, UNLIMITED, Folder, Server, arguments, compare_with_disk, psql, wait_until
 from report import Report
 
 METRICS_TOKEN = "metrics-token-of-the-check"
@@ -44,7 +44,7 @@ class Stream:
         self.socket.close()
 
     def wait_for(self, text):
-        """Returns when the stream has sent the text, and forgets what it has sent."""
+        """Waits until the stream has sent the text, and discards everything that was received."""
         while text not in self.received:
             more = self.socket.recv(65536)
             if not more:
@@ -62,7 +62,8 @@ class Run:
         self.acknowledged, self.sent = set(), set()
 
     def load(self, what, drivers, seconds, at_end=None, statuses=(200,)):
-        """Sends events of the drivers through both servers. Sends everything again that was not acknowledged."""
+        """Sends events of the drivers through both servers, and calls `at_end` after half of the time. Returns the
+        events that were not acknowledged."""
         loads = [
             Load(server.port, [SharedPhone(driver, f"-{letter}-{what}") for driver in drivers], repeat_every=10)
             for server, letter in zip(self.servers, "ab")]
@@ -113,11 +114,34 @@ class Run:
 
 
 def start_together(servers):
-    threads = [threading.Thread(target=server.start) for server in servers]
+    """Starts the servers at once. Raises the first error of a start."""
+    errors = []
+
+    def start(server):
+        try:
+            server.start()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=start, args=(server,)) for server in servers]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    if errors:
+        raise errors[0]
+
+
+def start_on_empty_database(servers):
+    """Checks that both servers are ready, and that one of them applied all migrations: they have one time."""
+    tables = psql(servers[0].database_url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    assert not tables, tables
+    start_together(servers)
+    for server in servers:
+        wait_until(server.is_ready, 30, "readiness")
+    migrations = len(list((REPOSITORY / "migrations/postgresql").glob("*.sql")))
+    found = psql(servers[0].database_url, "SELECT count(*), count(DISTINCT applied_at_ms) AS times FROM schema_migration")
+    assert found == [(migrations, 1)], f"{migrations} migrations, the rows and their times: {found}"
 
 
 def follow(report, run, count):
@@ -162,8 +186,8 @@ def main():
         environment = {**UNLIMITED, "DATABASE_URL": postgres.create_database("shared"), "METRICS_TOKEN": METRICS_TOKEN}
         servers = [Server(options, folder, environment) for folder in (first, second)]
         try:
-            start_together(servers)
-            report.check(True, "both start at once on an empty database, and one of them migrates it")
+            report.run("both start at once on an empty database, and one of them migrates it",
+                       lambda: start_on_empty_database(servers))
             run = Run(report, servers)
             again = run.load("both run", drivers, seconds)
             run.send_again("both run", again)
