@@ -1,5 +1,6 @@
-// Tests of the sign-in routes. The response to a rejected body lists all field errors at once. Each service receives
-// the right data. Every failure has its own status. The request forms of shipped clients are still accepted.
+// Tests of the routes for signing in, accounts and devices. The response to a rejected body lists all field errors at
+// once. Each service receives the right data. Every failure has its status and its code. The request forms of shipped
+// clients are still accepted.
 
 import HTTP1
 import HTTPServer

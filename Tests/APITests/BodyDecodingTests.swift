@@ -3,6 +3,7 @@
 import GzipCoding
 import HTTP1
 import HTTPServer
+import JourneyModel
 import Testing
 
 @testable import API
@@ -39,8 +40,7 @@ struct GzipTests {
             for bit in 0..<8 {
                 var broken = Self.member
                 broken[index] ^= UInt8(1 << bit)
-                // A flipped bit in the time or in the operating-system byte of the gzip header does not change the
-                // content.
+                // Some bits of the gzip header, for example those of the time, do not change the content.
                 let inflated = try? Gzip.inflate(broken, bytesMax: 100)
                 #expect(inflated == nil || inflated == Array(#"{"a":1}"#.utf8), "byte \(index), bit \(bit)")
             }

@@ -68,7 +68,7 @@ import Testing
         #expect(second.fields.first("RateLimit")?.hasPrefix("\"\(limitClass.rawValue)\";r=0;t=") == true)
         #expect(second.fields.first("RateLimit-Policy") == "\"\(limitClass.rawValue)\";q=1;w=60")
         #expect(second.fields.first("Cache-Control") == "no-store")
-        // The rejected request called no service.
+        // The rejected request called none of the services for signing in, accounts and devices.
         #expect(api.signIn.asked == asked)
     }
 

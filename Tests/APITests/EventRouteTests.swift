@@ -1,5 +1,6 @@
-// Tests of the event routes' responses, without a socket. Every response contains the driver's quota, even a rejection.
-// The result of a rate-limited event in a batch contains the time to wait (contract, sections 3 to 5).
+// Tests of the event routes' responses, without a socket. Every response to a signed-in driver contains the driver's
+// quota, even a rejection. The result of a rate-limited event in a batch contains the time to wait (contract, sections
+// 3 to 5).
 
 import Foundation
 import HTTP1
@@ -79,7 +80,10 @@ struct EventRouteTests {
         #expect(response.status == .ok)
         #expect(response.text.utf8.count < 250_000)
         let results = try #require(try JSONValue.parse(Array(response.text.utf8))["results"])
-        guard case .array(let elements) = results else { return }
+        guard case .array(let elements) = results else {
+            Issue.record("\(results)")
+            return
+        }
         #expect(elements.count == 500)
         let told = elements.map { element -> Int in
             if case .array(let errors)? = element["errors"] { errors.count } else { 0 }
@@ -122,7 +126,8 @@ struct EventRouteTests {
         #expect(await post(Self.event, api).status == .tooManyRequests)
     }
 
-    /// The responder decodes a body before any task stores the events of an earlier one.
+    /// The responder may decode a body before a task has stored the events of an earlier body. If the charge waited
+    /// until the events are stored, many large bodies would be decoded in the meantime.
     @Test func `excess bytes are charged before the events are stored`() async throws {
         let api = ScriptedAPI()
         let body = #"{"events":[\#(Self.event)],"x":"\#(String(repeating: "x", count: 1_000_000))"}"#
@@ -149,8 +154,8 @@ struct EventRouteTests {
         var replies: [Reply] = []
         for _ in 0..<2 { replies.append(try reply(Self.compressedBatch, fields: gzip, api)) }
         #expect(api.bufferBudget.bytesHeld > 200_000)
-        // The driver is not to blame that the server is busy: such a body counts as one refused event, whatever its
-        // length. Ten bodies of 100,000 bytes would fill the window of 600.
+        // The driver is not to blame for a busy server. Such a body therefore counts as one refused event, whatever its
+        // length. If its bytes counted, ten bodies of 100,000 bytes would fill the window of 600.
         for _ in 0..<10 {
             guard case .response(let refused) = try reply(Self.compressedBatch, fields: gzip, api) else {
                 Issue.record("the third body was accepted")

@@ -1,5 +1,5 @@
-// Checks that openapi.json describes exactly the existing routes, and that the pages forbid loading anything from
-// another origin.
+// Checks that openapi.json describes exactly the existing routes and their credentials. Also checks the
+// Content-Security-Policy and the entity tag of a page.
 
 import HTTP1
 import HTTPServer

@@ -61,7 +61,8 @@ import Testing
         #expect(third.status == .ok && third.fields.first("ETag") != etag)
     }
 
-    /// The number of requests that are left in the window of that name.
+    /// Returns the number of requests that are left in the window of that name; nil if the response does not have
+    /// exactly this window.
     private func left(_ window: String, _ answer: Response) -> Int? {
         let members = answer.fields.first("RateLimit")?.split(separator: ";") ?? []
         guard members.count == 3, members[0] == "\"\(window)\"" else { return nil }

@@ -181,7 +181,8 @@ final class ScriptedTokens: TokenVerifier {
 
     func revoke() { isRevoked.withLock { $0 = true } }
 
-    /// Returns a verdict from memory for the token "good". Any other token needs a lookup, which rejects it.
+    /// Returns a verdict from memory for the tokens "good" and "service". Any other token needs a lookup, which rejects
+    /// it.
     func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
         if token.elementsEqual("service".utf8) {
             return .known(Caller(driver: DriverID("partner"), role: TokenRole.service.rawValue))

@@ -1,5 +1,5 @@
-// Scripted sign-in services that record their calls. All calls succeed until `fail(with:)` is called; the credential
-// "good" is always valid.
+// Scripted sign-in services that record their calls. The valid credentials are "good" and the one-time code 123456.
+// Calls with a valid credential, and calls without one, succeed until `fail(with:)` is called.
 
 import Identity
 import JourneyModel
@@ -35,7 +35,7 @@ final class ScriptedSignIn: SignInService, SignInSessionService, AccountService,
             sendsCodes: sendsCodes, publicKeySet: Array(#"{"keys":[]}"#.utf8))
     }
 
-    /// The recorded calls, in order, without secrets.
+    /// The recorded calls, in order.
     var asked: [String] { state.withLock { $0.asked } }
 
     func fail(with failure: AccountFailure?) { state.withLock { $0.failure = failure } }

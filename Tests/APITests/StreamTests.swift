@@ -86,12 +86,13 @@ import Testing
         api.journeys.add(change(3, .anchored))
         api.purchases.stub([PurchaseRouteTests.monthly], ofFacts: 50)
         func readCount() -> Int { api.purchases.asked.count { $0.hasPrefix("entitlements") } }
-        // The request, and two more for the facts.
+        // The request is charged as one read, and its 50 facts are charged as two more.
         let listening = Listening(await api.askSignedIn("/native/session/stream?entitlements=true"))
         var written = listening.written
         for _ in 0..<3 { _ = await written.next() }
         #expect(readCount() == 1)
-        // Each later read counts as three: 3, 6, 9, 12.
+        // Each later read of the entitlements is charged as three more. After the fourth read, 12 reads are charged,
+        // which is more than the limit of 11. The stream then reads no entitlements.
         for number in Int64(4)..<20 {
             api.journeys.add(change(number, .anchored))
             _ = try await api.streams.wakeChanged(after: number - 1)
@@ -128,7 +129,8 @@ import Testing
 
     @Test func `Last-Event-ID goes on behind it; one that is none of ours begins anew`() async throws {
         let cases: [(String, [String])] = [
-            ("3", [message(5, .inTransit), message(6, .inTransit)]), ("0", [message(3, .inTransit)]), ("6", []),
+            ("3", [message(5, .inTransit), message(6, .inTransit)]), ("6", []),
+            ("0", [message(3, .inTransit), message(5, .inTransit), message(6, .inTransit)]),
             ("7", [snapshot(6, .inTransit)]), ("abc", [snapshot(6, .inTransit)]), ("-1", [snapshot(6, .inTransit)]),
             ("", [snapshot(6, .inTransit)]), ("99999999999999999999", [snapshot(6, .inTransit)]),
         ]
@@ -139,7 +141,12 @@ import Testing
             var written = listening.written
             #expect(await written.next() == "retry: 3000\n\n")
             for message in expected { #expect(await written.next() == message, "\(id)") }
+            // Nothing comes before the next change.
+            api.journeys.add(change(7, .atMerchant))
+            _ = try await api.streams.wakeChanged(after: 6)
+            #expect(await written.next() == message(7, .atMerchant), "\(id)")
             api.streams.close()
+            #expect(await written.next() == nil, "\(id)")
             await listening.end()
         }
     }

@@ -157,7 +157,7 @@ import Testing
         #expect(await work().status == .unauthorized)
     }
 
-    /// A missing credential or a malformed event is rejected without a task. A valid event is stored by a task.
+    /// A missing credential or a malformed event is rejected without a task.
     @Test(arguments: surface.filter { $0.endpoint.limits == RateLimitClass.ofEvents })
     func aRejectedEventStartsNoTask(row: Row) throws {
         let endpoint = try #require(

@@ -1,5 +1,5 @@
-// Compares docs/architecture.md with the sources. The arrows of its diagram are compared with Package.swift and the
-// imports of each module, and its list of files with the directories.
+// Compares docs/architecture.md with the sources: the arrows of its diagram with Package.swift, its list of files with
+// the directories, and its other lists with the code. Also compares Package.swift with the imports of each module.
 
 import Foundation
 import Testing
@@ -74,7 +74,7 @@ import Testing
         return found.intersection(modules)
     }
 
-    /// Returns the modules in Sources: those of the server and those that it shares with clients.
+    /// Returns the folders of Sources that are targets of Package.swift.
     private static func modules(_ declared: Arrows) throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: root.appending(path: "Sources").path)
             .filter { declared[$0] != nil }.sorted()
@@ -158,7 +158,7 @@ import Testing
     }
 
     /// Returns the actual directories in the same form, with Swift files named without their extension. The list leaves
-    /// out fixtures, files that Python creates, and copies of migrations/.
+    /// out hidden files, fixtures, files that Python creates, and copies of migrations/.
     private static func files() throws -> [String: String] {
         let isListed = { (path: String) in
             !path.contains(#/(^|\/)\.|Store/Migrations|/Fixtures|__pycache__/#)

@@ -12,7 +12,7 @@ import Testing
 
 @testable import App
 
-/// Returns the report on a configuration that is read from this environment alone, without a `.env` file.
+/// Returns the report on a configuration that is read from these values alone. By default, no environment file is read.
 func report(
     _ environment: [String: String] = [:], overrides: [String: String] = [:], file: String = "/dev/null"
 ) -> ConfigurationReport {
@@ -350,7 +350,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         #expect(try variable("REDIS_URL", in: report).shown == "127.0.0.1:7000, database 3")
     }
 
-    /// A key made for this test with `openssl ecparam -name prime256v1 -genkey`. It signs nothing else.
+    /// A P-256 key made for these tests, in PKCS #8. It signs nothing else.
     static let p256PrivateKeyPEM = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgchPSTUVL/2y/GAWh

@@ -1,5 +1,5 @@
-// Tests of the HTTP server's settings: their defaults, and the notation of the trusted proxies. ConfigurationTests
-// tests the limits of the ranges.
+// Tests of the HTTP server's settings: their defaults, and the notations of hosts, of inherited sockets and of trusted
+// proxies. ConfigurationTests tests the limits of the ranges.
 
 import Testing
 

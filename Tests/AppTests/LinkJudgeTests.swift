@@ -54,7 +54,7 @@ import Testing
                 == ["ok /privacy: 8 bytes, the configured file"])
     }
 
-    /// `appID`, comments and `"exclude": false` mean the same to Apple.
+    /// To Apple, `appID` means the same as `appIDs` with one id. A comment or `"exclude": false` changes nothing.
     @Test func anotherSpellingOfTheSameIsGood() {
         let same = Self.association(
             #"{"appID":"ABCDE12345.a.b","components":[{"/":"/open/web/*","exclude":true,"comment":"c"},"#

@@ -1,5 +1,5 @@
-// Tests that a new optional member of an event appears in every output of the server. Also counts the files that must
-// be edited to add such a member.
+// Tests that a new optional member of an event appears in timelines, in analytics and in `dwell explain`. Also counts
+// the files that must be edited to add such a member.
 
 import Engine
 import Foundation

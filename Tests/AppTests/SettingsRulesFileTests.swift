@@ -1,5 +1,5 @@
-// SETTINGS_RULES_FILE: a bad file is a problem of the configuration that names the line, and a reload with one changes
-// nothing. Also the texts of `dwell config preview` and `dwell config history`.
+// SETTINGS_RULES_FILE: a bad file is a problem of the configuration that names the line, and a reload of a bad file
+// changes nothing. Also the texts of `dwell config preview` and `dwell config history`.
 
 import API
 import Engine

@@ -37,7 +37,13 @@ import Testing
         try await again.write(request)
         let answer = String(decoding: try await again.read(until: .inSeconds(10)), as: UTF8.self)
         #expect(answer.hasPrefix("HTTP/1.1 200 "), "\(answer)")
+        let result = #""event_id":"cut-off-1","session":{"state":"NEAR_CHARGER","transition":"applied"}}"#
+        #expect(answer.hasSuffix(result), "\(answer)")
         if atLimiter { #expect(await admission.wasCancelled()) }
+        try await again.write(request)
+        let repeated = String(decoding: try await again.read(until: .inSeconds(10)), as: UTF8.self)
+        #expect(repeated.contains("\r\nIdempotent-Replayed: true\r\n"), "\(repeated)")
+        #expect(repeated.hasSuffix(#"{"status":"already_processed","# + result), "\(repeated)")
         #expect(try await server.store.eventCount() == 1)
         again.close()
         await clients.shutdown()
@@ -78,8 +84,8 @@ import Testing
     }
 }
 
-/// An admission that waits for an hour, or until the task is cancelled, and then admits. A limiter behaves like this
-/// when its Redis does not respond.
+/// An admission that, while `waits` is true, waits for an hour or until the task is cancelled, and then admits. A
+/// limiter behaves like this when its Redis does not respond.
 private final class WaitingAdmission: Admission {
     let waits: Atomic<Bool>
     private let process = LocalRateLimiter(limits: RateLimits(sessionEvents: 0, preSessionEvents: 0))

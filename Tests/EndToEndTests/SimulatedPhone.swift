@@ -75,8 +75,8 @@ struct SimulatedPhone {
         "\(String(random.next(), radix: 16))-\(String(random.next(), radix: 16))"
     }
 
-    /// Sends the due events until none is left, or until the network or the server prevents it. Returns the events that
-    /// were dropped.
+    /// Sends the due events until none is left, or until the network or the server prevents it. Returns the outputs
+    /// that no test expects: dropped events, rejected tokens, and failures of the journal.
     mutating func flush(at now: Moment, over network: Network) async -> [QueueOutput] {
         var dropped: [QueueOutput] = []
         while let attempt = queue.nextAttempt(at: now, accessToken: token) {

@@ -7,7 +7,7 @@ import Testing
 @testable import Engine
 
 struct DriverCountsTests {
-    /// Counts for `duration`.
+    /// A reader that takes `duration` for each count.
     private final class SlowReader: OperatorReader {
         private struct State {
             var count = 0

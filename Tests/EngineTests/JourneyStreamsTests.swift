@@ -9,7 +9,8 @@ import Testing
 
 @testable import Engine
 
-/// A reader that returns the scripted committed changes, one per call. The other results are empty.
+/// A reader that returns the scripted commits and corrections, one per call, and the drivers that await a refold. The
+/// other results are empty.
 private final class ScriptedChanges: JourneyReader {
     let answers: Mutex<[CommittedChanges]>
     let awaitingRefold: Mutex<Set<DriverID>>

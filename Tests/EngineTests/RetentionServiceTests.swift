@@ -38,9 +38,12 @@ private final class ScriptedRetention: RetentionStore {
     }
 
     func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int {
-        let isFailing = state.withLock { state in
+        let isFailing = state.withLock { state -> Bool in
             state.steps.append(events.map(\.id))
-            return state.failsAtStep == state.steps.count
+            if state.failsAtStep == state.steps.count { return true }
+            let gone = Set(events.map(\.id))
+            state.events.removeAll { gone.contains($0.id) }
+            return false
         }
         if isFailing { throw .unavailable("the disk is full") }
         return events.count
@@ -136,6 +139,10 @@ struct RetentionServiceTests {
         let store = ScriptedRetention(.init(events: events(200), failsAtStep: 2))
         await #expect(throws: StoreFailure.unavailable("the disk is full")) { try await keeping(store).round() }
         #expect(store.state.withLock(\.steps.count) == 2)
+        #expect(
+            try await keeping(store).round() == RetentionService.Deleted(events: 200 - RetentionService.stepMax))
+        let left = store.state.withLock { $0.events.count }
+        #expect(left == 0)
     }
 
     @Test func `cancelled, it ends after the step under way`() async throws {

@@ -23,7 +23,7 @@ struct SettingsRulesTests {
         rules.choice(for: subject).settings(charger: charger).settings.gracePeriodSeconds
     }
 
-    /// Returns a file with one rule: grace period 1200 for everybody who meets the conditions.
+    /// Returns the rules of a file with one rule: grace period 1200 for everybody who meets the conditions.
     private func one(_ conditions: String) throws -> SettingsRules {
         try rules(
             """
@@ -93,9 +93,9 @@ struct SettingsRulesTests {
             for index in isIn.indices where isIn[index] { counts[index] += 1 }
         }
         #expect(counts[0] == 0 && counts[5] == 10_000)
-        // The drivers are fixed, so these numbers are too. A hash puts each within four standard deviations.
-        for (count, expected) in [(counts[1], 50), (counts[2], 1000), (counts[3], 2000)] {
-            #expect(abs(count - expected) <= 160, "\(counts)")
+        // The drivers are fixed, so these numbers are too. Each may be off by four standard deviations.
+        for (count, expected, difference) in [(counts[1], 50, 28), (counts[2], 1000, 120), (counts[3], 2000, 160)] {
+            #expect(abs(count - expected) <= difference, "\(counts)")
         }
     }
 
@@ -192,7 +192,7 @@ struct SettingsRulesTests {
 
     // MARK: Bad files
 
-    /// A rule with all required members, to which `more` adds others.
+    /// Returns a file with two flags and one rule. The rule has all required members, and the members in `more`.
     private static func rule(_ more: String, settings: String = #"{"chargerDwellSeconds": 90}"#) -> String {
         """
         {"flags": {"f": true, "t": "x"}, "rules": [

@@ -1,6 +1,7 @@
-// Delivers every case of the tables in four ways: in one piece, split in two at every byte, byte by byte, and followed
-// by another request. The outcomes and response bytes must always be those of the table. If the connection stays open
-// after the case, the other request is served. Otherwise there is no further response.
+// Delivers every case of the tables in four ways: in one piece, split in two at every byte (a long input at about a
+// hundred bytes), byte by byte, and, if the case is complete, followed by another request. The outcomes and response
+// bytes must always be those of the table. If the connection stays open after the case, the other request is served.
+// Otherwise there is no further response.
 
 import HTTP1
 import Testing

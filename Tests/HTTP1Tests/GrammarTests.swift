@@ -34,7 +34,7 @@ import Testing
     }
 
     /// The implementation checks eight bytes at a time. This test therefore puts every byte at every position of values
-    /// that are about eight bytes long.
+    /// that are shorter and longer than eight bytes.
     @Test func aValueIsOnlyAsGoodAsEachOfItsBytes() {
         for length in [1, 7, 8, 9, 17] {
             for place in 0..<length {

@@ -7,8 +7,8 @@ import TestSupport
 import Testing
 
 @Suite struct MutationTests {
-    /// The seed of all inputs. Change it to test other inputs. A failure reports its round; the seed and the round
-    /// determine the input.
+    /// The seed of all inputs. Change it to test other inputs. A failure reports its block and its round, which
+    /// determine the input together with the seed.
     static let seed: UInt64 = 0x9112_9110
 
     @Test(arguments: 0..<20) func anySplitGivesTheSameEvents(_ block: Int) {

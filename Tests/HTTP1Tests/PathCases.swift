@@ -39,7 +39,7 @@ enum PathCases {
         .init("3986 3.3", "two slashes at the start", get("//b/c"), .refused(400)),
         .init("3986 3.3", "two slashes at the end", get("/a//"), .refused(400)),
         .init("3986 3.4", "dots and slashes in the query are data", get("/?a=/../..//"), .served("GET /?a=/../..//")),
-        .init("3986 3.4", "the query stays as it is", get("/?a=%2F%00%zz"), .refused(400)),
+        .init("3986 3.4", "a triplet in the query that is not hexadecimal", get("/?a=%2F%00%zz"), .refused(400)),
         .init("3986 3.4", "triplets in the query stay encoded", get("/?a=%2F%00"), .served("GET /?a=%2F%00")),
     ]
 }

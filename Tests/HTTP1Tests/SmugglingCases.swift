@@ -1,6 +1,6 @@
-// Cases of request smuggling and splitting, under the published names of the attacks (RFC 9112 section 11.2). Each
-// input contains a hidden request for /smuggled. Another server might find that request; this server must never find
-// it.
+// Cases of request smuggling and splitting, under the published names of the attacks (RFC 9112 section 11.2). Almost
+// every input contains a hidden request for /smuggled. Another server might find that request; this server must never
+// find it.
 
 enum SmugglingCases {
     private static let hidden = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -47,7 +47,6 @@ import Testing
     @Test func `every answer can be read by a page that is allowed, and by no other`() async throws {
         let routes: [Route] = [.hello, .echo]
         try await withServer(routes, Self.configuration("http://localhost:5173", Self.page)) { test in
-            // The requests whose responses close the connection come last.
             let requests: [(request: String, status: Int)] = [
                 ("GET /hello HTTP/1.1\r\n\(host)", 200), ("HEAD /hello HTTP/1.1\r\n\(host)", 200),
                 ("GET /nowhere HTTP/1.1\r\n\(host)", 404), ("DELETE /hello HTTP/1.1\r\n\(host)", 405),

@@ -43,8 +43,8 @@ import Testing
         }
     }
 
-    /// RFC 9112 section 2.2: an empty line before the request line is ignored. It begins no head, also if its two bytes
-    /// arrive apart.
+    /// RFC 9112 section 2.2: an empty line before the request line is ignored. It begins no head, even if its two bytes
+    /// arrive separately.
     @Test func `an empty line before a request does not shorten the time for its head`() async throws {
         try await withServer([.hello], .test.with(\.headTimeoutMilliseconds, 100)) { test in
             let client = try await test.connect()

@@ -46,6 +46,7 @@ import Testing
             gate.reach()
             let answer = try await client.answer()
             #expect(answer.status == 200)
+            #expect(answer.fields.first("Connection") == "close")
             client.connection.close()
             _ = await draining.value
         }

@@ -284,7 +284,7 @@ import Testing
         #expect(try await refusal([:]) == .external)
         sessions.revoke("s-1")
         #expect(try await refusal(["sid": "s-1"]) == .revoked)
-        // A token that is accepted for a renewal is rejected for everything else.
+        // An expired token that is accepted for a renewal is rejected for everything else.
         #expect(await IdentityTests.refusal(verifier, crafted(payload: try payload(["exp": now - 1]))) == .expired)
     }
 }

@@ -63,6 +63,8 @@ final class LoopbackServer: ConnectionHandler, Sendable {
         }
     }
 
+    private struct NoAddress: Error {}
+
     private let script: Script
     private let received = Mutex<[ReceivedRequest]>([])
 
@@ -80,7 +82,7 @@ final class LoopbackServer: ConnectionHandler, Sendable {
         let listening = try await ListenerGroup.listen(
             on: .ip(host: "127.0.0.1", port: 0), loops: loops, handler: server)
         guard case .ip(_, let port) = listening.address, let url = URL(string: "http://127.0.0.1:\(port)/start") else {
-            return
+            throw NoAddress()
         }
         let http = OutgoingHTTP()
         let result: Result<Void, any Error>

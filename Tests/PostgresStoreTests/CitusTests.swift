@@ -1,5 +1,5 @@
-// What is different on Citus. Skipped unless DWELL_TEST_CITUS_URL names a cluster; then all other suites of this target
-// run on it too.
+// What is different on Citus. Skipped unless DWELL_TEST_CITUS_URL names a cluster. Then the other tests of this target
+// run on it too, except those that start a server of their own.
 
 import Engine
 import JourneyModel
@@ -105,8 +105,9 @@ struct CitusTests {
 
     // MARK: The feed
 
-    /// As after a crash of the coordinator, or between its commit and the other servers': a transaction is prepared on
-    /// one of them. The group in its name is not the coordinator's, so Citus does not end it.
+    /// A transaction is prepared on a server other than the coordinator, as after a crash of the coordinator, or
+    /// between the coordinator's commit and that of the other server. The group in the transaction's name is not the
+    /// coordinator's, so Citus does not end the transaction.
     @Test func `readers of the feed wait for transactions that are prepared on another server`() async throws {
         let database = try await StoreFixture.database()
         let other = try await database.rows(

@@ -1,6 +1,6 @@
 // Connections that are lost during COMMIT, at exactly known moments: the event is stored and the answer is lost, or the
 // event is not stored. A COMMIT that waits for a standby that does not exist has committed already; a deferred trigger
-// runs before.
+// runs before anything is committed.
 
 import Engine
 import JourneyModel
@@ -64,7 +64,7 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event WHERE idempotency_key = 'k'") == ["1"])
     }
 
-    /// As in a batch request that a client has assembled twice.
+    /// As when a client has put the same event into one batch request twice.
     @Test func `of two copies in a batch in doubt, one is a repeat`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
@@ -99,7 +99,8 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*), max(seq) FROM event") == ["1|1"])
     }
 
-    /// After a crash, PostgreSQL shows what it has recovered, whether the standby has it or not.
+    /// When the backend that waits for the standby has ended, other sessions see the event, whether the standby has it
+    /// or not. It is the same after a crash and recovery.
     @Test func `a repeat is not acknowledged before the standby has the event`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }

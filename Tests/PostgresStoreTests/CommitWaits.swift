@@ -13,8 +13,8 @@ extension StoreFixture {
 }
 
 extension StoreFixture.Database {
-    /// Lets each COMMIT wait for a standby. One that does not exist is never there, but the COMMIT is on the disk
-    /// before.
+    /// Makes each COMMIT wait for the standby `name`, or for none if `name` is empty. If no standby has this name, a
+    /// COMMIT waits until the setting changes, but it is on the disk before it waits.
     func setStandby(_ name: String) async throws {
         try await rows("ALTER SYSTEM SET synchronous_standby_names = '\(name)'")
         try await rows("SELECT pg_reload_conf()")
@@ -23,8 +23,8 @@ extension StoreFixture.Database {
         }
     }
 
-    /// Lets each transaction that inserts into `table` sleep in its COMMIT, before anything is committed, as long as
-    /// the table `slow` has a row.
+    /// Makes each transaction that inserts into `table` sleep for a minute in its COMMIT, before anything is committed,
+    /// as long as the table `slow` has a row.
     func slowCommits(of table: String) async throws {
         _ = try await rows(
             """

@@ -45,7 +45,7 @@ struct LateEventTests {
             }
             #expect(late.verdict == .applied && late.chargesRefold && late.journey.state == .nearCharger)
             #expect(charging.charged.withLock { $0 } == [120])
-            // The journey after this one is the stored one, so that only its neighbour is folded again.
+            // After this event, the journey equals the stored one again, so only the next event is folded again.
             guard case .stored(let quiet) = await stores[0].append(request(.diagnostic("pong"), "quiet", at: 60)) else {
                 Issue.record("the quiet event")
                 return
@@ -97,7 +97,7 @@ struct LateEventTests {
 
     /// They need different stored events, and nothing is written.
     @Test(.timeLimit(.minutes(2)))
-    func `two late events far from each other that are refused are both answered`() async throws {
+    func `three late events far from each other that are refused are all answered`() async throws {
         let database = try await StoreFixture.database()
         let charging = Charging()
         try await StoreFixture.withStores(on: database, charging: charging) { (stores) async throws in
@@ -123,7 +123,7 @@ struct LateEventTests {
         return try #require(Int(count.first ?? ""))
     }
 
-    /// The limit is one charge.
+    /// A limit that one charge uses up.
     private final class OneCharge: RefoldCharging {
         private let isCharged = Mutex(false)
 

@@ -1,4 +1,4 @@
-// A driver whose row another transaction keeps locked: the others do not wait.
+// A driver whose row another transaction keeps locked: the other drivers of the batch do not wait.
 
 import Engine
 import JourneyModel

@@ -21,7 +21,8 @@ struct RandomJourneyTests {
         var expected: [ExpectedEvent] = []
     }
 
-    /// Of the journeys of 30 events, few have late events beyond the first 64 that are read, and many beyond the first.
+    /// `tailBegin` is the number of events that are read first to fold a late event. A journey has at most 30 events of
+    /// clients, so 64 are nearly always enough, and for many late events one is not.
     @Test(arguments: [64, 1])
     func `outcomes are those of the store in memory, and the table is the fold in order`(tailBegin: Int64) async throws
     {

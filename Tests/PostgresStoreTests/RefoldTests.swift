@@ -10,8 +10,7 @@ import Testing
 struct RefoldTests {
     private static let end = Moment.sample.advanced(bySeconds: 900_000)
 
-    /// Stores a random journey, and then the table as an older release would have left it: other verdicts and journeys,
-    /// and no expiries.
+    /// Stores a random journey, whose events arrive in any order.
     private static func storeOld(
         _ number: Int, in database: StoreFixture.Database, _ store: PostgresEventStore
     ) async throws -> (driver: DriverID, events: [OrderedEvent]) {
@@ -22,6 +21,7 @@ struct RefoldTests {
         return (driver, events)
     }
 
+    /// Changes the stored rows as if an older release had written them: other verdicts and journeys, and no expiries.
     private static func makeOld(_ database: StoreFixture.Database) async throws {
         _ = try await database.rows(
             """

@@ -1,4 +1,5 @@
-// Databases of their own on the shared PostgreSQL, and stores on them: each store stands for one instance.
+// A new database for each test, on the shared PostgreSQL or a Citus cluster, and stores on it. Each store stands for
+// one instance.
 
 import Engine
 import Identity
@@ -17,13 +18,13 @@ enum StoreFixture {
         do { return try EventLoopGroup(count: 2) } catch { preconditionFailure("no event loop: \(error)") }
     }()
 
-    /// A database of a server of its own kind, or a schema of a Citus cluster.
+    /// Where a database is: on a PostgreSQL server, or in a Citus cluster as a schema.
     enum Place: Sendable {
         case server(PostgresServer)
         case citus(CitusCluster)
     }
 
-    /// A fresh, migrated database.
+    /// A database that only one test uses.
     struct Database: Sendable {
         let place: Place
         let name: String

@@ -1,5 +1,5 @@
-// Other work on a driver between two pieces of the driver's deletion. Half of the events then have new ids. Nothing may
-// copy an old one to a row that the deletion has rewritten already.
+// Other work on a driver between two pieces of the driver's deletion. About half of the events then have new ids.
+// Nothing may copy an old id to a row that the deletion has rewritten already.
 
 import Engine
 import JourneyModel

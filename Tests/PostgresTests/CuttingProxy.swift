@@ -8,13 +8,13 @@ import TestSupport
 final class CuttingProxy: ConnectionHandler, Sendable {
     enum Fault: Hashable, Sendable {
         case none
-        /// Forwards this many further bytes to the server, and then closes both connections.
+        /// Forwards this many further bytes to the server, and closes both connections at the next one.
         case cutRequests(afterBytes: Int)
-        /// Forwards this many further bytes to the client, and then closes both connections.
+        /// Forwards this many further bytes to the client, and closes both connections at the next one.
         case cutReplies(afterBytes: Int)
         /// Forwards nothing more, in either direction.
         case silence
-        /// Sends these bytes to the client instead of the next reply.
+        /// Sends these bytes to the client in place of whatever the server sends.
         case reply([UInt8])
     }
 

@@ -56,7 +56,7 @@ struct Gate {
     private let connection: PostgresConnection
     private let key: PostgresValue
 
-    /// Runs the body while the gate is closed, or until the body opens it.
+    /// Runs the body with a closed gate. The gate opens when the body opens it, or at the end of the body.
     static func with(_ server: PostgresServer, _ body: (Gate) async throws -> Void) async throws {
         try await server.with { (connection) async throws in
             let gate = Gate(connection: connection, key: .int8(.random(in: .min ... .max)))

@@ -98,7 +98,7 @@ import Testing
     }
 }
 
-/// A parser of the exposition format 0.0.4 that rejects what promtool would reject.
+/// A strict parser of the exposition format 0.0.4.
 struct Exposition {
     struct Malformed: Error {
         var line: String

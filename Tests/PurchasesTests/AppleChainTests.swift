@@ -74,7 +74,7 @@ import Testing
         await #expect(throws: PurchaseRefusal.wrongSignature) { try await verifier.transaction(token, now: start) }
     }
 
-    @Test("Apple's leaf or intermediate with any bit changed is rejected")
+    @Test("Apple's leaf or intermediate with one bit of any byte changed is rejected")
     func bits() async {
         for index in 0..<2 {
             for byte in Self.chain[index].indices {

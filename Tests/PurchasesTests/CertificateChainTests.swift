@@ -126,7 +126,7 @@ import Testing
         #expect(try await refusal { $0.leafHasUnknownCriticalExtension = true } == .wrongCertificate)
     }
 
-    @Test("A chain with any bit of any certificate changed is rejected")
+    @Test("A chain with one bit of any byte of any certificate changed is rejected")
     func bits() async throws {
         let authority = try TestAuthority()
         for index in 0..<3 {

@@ -8,7 +8,8 @@ import Testing
 @testable import Purchases
 
 @Suite struct PurchaseServiceTests {
-    /// A store in memory for one driver. The driver owns every purchase except those of `other`.
+    /// A store in memory for one driver, who owns every purchase. To the driver `other`, each purchase is owned by
+    /// another driver.
     private final class MemoryStore: PurchaseStore {
         private struct Contents {
             var facts = PurchaseFacts()

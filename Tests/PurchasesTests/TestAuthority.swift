@@ -1,5 +1,5 @@
 // A certificate authority like Apple's, generated for one test: a root, an intermediate, and a leaf with both marker
-// extensions. A test may break any property of these certificates. The leaf's key signs the JWS.
+// extensions. A test may break some properties of these certificates (`Flaws`). The leaf's key signs the JWS.
 
 import Crypto
 import Foundation
@@ -19,7 +19,7 @@ struct TestAuthority: Sendable {
     static let appleBundleID = "com.example.dwell"
     static let appleID: Int64 = 123_456_789
 
-    /// Properties that a test may break. The defaults are Apple's.
+    /// Properties that a test may break. With the defaults, the chain is valid.
     struct Flaws: Sendable {
         var leafMarker: ASN1ObjectIdentifier? = TestAuthority.leafMarker
         var intermediateMarker: ASN1ObjectIdentifier? = TestAuthority.intermediateMarker
@@ -135,7 +135,8 @@ struct TestAuthority: Sendable {
             chain: CertificateChain(roots: [root]))
     }
 
-    /// Signs a notification with these claims. Returns why the verifier refuses it; nil if it accepts it.
+    /// Signs a notification with these claims. Returns the reason of the verifier's rejection; nil if the notification
+    /// is accepted.
     func notificationRefusal(
         _ claims: [String: any Sendable], _ verifier: AppStoreVerifier? = nil
     ) async throws -> PurchaseRefusal? {

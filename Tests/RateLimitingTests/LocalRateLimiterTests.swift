@@ -144,7 +144,7 @@ struct LocalRateLimiterTests {
         #expect(quota().isExhausted)
         clock.now = 5000
         #expect(quota().remaining == 599)
-        // A full window here may last longer.
+        // A window that is full in this process may stay full for longer than the other limiter reported.
         admission.charge(claim("b", .refusals), times: 600)
         admission.recordFull(driver, in: .refusals, until: 6000)
         #expect(quota().resetMilliseconds > 50_000)

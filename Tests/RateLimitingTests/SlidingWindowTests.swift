@@ -1,5 +1,5 @@
-// Tests the sliding window log of the contract, section 4: the charges in a window, when they expire, and when windows
-// are dropped. Time is an argument; nothing waits.
+// Tests the sliding window log of the contract, section 4: the charges in a window, and when they expire. Time is an
+// argument; nothing waits.
 
 import TestSupport
 import Testing

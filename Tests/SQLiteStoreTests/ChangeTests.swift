@@ -131,6 +131,14 @@ struct ChangeTests {
         #expect(
             try await store.committedChanges(after: 4, among: [driver]) == CommittedChanges(newest: 3, drivers: .any),
             "another database's number")
+        // The drivers of ten thousand events are named.
+        try await store.change { db in try db.execute(sql: "UPDATE event_row SET id = 10002 WHERE id = 3") }
+        #expect(
+            try await store.committedChanges(after: 2, among: [driver])
+                == CommittedChanges(newest: 10_002, drivers: .these([driver])))
+        #expect(
+            try await store.committedChanges(after: 1, among: [driver])
+                == CommittedChanges(newest: 10_002, drivers: .any), "one event more")
         await store.close()
     }
 }

@@ -80,7 +80,7 @@ struct ConsumptionTests {
         #expect(try await after.nextConsumptionRequest(dueAt: Self.at(10))?.attemptCount == 1)
         try await after.finish(request.id, .answered, at: Self.at(11))
         #expect(try await after.nextConsumptionRequest(dueAt: Self.at(99)) == nil)
-        // A second answer, by another process, changes nothing.
+        // A second outcome, as another process would record it, changes nothing.
         try await after.finish(request.id, .tooLate, at: Self.at(12))
         let records = try PurchaseRecords(path: second.folder.file("db"))
         let found = try records.purchases(of: DriverID("ada"))

@@ -49,7 +49,7 @@ struct DatabaseRebuildTests {
         #expect(try check.run { _ in }.problems == [])
     }
 
-    /// The chain and the keys, by other means than the rebuild's.
+    /// Checks the chain and the keys by other means than the rebuild does.
     private func expectLinks() throws {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
@@ -143,7 +143,7 @@ struct DatabaseRebuildTests {
         let before = try OldDatabase.contents(of: path, columns: columns)
         let stop = options { if $0 == step { throw Interruption() } }
         #expect(throws: Interruption.self) { try open(stop) }
-        // All is there under the database's name at any time.
+        // At any time, all events are in the file with the database's name.
         #expect(try OldDatabase.contents(of: path, columns: columns)["event"] == before["event"])
         if step != .replaced { #expect(throws: Interruption.self) { try open(stop) } }
         var reports: [RebuildReport] = []
@@ -247,6 +247,12 @@ struct DatabaseRebuildTests {
                     try queue.write { db in try db.execute(sql: "UPDATE event SET skew_ms = 79 WHERE id = 1") }
                 }
                 #expect(error?.resultCode == .SQLITE_BUSY)
+                let readError = #expect(throws: DatabaseError.self) {
+                    let queue = try DatabaseQueue(path: path)
+                    defer { try? queue.close() }
+                    _ = try queue.read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") }
+                }
+                #expect(readError?.resultCode == .SQLITE_BUSY)
             })
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
@@ -262,7 +268,7 @@ struct DatabaseRebuildTests {
         #expect(error?.description.contains("event 4: is stored as rejected") == true, "\(error?.description ?? "")")
         #expect(!exists(kept))
         #expect(try DatabaseOpening.status(path: path)[25].appliedAtMilliseconds == nil)
-        // The next start does not continue with the file.
+        // The next start does not continue with the refused file, but begins a new one.
         var reports: [RebuildReport] = []
         #expect(throws: MaintenanceRefusal.self) { try open { reports.append($0) } }
         #expect(reports.first == .begins(rowCount: 134, copiedCount: 0))

@@ -100,8 +100,8 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
-    /// Stores texts that fit into a prepared statement's buffer for texts (1,536 bytes), together with texts that do
-    /// not fit.
+    /// A prepared statement's buffer for texts has 1,536 bytes. Some of the lengths leave room for the event's other
+    /// texts in it, and others do not.
     @Test(arguments: [0, 1, 1000, 1400, 1536, 1537, 8000]) func `texts of any length are stored to the byte`(
         _ length: Int
     ) async throws {

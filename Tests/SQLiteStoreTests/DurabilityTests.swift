@@ -5,12 +5,18 @@ import Engine
 import Foundation
 import GRDB
 import JourneyModel
+import Synchronization
 import TestSupport
 import Testing
 
 @testable import SQLiteStore
 
 struct DurabilityTests {
+    /// How many events of each driver are acknowledged.
+    private final class Acknowledged: Sendable {
+        let counts = Mutex([Int](repeating: 0, count: 16))
+    }
+
     @Test func `the writer commits in WAL mode with synchronous FULL`() async throws {
         let folder = try ScratchFolder()
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
@@ -47,18 +53,39 @@ struct DurabilityTests {
 
     /// The files are copied without closing the store and without a checkpoint. The copy therefore equals what kill -9
     /// would leave.
-    @Test func `every acknowledged event is in a copy of the files at any moment`() async throws {
+    @Test(.timeLimit(.minutes(1)))
+    func `every acknowledged event is in a copy of the files at any moment`() async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        let acknowledged = Acknowledged()
+        // The counts of acknowledged events when each copy was begun.
+        var known: [[Int]] = []
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<16 {
                 group.addTask {
                     for submission in SampleJourney.whole(prefix: "k", session: "s\(number)") {
                         _ = try await store.appended(.sample(submission, of: DriverID("d\(number)")))
+                        acknowledged.counts.withLock { $0[number] += 1 }
                     }
                 }
             }
+            for count in stride(from: 16, to: 16 * 8, by: 16) {
+                while acknowledged.counts.withLock({ $0.reduce(0, +) }) < count {
+                    try await Task.sleep(for: .microseconds(50))
+                }
+                known.append(acknowledged.counts.withLock { $0 })
+                try folder.copyDatabase("db", to: "copy\(known.count)")
+            }
             try await group.waitForAll()
+        }
+        for (index, counts) in known.enumerated() {
+            let copy = try SQLiteEventStore(path: folder.file("copy\(index + 1)"), nowMilliseconds: 0)
+            for (number, count) in counts.enumerated() {
+                let keys = try await copy.timeline(of: DriverID("d\(number)")).map(\.idempotencyKey)
+                #expect(keys.count >= count, "copy \(index + 1), driver \(number)")
+                #expect(keys == (0..<keys.count).map { "k\($0)" })
+            }
+            await copy.close()
         }
         try folder.copyDatabase("db", to: "copy")
         let copy = try SQLiteEventStore(path: folder.file("copy"), nowMilliseconds: 0)
@@ -86,20 +113,38 @@ struct DurabilityTests {
         await second.close()
     }
 
-    @Test func `a closed store refuses, and closing finishes what waits`() async throws {
+    @Test(.timeLimit(.minutes(1)))
+    func `a closed store refuses, and closing finishes what waits`() async throws {
         let folder = try ScratchFolder()
-        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0, waitingMax: 200)
         let requests = (0..<200).map { index in
             AppendRequest.sample(.sample(.chargerTargeted, key: "k\(index)"), of: DriverID("d"))
         }
+        let writer = await HeldWriter(of: store)
         async let outcomes = store.append(requests)
+        while store.writesWaiting < 200 { await Task.yield() }
+        async let isClosed: Void = store.close()
+        // The queue is full, so a request is refused at once, with another reason as soon as the store is being closed.
+        let end = ContinuousClock.now + .seconds(10)
+        while await refusal(store) != .unavailable("the store is closed"), .now < end { await Task.yield() }
+        #expect(await refusal(store) == .unavailable("the store is closed"))
+        try await writer.release()
         let stored = await outcomes.filter { if case .stored = $0 { true } else { false } }
-        await store.close()
+        await isClosed
         #expect(stored.count == 200)
         await #expect(throws: StoreFailure.self) { try await store.appended(requests[0]) }
         await #expect(throws: StoreFailure.self) { try await store.checkWritable() }
         await #expect(throws: StoreFailure.self) { try await store.lookUp(requests[0].submission, of: DriverID("d")) }
         await store.close()
+    }
+
+    private func refusal(_ store: SQLiteEventStore) async -> StoreFailure? {
+        do throws(StoreFailure) {
+            try await store.checkWritable()
+            return nil
+        } catch {
+            return error
+        }
     }
 
     @Test func `a database that can be written says so`() async throws {

@@ -16,7 +16,8 @@ import Testing
 struct ErasingTests {
     private let start = AccountFixture.start
 
-    /// Creates a driver with data of every kind. `traces` are the texts that must not be found after the deletion.
+    /// Creates a driver with an Apple identity, a profile, a device and a journey. `traces` are the texts that must not
+    /// be found after the deletion.
     private func driverWithEverything(
         _ fixture: AccountFixture, _ tag: String
     ) async throws -> (pair: TokenPair, caller: Caller, traces: [String]) {
@@ -92,7 +93,8 @@ struct ErasingTests {
         }
     }
 
-    /// Stores events with a free text in every member in which a client may send one.
+    /// Registers a session and stores events, with the texts in the members whose values drivers share in tables
+    /// (places, sources, diagnostic names), and with digits in occurred_at, sequence and schema_version.
     private func store(_ texts: Texts, of driver: DriverID, in fixture: AccountFixture) async throws {
         _ = try await fixture.store.register(
             SessionRegistration(
@@ -110,8 +112,8 @@ struct ErasingTests {
         for event in events { _ = try await fixture.store.appended(.sample(event, of: driver, receivedAt: start)) }
     }
 
-    /// Two drivers use the same texts. The texts remain when the first driver is deleted, and are removed when the
-    /// second driver is deleted.
+    /// The first driver has texts that no other driver uses, and also uses those of the second driver. The shared texts
+    /// remain when the first driver is deleted, and are removed when the second driver is deleted.
     @Test func `no free text of a deleted driver is left that nobody else uses`() async throws {
         let fixture = try await AccountFixture()
         let (own, common) = (Texts("own"), Texts("common"))

@@ -77,8 +77,8 @@ struct ErasureProgressTests {
         await fixture.close()
     }
 
-    /// Stores many rows of each kind of which a driver can have many: sign-ins, sessions, events, chargers, event
-    /// names.
+    /// Stores many rows of each kind of which a driver can have many: entries of the audit, sessions, events, chargers,
+    /// event names.
     private func storeMany(of driver: DriverID, in fixture: AccountFixture) async throws {
         for number in 0..<35 {
             var event = EventSubmission.sample(
@@ -253,8 +253,8 @@ struct ErasureProgressTests {
         await fixture.close()
     }
 
-    /// Stops a deletion between two pieces. Returns the folder, the driver's tokens, and the texts that must not be
-    /// found after the deletion.
+    /// Stops a deletion between two pieces, and copies the database in this state to each of `copies`. Returns the
+    /// folder, the driver's tokens, and the texts that must not be found after the deletion.
     private func cut(copies: [String]) async throws -> (folder: ScratchFolder, pair: TokenPair, traces: [String]) {
         let fixture = try await AccountFixture(pace: endless)
         let pair = try await fixture.signInWithApple("001.cut", code: "code", profile: FirstProfile(name: "Cut Person"))

@@ -1,5 +1,5 @@
 // Tests that `dwell explain` reads a database file, beside a running server and also after the server has stopped. The
-// command never writes, and it reports a missing database. Other tests check which events belong to a journey.
+// command never writes, and it reports a missing database.
 
 import Engine
 import Foundation

@@ -103,7 +103,7 @@ private final class Round {
         folder = try ScratchFolder()
         try FaultyFileSystem.watch(folder.path, script)
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
-        // The first commit extends the WAL, so that these writes fail too.
+        // With an empty WAL, the first commit extends the file, so that these writes fail too.
         try pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
         store = try SQLiteEventStore(
             pool: pool, checkpoints: Checkpointer.Pace(pagesMin: 12, step: 3, pause: 0),

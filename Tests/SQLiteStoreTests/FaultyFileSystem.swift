@@ -30,7 +30,7 @@ final class FaultScript: Sendable {
     /// Whether a fault happened since the script was last armed.
     var hasFailed: Bool { state.withLock { $0.hasFailed } }
 
-    /// Writes to all files since the script was last armed.
+    /// The number of writes to all files since the script was last armed.
     var writeCount: Int { state.withLock { $0.writeCount } }
 
     /// Lets `operationsBefore` operations of the fault's kind succeed, then fails the next `failureCount` of them.

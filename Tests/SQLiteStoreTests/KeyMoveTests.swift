@@ -49,7 +49,8 @@ struct KeyMoveTests {
         try await keys.append(1...140, to: first)
         #expect(try keys.listed().rows.count == 64 && keys.listed().through == 0)
         if !isKilled { await first.close() }
-        // A second row would be written for a key that is written again and whose row is not found.
+        // A row is moved to another place. If the restart wrote this row's key again, it would not find the row, and
+        // would add a second one.
         try keys.doctor("UPDATE event_key SET place = place / 2 WHERE place = (SELECT min(place) FROM event_key)")
         let again = try open()
         try await keys.append(141...149, to: again)
@@ -89,7 +90,7 @@ struct KeyMoveTests {
         #expect(try keys.problems() == [])
     }
 
-    /// A file of a release that moved the keys of other events in one go.
+    /// The file comes from a store that keeps the keys of more events in memory.
     @Test func `more events than memory should have are moved, too`() async throws {
         let large = try keys.open(countMax: 10_000)
         try await keys.append(1...700, to: large)

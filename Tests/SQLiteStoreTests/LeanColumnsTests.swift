@@ -29,7 +29,8 @@ struct LeanColumnsTests {
         }
     }
 
-    /// The moments are random over all years that can be written, and in the present.
+    /// Half of the moments are random over all years that can be written, the others over the time from shortly before
+    /// 1970 to 2033.
     @Test func `a time reads back as it was sent`() throws {
         var random = SeededRandom(seed: 7)
         try withEvents { db in
@@ -87,7 +88,6 @@ struct LeanColumnsTests {
             ])
     }
 
-    /// Every combination of members, through the store.
     @Test func `what the store writes reads back, with every combination of clocks and texts`() async throws {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)

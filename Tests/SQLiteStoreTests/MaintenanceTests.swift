@@ -38,6 +38,12 @@ struct MaintenanceTests {
         return try check.run { _ in }.problems
     }
 
+    private func rowCounts(_ file: String) throws -> DatabaseCopy.RowCounts {
+        let queue = try DatabaseQueue(path: file)
+        defer { try? queue.close() }
+        return try queue.read { db in try DatabaseCopy.rowCounts(db) }
+    }
+
     /// Changes the file without the store, and without checks of foreign keys.
     private func doctor(_ sql: String) throws {
         var configuration = Configuration()
@@ -168,6 +174,9 @@ struct MaintenanceTests {
         try DatabaseBackup.make(of: path, to: file, replacing: false) { last = $0 }
         #expect(last?.total ?? 0 > 0)
         #expect(try problems(file) == [])
+        let counts = try rowCounts(file)
+        #expect(try counts == rowCounts(path))
+        #expect(counts["event_row"] == 16 && counts["driver"] == 2)
         let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
         #expect(mode == 0o600)
         #expect(throws: MaintenanceRefusal("\(file) already exists; --force replaces it")) {

@@ -92,7 +92,7 @@ struct MigrationTests {
         #expect(try DatabaseOpening.status(path: scratch.file("db")).count == Migration.all.count)
     }
 
-    /// The expected value is the digest of the empty text, from the examples of FIPS 180-4.
+    /// The expected value is the digest that `sha256sum` prints for an empty file.
     @Test func `the checksum is SHA-256`() {
         let empty = Migration(number: 1, name: "empty", sql: "")
         #expect(empty.checksum == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")

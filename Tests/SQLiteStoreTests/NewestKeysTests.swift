@@ -29,7 +29,7 @@ struct NewestKeysTests {
                 model.removeAll { $0.event > last }
                 next = max(1, last + 1)
             }
-            // Few places, in the high bits as those of drivers and in the low bits as those of hashes.
+            // There are few places. As in real ones, the high bits stand for the driver and the low bits for the hash.
             let place = Int64.random(in: 0..<50, using: &random) << 24 | Int64.random(in: 0..<4, using: &random)
             placed.add(PlacedEvents.Entry(place: place, event: next))
             model.append(PlacedEvents.Entry(place: place, event: next))
@@ -45,7 +45,7 @@ struct NewestKeysTests {
         try await keys.append(1...100, to: store)
         #expect(try keys.listed().rows == [])
         try await keys.expectRepeats(1...100, in: store)
-        // 64 keys at a time: two for each event.
+        // Each further event makes two keys due. They are written when 64 are due.
         try await keys.append(101...140, to: store)
         #expect(try keys.listed().rows.count == 64 && keys.listed().through == 0)
         try await keys.expectRepeats(1...140, in: store)
@@ -135,7 +135,7 @@ struct NewestKeysTests {
         #expect(try keys.problems() == [])
     }
 
-    /// The numbers of the rolled back events are then those of events that the other process stores.
+    /// The events that the other process stores get the numbers of those that were rolled back.
     @Test(arguments: ["ROLLBACK", "ABORT"])
     func `after a rollback, events that another process stores are found`(raise: String) async throws {
         let store = try keys.open(countMax: 1000)

@@ -212,7 +212,7 @@ import Testing
             return try Row.fetchAll(statement).map { $0["detail"] as String }
         }
         #expect(!plan.isEmpty)
-        // A list of ids is a parameter of the query.
+        // A query that has a list of ids as a parameter scans this list.
         let scans = plan.filter { $0.hasPrefix("SCAN ") && !$0.contains("CONSTANT ROW") }
         #expect(scans.allSatisfy { $0.hasPrefix("SCAN listed VIRTUAL TABLE") }, "\(plan)")
         // To sort, SQLite would read all rows before it returns the first one. Only the history and a list may sort,

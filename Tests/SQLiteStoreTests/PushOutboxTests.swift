@@ -24,8 +24,8 @@ import Testing
             push: PushSettings(locale: "de-AT", notifications: notifications, liveActivityToken: activity))
     }
 
-    /// Returns a driver with one device, and with the first `count` events of a journey that begins now. A journey's
-    /// state after four events is SESSION_ACTIVE, after five IN_TRANSIT.
+    /// Returns a driver with one device, and with the first `count` events of a journey that begins at `start`. A
+    /// journey's state after four events is SESSION_ACTIVE, after five IN_TRANSIT.
     private func driver(
         _ name: String = "driver", events count: Int, in fixture: AccountFixture, device: Device? = nil
     ) async throws -> Caller {
@@ -48,7 +48,7 @@ import Testing
 
     private func states(_ changes: PushChanges) -> [JourneyState] { changes.changes.map(\.after.state) }
 
-    /// Queues what the rules make of all changes, at the time of the last event.
+    /// Queues what the rules make of all changes at the time `now`. Returns whether this call moved the position.
     private func queue(in fixture: AccountFixture, at now: Moment) async throws -> Bool {
         let page = try await changes(in: fixture)
         let entries = page.changes.flatMap { PushRules.entries(for: $0, at: now) }
@@ -180,8 +180,7 @@ import Testing
         let fixture = try await AccountFixture()
         let caller = try await driver(events: 4, in: fixture)
         let found = try #require(try await changes(in: fixture).changes.last)
-        let minutes = [0, 5, 19, 20, 21, 39, 40, 59, 60]
-        for minute in minutes {
+        func wake(at minute: Int) async throws {
             let now = start.advanced(bySeconds: minute * 60)
             let wake = PushEntry(
                 driver: found.driver, device: found.devices[0].device, session: found.after.session, kind: .wake,
@@ -189,9 +188,14 @@ import Testing
                 expiresAt: now.advanced(bySeconds: 60))
             _ = try await fixture.store.queue([wake, wake], after: 100, upTo: 100, at: now)
         }
+        for minute in [0, 5, 19, 20, 21, 39, 40, 59, 60] { try await wake(at: minute) }
         #expect(try await fixture.count("push_outbox") == 4)
-        // The next registration does not forget the last wake.
-        _ = try await fixture.devices.put(device(), of: caller, from: .at(start))
+        // The device may be registered again, which does not shorten the time until it may be woken.
+        #expect(try await fixture.devices.put(device(), of: caller, from: .at(start)) == false)
+        try await wake(at: 79)
+        #expect(try await fixture.count("push_outbox") == 4)
+        try await wake(at: 80)
+        #expect(try await fixture.count("push_outbox") == 5)
         await fixture.close()
     }
 
@@ -204,7 +208,7 @@ import Testing
         try await append(4..<6, of: caller, in: fixture)
         try await append(4..<6, of: other, in: fixture)
         let now = start.advanced(bySeconds: 150)
-        // The entries of both drivers, the warnings are for later.
+        // This queues entries of both drivers. The warnings are due later.
         _ = try await queue(in: fixture, at: now)
         let first = try await take(at: now, in: fixture)
         #expect(first.map(\.entry.kind) == [.alert(.sessionActive), .alert(.sessionActive)])

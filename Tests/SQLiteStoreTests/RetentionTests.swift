@@ -22,7 +22,7 @@ struct RetentionTests {
         store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
     }
 
-    /// Stores an event that is received when it happened.
+    /// Stores an event that is received now.
     @discardableResult
     private func post(_ submission: EventSubmission, of driver: DriverID? = nil) async throws -> EventOutcome {
         try await store.appended(.sample(submission, of: driver ?? self.driver, receivedAt: clock.now))

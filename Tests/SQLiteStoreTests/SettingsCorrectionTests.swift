@@ -16,7 +16,8 @@ import Testing
 struct SettingsCorrectionTests {
     private static let seeds = PropertyRun.seeds("DWELL_CORRECTION_JOURNEYS", unlessSet: 400)
     private static let journeysPerFile: UInt64 = 50
-    /// Every third event of a journey is received in the corrected time span.
+    /// Of every three events of a journey, one is received at this time, one at `since` and one at `until`. Only the
+    /// one received at `since` is in the corrected time span.
     private static let received = Moment.sample.advanced(bySeconds: 10 * DeliveredJourney.spanSeconds)
     private static let since = received.advanced(bySeconds: 1000)
     private static let until = received.advanced(bySeconds: 2000)

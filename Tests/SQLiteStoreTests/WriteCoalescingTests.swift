@@ -19,7 +19,7 @@ struct WriteCoalescingTests {
         folder = try ScratchFolder()
         try FaultyFileSystem.watch(folder.path, script)
         pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
-        // The WAL starts again, so that it grows with this table and not during a test.
+        // The WAL is truncated, so that it grows when this table is created and not during a test.
         try pool.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)")
             try db.execute(sql: "CREATE TABLE line (id INTEGER PRIMARY KEY, text)")
@@ -32,7 +32,7 @@ struct WriteCoalescingTests {
         for _ in 0..<count { try db.execute(sql: Self.insert) }
     }
 
-    /// Runs `body` on a new connection, which has no delayed writes.
+    /// Runs `body` on a new connection, which does not delay its writes.
     private func elsewhere<Value>(_ body: (Database) throws -> Value) throws -> Value {
         let queue = try DatabaseQueue(path: folder.file("db"))
         defer { try? queue.close() }

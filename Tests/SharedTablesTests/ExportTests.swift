@@ -12,7 +12,7 @@ import Testing
 struct ExportTests {
     private static let driver = DriverID("driver")
 
-    /// Everything that is stored is given, so the document depends on nothing else.
+    /// Returns the export of one driver. All data in it comes from this function, and none from a clock or from chance.
     private static func document(_ kind: DatabaseKind) async throws -> String {
         let fixture = try await AccountFixture(kind)
         let caller = Caller(driver: driver, role: "driver")

@@ -39,7 +39,8 @@ struct OperationRowsTests {
         }
     }
 
-    /// Both servers read two changes, and the second server records the first change when the first has recorded both.
+    /// Both servers read two changes, and the second server records the first change after the first server has
+    /// recorded both.
     @Test(arguments: TestedDatabase.allCases)
     func `a change that a server records late is there once, and one that returns is there twice`(
         _ database: TestedDatabase

@@ -1,4 +1,4 @@
-// Tests of sign-in sessions in a real file. Refresh tokens are rotated, and a spent one may be used again for ten
+// Tests of sign-in sessions on each database. Refresh tokens are rotated, and a spent one may be used again for ten
 // seconds. A later reuse ends the session. Other processes learn that a session has ended.
 
 import Engine
@@ -305,9 +305,9 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    /// A second process on the same file learns that the session has ended. It polls the file.
+    /// A second process on the same database polls it, and so learns that the session has ended.
     @Test(arguments: DatabaseKind.allCases)
-    func `another store on the same file refuses what was ended here`(_ kind: DatabaseKind) async throws {
+    func `another store on the same database refuses what was ended here`(_ kind: DatabaseKind) async throws {
         let here = try await AccountFixture(kind)
         let there = try await AccountFixture(in: here.database)
         let polling = Task { await there.memory.run() }

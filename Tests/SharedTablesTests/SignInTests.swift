@@ -1,4 +1,4 @@
-// Tests of sign-ins in a real file: the account that a sign-in gets, and the credentials that can be used only once.
+// Tests of sign-ins on each database: the account that a sign-in gets, and the credentials that can be used only once.
 // Used credentials stay rejected after a restart.
 
 import Foundation
@@ -99,7 +99,7 @@ struct SignInTests {
         async throws
     {
         let first = try await AccountFixture(kind)
-        // A second process that uses the same file.
+        // A second process that uses the same database.
         let other = try await AccountFixture(in: first.database)
         func signIn(_ fixture: AccountFixture, after milliseconds: Int64 = 0) async -> TokenPair? {
             try? await fixture.signInWithApple(
@@ -248,7 +248,8 @@ struct SignInTests {
         let fixture = try await AccountFixture(kind)
         try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
         let right = fixture.phones.last(to: Self.phone)
-        // On PostgreSQL, transactions about the same rows are repeated until they run one after the other.
+        // On PostgreSQL, transactions about the same rows are repeated until they run one after the other, so a
+        // thousand would take too long.
         let count = kind == .sqlite ? 1000 : 30
         let refused = await withTaskGroup(of: Bool.self) { group in
             for guess in (0..<1_001).map({ String(format: "%06d", $0) }).filter({ $0 != right }).prefix(count) {
@@ -295,7 +296,8 @@ struct SignInTests {
         for _ in 0..<10 { #expect(await !guess(fixture, "no", from: "198.51.100.1")) }
         #expect(await guess(fixture, right))
         let audit = try await fixture.audit()
-        // Only 30 guesses of others and 5 guesses of the owner were checked.
+        // Only 30 guesses from addresses that had requested no code were checked, and 5 from the stranger's address
+        // that had requested one.
         #expect(audit.filter { $0 == "sign_in_otp refused wrong" }.count == GuessRule.othersMax + GuessRule.ownMax)
         await fixture.close()
     }
@@ -486,13 +488,13 @@ struct SignInTests {
     }
 
     @Test(arguments: DatabaseKind.allCases)
-    func `codes are sent within the limits of number, address and all, counted on disk`(_ kind: DatabaseKind)
+    func `codes are sent within the limits of number, address and all, counted in the database`(_ kind: DatabaseKind)
         async throws
     {
         let limits = CodeSendLimits(perNumber: 2, perAddress: 4, total: 6, knownPercent: 0)
         let database = try await TestDatabase(kind)
         func send(_ phone: Int, from address: String, at seconds: Int) async throws -> Int64? {
-            // Each request uses a new store on the same file, to show that the counts are stored in the file.
+            // Each request uses a new store on the same database, to show that the counts are stored there.
             let fixture = try await AccountFixture(in: database, limits: limits)
             var limited: Int64?
             do throws(AccountFailure) {

@@ -1,4 +1,5 @@
-// Tests of deletions in a server that stops: they end between two transactions, and the next start completes them.
+// Tests of a deletion whose task is cancelled, as in a server that stops: the deletion remains unfinished, and another
+// task completes it, as the next start does.
 
 import Engine
 import JourneyModel

@@ -12,7 +12,8 @@ import Testing
 struct StoredPushesTests {
     private let start = Sample.now
 
-    /// A store that has no events. PushOutboxTests of each store test the changes of journeys.
+    /// A store that has no events. The changes of journeys are tested by PushOutboxTests on SQLite and by
+    /// PushChangeTests on PostgreSQL.
     private struct Outbox: PushTables {
         let store: any SQLDatabase
 

@@ -1,4 +1,5 @@
-// The databases on which the suites of this folder run. Each test has a database of its own, which it can restart.
+// The databases of the tests of purchases, notifications and operation rows. Each test has a database of its own, which
+// it can restart. The other suites of this target use TestDatabase.
 
 import Foundation
 import Identity

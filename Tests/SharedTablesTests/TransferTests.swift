@@ -78,7 +78,7 @@ struct TransferTests {
     private static let received = Moment.sample.advanced(bySeconds: 1_000_000)
     private static let driverCount = 60
 
-    /// What is sent of a driver: half of it before the transfer.
+    /// The requests of one driver. The first half of them is sent before the transfer.
     private struct Sent: Sendable {
         var driver: DriverID
         var deliveries: [AppendRequest]
@@ -184,7 +184,7 @@ struct TransferTests {
             }
         }
         for event in try await store.storedEvents(after: 0, limit: 10_000) { seen.append("feed \(event)") }
-        // PostgreSQL counts the waiting events.
+        // The number of waiting events is left out, because only PostgreSQL counts them.
         let position = try await store.position(of: "analytics")
         seen.append("position \(position.last) \(position.newest) \(position.lostCount)")
         return seen
@@ -229,7 +229,7 @@ struct TransferTests {
         }
         #expect(waits)
         if !waits { return try await transfer.value }
-        // Drivers 40 and higher send nothing more.
+        // The drivers after the 40th send nothing more.
         for one in sent.prefix(40) {
             for request in one.deliveries.dropFirst(one.half) { _ = await sqlite.append([request]) }
         }

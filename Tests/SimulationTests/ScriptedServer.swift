@@ -105,7 +105,7 @@ final class ScriptedServer: Transport {
         }
     }
 
-    /// Responds to `GET /native/sessions/{session_id}` with the session's state and the reason for its end.
+    /// Returns the response to `GET /native/sessions/{session_id}`: the session's state and the reason for its end.
     private func session(_ request: HTTPExchange.Request, _ state: State) -> HTTPExchange.Response {
         let token = request.fields.first { $0.name == "Authorization" }?.value ?? ""
         let id = request.path.dropFirst("/native/sessions/".count).prefix { $0 != "?" }

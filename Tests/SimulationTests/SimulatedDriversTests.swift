@@ -25,7 +25,7 @@ struct SimulatedDriversTests {
         let now = Moment(millisecondsSinceEpoch: 1_794_859_200_000)
         let servers = (0..<2).map { _ in ScriptedServer(clock: { now }) }
         for server in servers {
-            // Neither scenario sends concurrent copies, whose responses could arrive in any order.
+            // Neither scenario sends concurrent copies, which could arrive in any order.
             _ = try await simulate(server, seed: 5, scenarios: [.happyPath, .shuffledDelivery], clock: { now })
         }
         #expect(servers[0].bodies == servers[1].bodies)
@@ -84,7 +84,7 @@ struct SimulatedDriversTests {
         let replayed = try await self.divergence(of: again, seed: divergence.seed, drivers: 1)
         #expect(replayed.event == divergence.event)
         #expect(replayed.delivery == divergence.delivery)
-        // Every run has its own event ids.
+        // The event ids contain the number of the driver, which is 1 in the first run and 0 in the second.
         let differences = replayed.differences.map { $0.replacing(alone, with: name) }
         #expect(differences == divergence.differences)
     }

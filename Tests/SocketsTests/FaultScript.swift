@@ -137,7 +137,8 @@ final class FaultScript: Sendable {
     }
 }
 
-/// Returns the number of descriptors that this process has open. Returns -1 if it cannot be determined.
+/// Returns the number of entries of /proc/self/fd: one for each open descriptor, and always three more. Returns -1 if
+/// the entries cannot be read.
 func openDescriptorCount() -> Int {
     guard let directory = opendir("/proc/self/fd") else { return -1 }
     defer { closedir(directory) }

@@ -1,5 +1,6 @@
-// The Citus cluster that DWELL_TEST_CITUS_URL names. If it is set, the suites of PostgresStore run on the cluster in
-// place of a server of their own. Each test has a schema of its own in the database of the URL.
+// The Citus cluster that DWELL_TEST_CITUS_URL names. If this variable is set, the databases of StoreFixture and
+// TestDatabase are on the cluster and not on the shared PostgreSQL. Each test has a schema of its own in the database
+// of the URL.
 
 import Foundation
 
@@ -12,7 +13,7 @@ package struct CitusCluster: Sendable {
     package static let named: CitusCluster? = ProcessInfo.processInfo.environment["DWELL_TEST_CITUS_URL"]
         .map { CitusCluster(url: $0) }
 
-    /// Returns the URL of a schema: its tables are found by their names.
+    /// Returns the URL for sessions that have the schema as their search path.
     package func url(schema: String) -> String {
         url + (url.contains("?") ? "&" : "?") + "options=-csearch_path%3D" + schema
     }

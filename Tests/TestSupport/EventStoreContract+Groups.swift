@@ -1,5 +1,5 @@
-// The clauses about several appends at once. A rejected event affects no other event, a batch is answered in order, and
-// one driver's appends take effect in the order of the calls.
+// The clauses about several appends at once. A rejected event affects no other event, and a batch takes effect and is
+// answered in the order of its events.
 
 import Engine
 import JourneyModel

@@ -6,7 +6,7 @@
 //         try await clause.check(store)
 //     }
 //
-// Each clause uses its own drivers, keys and sessions, so that all clauses can run against one store.
+// Each clause uses its own drivers and sessions, so that all clauses can run against one store.
 
 package import Engine
 import JourneyModel

@@ -111,7 +111,7 @@ package final class MemoryEventStore: EventStore {
 }
 
 extension MemoryEventStore.Driver {
-    /// Stores the event in its place. Returns the verdict on it.
+    /// Adds the event and folds all events again. Returns the verdict on the new event.
     fileprivate mutating func store(_ request: AppendRequest) -> Verdict {
         let submission = request.submission
         let clock = ClockCorrection(request, memory: clockMemory)

@@ -72,7 +72,7 @@ package final class PostgresServer: Sendable {
 
     // MARK: - Start and stop
 
-    /// Starts a server. A test that stops or configures it needs its own.
+    /// Starts a server for a test that stops or configures it. Other tests use `shared`.
     ///
     /// - Parameter settings: lines of postgresql.conf, for example `["hot_standby = on"]`.
     /// - Parameter primary: a server to copy. The new server is then its standby.
@@ -99,7 +99,8 @@ package final class PostgresServer: Sendable {
         }
     }
 
-    /// Stops the server like a crash and removes its folder. A second call does nothing.
+    /// Makes the shell stop the server like a crash and remove its folder, without waiting for it. A second call does
+    /// nothing.
     package func stop() {
         let isFirst = isStopped.withLock { isStopped in
             defer { isStopped = true }
@@ -108,7 +109,7 @@ package final class PostgresServer: Sendable {
         if isFirst { try? lifeline.close() }
     }
 
-    /// Restarts the server after a crash of all its processes.
+    /// Stops the server like a crash, and starts it again.
     package func restart() async throws {
         try await control("restart")
     }
@@ -189,7 +190,7 @@ package final class PostgresServer: Sendable {
 
     // MARK: - Programs
 
-    /// The programs of PostgreSQL 15 or newer. Debian keeps those of the server out of PATH.
+    /// The folder with the programs of the newest installed PostgreSQL. Debian keeps those of the server out of PATH.
     private static let programFolder: String = {
         let versions = (try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib/postgresql")) ?? []
         let newest = versions.compactMap { Int($0) }.max().map { "/usr/lib/postgresql/\($0)/bin" }

@@ -1,4 +1,4 @@
-// Facts and notifications as Apple signs them, for the tests of stored purchases.
+// Facts and notifications in Apple's form, with made-up signatures, for the tests of stored purchases.
 
 package import Identity
 package import JourneyModel

@@ -24,8 +24,7 @@ extension EventSubmission {
 }
 
 extension AppendRequest {
-    /// Returns a request with the default settings. It is received at `receivedAt`, by default an hour after the sample
-    /// moment.
+    /// Returns a request. By default, it has the default settings and is received an hour after the sample moment.
     package static func sample(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment = .sample.advanced(bySeconds: 3600),
         settings: Settings = Settings(), requiresRegisteredSession: Bool = false,
@@ -56,8 +55,8 @@ package enum SampleJourney {
     }
 
     /// Returns `count` events with random names, two sessions and three chargers. Together the events need not make
-    /// sense. All times lie within `spanSeconds` and are whole seconds, so many times are equal. Some events have a
-    /// sequence. An idempotency key consists of `prefix` and a number.
+    /// sense. All times lie within `spanSeconds` and are multiples of a second, so many of them are equal if the span
+    /// is short. Some events have a sequence. An idempotency key consists of `prefix` and a number.
     package static func random(
         count: Int, prefix: String, spanSeconds: Int = 5400, from start: Moment = .sample,
         using random: inout SeededRandom

@@ -171,7 +171,7 @@ import Testing
     @Test func everyChangedCharacterIsNoticed() async throws {
         let verifier = appleVerifier()
         let token = Array(key.token(claims: try appleClaims()).utf8)
-        // Changes the character at every fifth position and at each of the last ten, one at a time.
+        // Changes the character at every fifth position and at each of the last nine, one at a time.
         for place in token.indices where place % 5 == 0 || place > token.count - 10 {
             var changed = token
             changed[place] = changed[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")

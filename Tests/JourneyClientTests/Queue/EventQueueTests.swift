@@ -160,7 +160,10 @@ struct EventQueueTests {
             let attempt = try #require(bench.attempt(at: 0))
             let outputs = bench.queue.handle(
                 .problem(.rateLimited, retryAfter: "7"), of: attempt, at: .at(0), using: &random)
-            guard case .wait(let until) = outputs.first else { continue }
+            guard case .wait(let until) = outputs.first else {
+                Issue.record("seed \(seed): \(outputs)")
+                continue
+            }
             waits.insert(until.milliseconds(since: .at(0)))
         }
         #expect(waits.allSatisfy { (7000...7500).contains($0) })

@@ -41,8 +41,8 @@ struct SimulatedRouteTests {
         }
     }
 
-    /// Reports a fix whose noise is as large as its accuracy. About one fix in seven has more noise and is too
-    /// inaccurate to use. In 19 of every 100 seconds there is no fix, and the app restarts twice.
+    /// Reports a fix with noise up to the fix's accuracy. About one fix in seven has more noise and is too inaccurate
+    /// to use. In 19 of every 100 seconds there is no fix, and the app restarts twice.
     private func report(
         _ position: (east: Double, speed: Double), at second: Double, to phone: inout Phone,
         _ random: inout SeededRandom

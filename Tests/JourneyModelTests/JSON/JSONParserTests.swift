@@ -168,7 +168,7 @@ struct JSONParserTests {
         }
     }
 
-    @Test("A thousand mutations of an event: refused or read, and what is read is written and read the same")
+    @Test("Five thousand mutations of an event: refused or read, and what is read is written and read the same")
     func mutations() throws {
         let seedText = Array(
             #"{"event":"x\u00e9\n","n":[-1.5e3,{"a":null,"b":[true,false]}],"s":"\ud83d\ude42ä","m":{}}"#.utf8)

@@ -46,8 +46,8 @@ struct DecodingDifferenceTests {
                 let alone = Decoded { () throws(BodyRefusal) in
                     try PlainDecoding.decode(body, route: .native, headers: EventHeaders())
                 }
-                // A body that is not JSON, or is nested too deeply, would make the whole batch fail, so it is left out.
-                // In a batch, an event's values are nested two levels deeper than in a request of its own.
+                // A body that the parser rejects is left out. If the body is not JSON, the whole batch fails. Otherwise
+                // only this event fails, and the error has another offset than in a request of its own.
                 if case .failure(.malformedJSON) = alone { return nil }
                 return (body, alone)
             }
@@ -67,8 +67,9 @@ struct DecodingDifferenceTests {
 
     private func texts(of event: EventSubmission) -> [[UInt8]] {
         let texts = [
-            event.spelling, event.schemaVersion, event.eventID, event.idempotencyKey, event.sessionID, event.chargerID,
-            event.merchantID, event.occurredAtText, event.source, event.appState, event.metadata,
+            event.spelling, event.schemaVersion, event.eventID, event.idempotencyKey, event.driverID, event.sessionID,
+            event.chargerID, event.merchantID, event.occurredAtText, event.source, event.appState, event.metadata,
+            event.details,
         ]
         return texts.map { Array(($0 ?? "").utf8) }
     }

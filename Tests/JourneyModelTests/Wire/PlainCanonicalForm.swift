@@ -51,7 +51,7 @@ private func quoted(_ text: String) -> String {
 }
 
 /// Reads the text digit by digit. Returns the digits without zeros at either end, `e`, and the power of ten by which
-/// the digits are multiplied.
+/// the digits are multiplied. Returns the text itself if its exponent has more than ten characters.
 private func canonicalNumber(_ text: String) -> String {
     var digits: [UInt8] = []
     var (exponent, isNegative, isFraction) = (0, false, false)

@@ -38,7 +38,10 @@ struct ResponseTests {
         let results = try #require(root["results"]).elements
         #expect(results.count == 2)
         for (result, single) in zip(results, [answer.encoded(), problem.encoded()]) {
-            guard case .object(let members) = result else { return }
+            guard case .object(let members) = result else {
+                Issue.record("\(result)")
+                return
+            }
             #expect(try JSONValue.object(members.filter { $0.name != "status_code" }) == JSONValue.parse(single))
         }
         #expect(results.map { $0["status_code"] } == [.number("200"), .number("404")])

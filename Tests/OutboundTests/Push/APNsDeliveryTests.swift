@@ -94,7 +94,7 @@ import Testing
         (400, #"{"reason":"BadDeviceToken"}"#, .refused(reason: "BadDeviceToken")),
         (403, #"{"reason":"InvalidProviderToken"}"#, .refused(reason: "InvalidProviderToken")),
         (413, #"{"reason":"PayloadTooLarge"}"#, .refused(reason: "PayloadTooLarge")),
-        // The reason becomes part of a log line, so only a word is taken over.
+        // The reason becomes part of a log line. A reason that is not one word is therefore replaced by the status.
         (400, #"{"reason":"a\nb"}"#, .refused(reason: "status_400")), (404, "{}", .refused(reason: "status_404")),
         (400, #"{"reason":7}"#, .refused(reason: "status_400")),
     ])

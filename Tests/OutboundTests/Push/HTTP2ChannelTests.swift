@@ -33,7 +33,7 @@ import Testing
 
     @Test func everyRequestEndsByItsTimeLimit() async throws {
         try await withSilence(HTTP2Channel.Limits(timeoutMilliseconds: 300)) { channel in
-            // Twice, because the second time begins with another handle.
+            // Twice, because the second time begins with another libcurl handle.
             for _ in 0..<2 {
                 let outcomes = await withTaskGroup(of: OutgoingFailure?.self) { group in
                     for _ in 0..<50 { group.addTask { await outcome(channel) } }
@@ -51,7 +51,7 @@ import Testing
             while channel.status.openStreams == 0 { try await Task.sleep(for: .milliseconds(5)) }
             task.cancel()
             #expect(await task.value == .cancelled)
-            // The loop notices it at its next check.
+            // The channel ends the stream when it next checks for cancelled callers.
             while channel.status.openStreams > 0 { try await Task.sleep(for: .milliseconds(5)) }
         }
     }

@@ -1,5 +1,5 @@
-// A way to a push service that answers by a script, for tests that need a clock of their own. The integration tests
-// send over HTTP/2 and TLS.
+// A connection to a push service that answers by a script, for tests that need a clock of their own. The integration
+// tests send over HTTP/2 and TLS.
 
 import Synchronization
 

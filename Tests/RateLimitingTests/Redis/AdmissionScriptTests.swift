@@ -199,6 +199,6 @@ private final class ScriptClient {
     func close() { stream.close() }
 }
 
-/// The tests that start a Redis server run one after another, because each of them measures time.
+/// The tests that start a Redis server run one after another, because many of them measure time.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct WithRedis {}

@@ -57,7 +57,12 @@ extension WithRedis {
                         let waiting = (0..<8).map { number in
                             Task { await admission.admit(claim("k\(number)", of: "gone \(number)")) }
                         }
-                        #expect(await eventually { admission.status.decisionsInProcess == 0 })
+                        // Redis has decided, so each call waits for the reply.
+                        for number in 0..<8 {
+                            let window = RedisKeys.window(of: claim("k\(number)", of: "gone \(number)"))
+                            #expect(await eventually { (try? await server.command("EXISTS", window)) == .integer(1) })
+                        }
+                        #expect(admission.status.decisionsInProcess == 0)
                         for task in waiting { task.cancel() }
                         for task in waiting { #expect(await task.value.verdict == .admitted, "the process decides") }
                         #expect(admission.status.decisionsInProcess == 8)

@@ -12,7 +12,7 @@ func claim(_ key: String, of driver: String = "ann", _ limitClass: RateLimitClas
     AdmissionClaim(driver: DriverID(driver), limitClass: limitClass, idempotencyKey: key)
 }
 
-/// Stands for the keyed hash of the server: 16 hexadecimal digits (FNV-1a).
+/// Stands for the keyed hash of the server. Returns an FNV-1a hash of at most 16 hexadecimal digits.
 @Sendable func testHash(_ text: String) -> String {
     let hash = text.utf8.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
     return String(hash, radix: 16)
@@ -141,7 +141,8 @@ extension WithRedis {
             return count
         }
 
-        /// Redis has these members under the service's id, where a deletion of the driver does not find them.
+        /// Redis has these members under the service's id, where a deletion of the driver does not find them. They must
+        /// therefore not contain the driver's id.
         @Test func driversOfAServiceAreNotNamedInRedis() async throws {
             func claim(_ key: String) -> AdmissionClaim {
                 AdmissionClaim(service: DriverID("svc"), driver: DriverID("drv_marta"), idempotencyKey: key)
@@ -176,8 +177,8 @@ extension WithRedis {
             }
         }
 
-        /// The window of refusals is asked for without a round trip. What other servers charged arrives with the reply
-        /// to this server's own charge.
+        /// The window of refusals is read without a round trip to Redis. What other servers charged arrives with the
+        /// reply to this server's own charge.
         @Test func refusalsAtOneServerAreKnownAtTheOtherAfterItsFirst() async throws {
             let ann = DriverID("ann")
             func refuse(_ admission: RedisRateLimiter, times: Int) {
@@ -290,6 +291,18 @@ extension WithRedis {
                     let decisions = await admission.admit((0..<500).map { claim("k\($0)") })
                     #expect(decisions.map(\.verdict).filter { $0 == .admitted }.count == 60)
                     #expect(decisions.prefix(60).allSatisfy { $0.verdict == .admitted })
+                }
+                // All commands reach Redis, although the client receives no reply to the first.
+                let limits = RateLimits(sessionEvents: 500)
+                try await FaultyProxy.with(server) { proxy in
+                    try await withAdmission(server, proxy.endpoint, limits, timeoutMilliseconds: 20_000) { admission in
+                        proxy.fault = .stall
+                        let waiting = Task { await admission.admit((0..<500).map { claim("k\($0)", of: "bob") }) }
+                        let window = RedisKeys.window(of: claim("", of: "bob"))
+                        #expect(await eventually { (try? await server.command("ZCARD", window)) == .integer(500) })
+                        waiting.cancel()
+                        #expect(await waiting.value.count == 500)
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@ import Testing
 @testable import RateLimiting
 
 struct RedisSlotsTests {
-    /// The first value is the test vector of the cluster specification. Redis computed the others (CLUSTER KEYSLOT).
+    /// The first value is the test vector of the cluster specification.
     @Test func checksumIsThatOfTheSpecification() {
         #expect(RedisSlots.crc16("123456789".utf8) == 0x31C3)
         #expect(RedisSlots.crc16("".utf8) == 0)
@@ -18,7 +18,7 @@ struct RedisSlotsTests {
     @Test(
         arguments: [
             ("foo", 12182), ("bar", 5061), ("", 0), ("123456789", 12739), ("somekey", 11058),
-            // Only the first tag counts, and only if it is not empty.
+            // Only the first tag counts, and only if it is not empty. Redis computed these slots (CLUSTER KEYSLOT).
             ("foo{hash_tag}", 2515), ("{hash_tag}bar", 2515), ("a{hash_tag}{other}", 2515),
             ("foo{}{bar}", 8363), ("foo{{bar}}zap", 4015), ("foo{bar}{zap}", 5061),
         ] as [(String, Int)])

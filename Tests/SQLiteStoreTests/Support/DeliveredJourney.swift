@@ -8,8 +8,8 @@ import TestSupport
 @testable import SQLiteStore
 
 struct DeliveredJourney: Sendable, CustomStringConvertible {
-    /// The period in which all journeys take place, in seconds. The journeys begin within the first third of it, and
-    /// few continue after its end.
+    /// The period in which nearly all journeys take place, in seconds. All begin within its first third, and few
+    /// continue after its end.
     static let spanSeconds = 30_000
 
     struct Point: Hashable, Sendable {

@@ -20,8 +20,8 @@ struct KeyFixture {
         path = folder.file("db")
     }
 
-    /// Opens a store, as a process of its own. Several may be open at the same time. A store that is used no more and
-    /// not closed is like a process that was killed.
+    /// Opens a store, as a process of its own. Several may be open at the same time. A store that is left open and not
+    /// used again stands for a process that was killed.
     func open(countMax: Int) throws -> SQLiteEventStore {
         try SQLiteEventStore(
             pool: DatabaseOpening.open(path: path, nowMilliseconds: 0), newestKeys: NewestKeys(countMax: countMax))
@@ -71,7 +71,7 @@ struct KeyFixture {
         }
     }
 
-    /// What the database says of idempotency keys. The columns of lists are sorted.
+    /// What the tables of idempotency keys contain. `rows` and `early` are sorted.
     struct Listed {
         /// The numbers in `event_key`.
         var rows: [Int64]

@@ -22,7 +22,8 @@ struct OldDatabase {
         }
     }
 
-    /// Converts a database of this release back. All columns of before can still be read, and so copied.
+    /// Creates a database of that release from one of this release, in which all columns of that release can still be
+    /// read.
     init(_ path: String, from newer: String) throws {
         self.path = path
         let old = MigrationRun().upTo(DatabaseRebuild.number - 1)
@@ -100,7 +101,7 @@ struct OldDatabase {
         }
     }
 
-    /// The tables with all their columns, generated ones too.
+    /// Returns the tables and views with all their columns, including generated ones.
     func allColumns() throws -> [String: [String]] {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }

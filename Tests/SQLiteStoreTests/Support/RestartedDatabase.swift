@@ -7,7 +7,7 @@ import Logging
 
 @testable import SQLiteStore
 
-/// The store is replaced at each restart; the file stays.
+/// The store is replaced at each restart. After a crash, the new store opens a copy of the files.
 final class RestartedDatabase {
     private let folder: ScratchFolder
     private var path = 0
@@ -16,7 +16,7 @@ final class RestartedDatabase {
     private let newestKeysMax: Int
     private(set) var store: SQLiteEventStore
 
-    /// - Parameter newestKeysMax: the number of events with which keys are moved to `event_key`.
+    /// - Parameter newestKeysMax: the number of events in memory with which a move of keys to `event_key` begins.
     init(
         pace: RefoldPace = RefoldPace(), digests: KeyedHashes? = nil, newestKeysMax: Int = NewestKeys.countMax
     ) throws {

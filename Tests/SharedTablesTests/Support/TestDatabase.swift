@@ -1,4 +1,4 @@
-// The databases over which the tests of this module run.
+// The databases of the tests of accounts and transfers. The other suites of this target use TestedDatabase.
 
 import Engine
 import Foundation
@@ -17,8 +17,8 @@ enum DatabaseKind: CaseIterable, Sendable {
     case postgresql
 }
 
-/// A migrated database of its own, which several stores may open at the same time or one after the other. Each store
-/// stands for a process.
+/// A new database, which several stores may open at the same time or one after the other. Each store stands for a
+/// process.
 final class TestDatabase: Sendable {
     let kind: DatabaseKind
     /// The folder of SQLite's file.
