@@ -56,7 +56,7 @@ def processor_seconds(server):
 
 
 def machine_seconds():
-    """Processor time of all processes, without idle, I/O wait and other virtual machines."""
+    """Returns the processor time of all processes in seconds, without idle, I/O wait and other virtual machines."""
     fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     return sum(int(fields[index]) for index in (0, 1, 2, 5, 6)) / os.sysconf("SC_CLK_TCK")
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Measures how fast a server sends the notifications of its outbox to a stand-in for APNs (push/apns.go, HTTP/2 over TLS
-on loopback) while it stores --events a second. Fills the outbox with --count notifications for --devices devices, all due
-at the same time. Prints the notifications a second from that time until all are sent, and the rate and latency of
-the events. The stand-in and the load generator run on the same machine, so the figures are lower bounds. Needs what
+"""Measures how fast a server sends the notifications of its outbox to a stand-in for APNs (push/apns.go, HTTP/2 over
+TLS on loopback) while it stores --events a second. Fills the outbox with --count notifications for --devices devices,
+all due at the same time. Prints the notifications a second from that time until all are sent, and the rate and latency
+of the events. The stand-in and the load generator run on the same machine, so the figures are lower bounds. Needs what
 push.py needs."""
 
 import argparse
@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def fill(path, count, devices, due):
-    """Adds a driver for each device, and the notifications."""
+    """Adds a device to each of the first `devices` drivers, and the notifications. Returns the number of devices."""
     with sqlite3.connect(path, timeout=30) as db:
         db.execute("PRAGMA foreign_keys = ON")
         owners = [row[0] for row in db.execute("SELECT id FROM driver ORDER BY id LIMIT ?", (devices,))]

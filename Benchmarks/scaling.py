@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Measures how the rate of events grows with the number of servers on one PostgreSQL. Each server may use the same share
-of a processor (a CPU quota of its control group), whatever their number; PostgreSQL and the load generators may use the
-rest. Prints the rate, the processor time of the servers and of PostgreSQL for each event, and the rate compared with
-that of one server times their number. Needs root, for control groups."""
+"""Measures how the rate of events grows with the number of servers on one PostgreSQL. Each server may use the same
+share of a processor (a CPU quota of its control group), whatever their number; PostgreSQL and the load generators may
+use the rest. Prints the rate, the processor time of the servers and of PostgreSQL for each event, and the rate compared
+with that of one server times their number. Needs root, for control groups."""
 
 import argparse
 import contextlib
@@ -63,7 +63,8 @@ def processor_microseconds(pids):
 
 
 def measure(options, count, generator, tokens):
-    """Returns events a second, and microseconds of processor time an event of the servers and of PostgreSQL."""
+    """Returns the events a second, and the microseconds of processor time that the servers and PostgreSQL need for each
+    event."""
     with Folder() as folder, contextlib.ExitStack() as stack:
         os.chmod(folder, 0o711)
         postgres = Postgres(folder)

@@ -53,7 +53,7 @@ class Progress:
 
 
 def version():
-    """Returns the commit, followed by a plus if the working tree differs from the commit."""
+    """Returns the commit, followed by a plus if Sources or migrations differ from the commit."""
     try:
         commit = run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT).strip()
         return commit + ("+" if run(["git", "status", "--porcelain", "Sources", "migrations"], cwd=ROOT).strip() else "")

@@ -85,11 +85,12 @@ static void write_dictionaries(int64_t now_ms) {
 
 static sqlite3_stmt *add_event, *add_key, *add_session;
 
-// The end of a driver's chain (SQLiteStore/ChainEnd.swift): the last event and its climb, the highest level first.
+// The end of a driver's chain (SQLiteStore/Events/ChainEnd.swift): the last event and its climb, the highest level
+// first.
 typedef struct { int64_t ids[65], time_ms; int count; } chain_end;
 static chain_end chains[DRIVERS + 1];
 
-// SQLiteStore/EventChain.swift.
+// The level of an event in its driver's chain: SQLiteStore/Events/EventChain.swift.
 static int level(int64_t id) {
     uint64_t spread = (uint64_t)id * 0x9e3779b97f4a7c15u;
     return spread ? __builtin_clzll(spread) : 64;
@@ -103,7 +104,7 @@ static size_t leb128(unsigned char *bytes, int64_t number) {
     return length;
 }
 
-// How `event_key` lists an event: SQLiteStore/EventKeyHash.swift.
+// How `event_key` lists an event: SQLiteStore/Events/EventKeyHash.swift.
 static unsigned char secret[16];
 static int64_t key_place(int64_t driver, const unsigned char key[16]) {
     unsigned char text[40], digest[SHA256_DIGEST_LENGTH];

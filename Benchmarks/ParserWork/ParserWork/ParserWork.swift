@@ -1,6 +1,6 @@
 // Runs every parser that reads client bytes on its most expensive inputs, at two lengths. scripts/parser-work counts
 // the instructions of each run with callgrind. It checks that a parser does not exceed a maximum number of instructions
-// per byte, and that twice the bytes need at most twice the instructions. This program uses no tasks, because valgrind
+// per byte, and that twice the bytes need about twice the instructions. This program uses no tasks, because valgrind
 // 3.19 does not support Swift's threads.
 //
 //   ParserWork     prints the name and the number of bytes of each run; callgrind writes its counts in this order

@@ -1,6 +1,6 @@
 // Decompresses arbitrary bytes as a gzip body. zlib, used as in the server, and GzipReference must have the same
-// result. Then the same bytes are used as content: zlib compresses this content into one or two members, and the
-// server's decoder gets the members complete, truncated, and longer than the limit.
+// result. Then the same bytes are used as content: zlib compresses this content into a member. The server's decoder
+// gets this member once, twice, truncated, with one more byte after it, and with a limit that is too small.
 //
 // Input: two bytes for the limit and the level of compression, then the body.
 

@@ -1,6 +1,6 @@
-// Uses arbitrary bytes as the input of a client. A Conversation runs to its end, and its responses are read as a client
+// Uses arbitrary bytes as what a client sends. A Conversation runs to its end, and its responses are read as a client
 // reads them. Every served request is then written in its plainest form, as a proxy would forward it. The parser must
-// read this form as the same request.
+// read this form as the same request. This second part is left out if the plan responds before the content has arrived.
 //
 // Input: one byte for the Plan, then the client's bytes.
 

@@ -10,7 +10,7 @@ struct ServerAnswer {
     var fields = Fields()
     var content = Array("ok".utf8)
 
-    /// Statuses that change where a response ends, and numbers that are not final statuses.
+    /// Ordinary statuses, statuses that change where a response ends, and numbers that are not final statuses.
     private static let statuses = [200, 204, 205, 304, 400, 599, 100, 199, 600, 1000, 0, -1]
 
     init() {}

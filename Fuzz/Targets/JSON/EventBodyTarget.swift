@@ -1,6 +1,7 @@
-// Decodes arbitrary bytes as the body of every route that takes JSON: one event for each route, a batch, a session. An
-// accepted event must keep the promises of EventSubmission, and it must be possible to send each rejection to the
-// client. An event must have the same result alone, in a batch with other events, and in another notation.
+// Decodes arbitrary bytes as the bodies of the routes for events and sessions: one event for each route of events, a
+// batch, a session. An accepted event must keep the promises of EventSubmission, and it must be possible to send each
+// rejection to the client. An event must have the same result alone, in a batch with other events, and in another
+// notation.
 //
 // Input: a line for Idempotency-Key, a line for X-Sent-At, then the body. An empty line means that the header is
 // absent.
@@ -37,7 +38,8 @@ private func decodeAlone(_ body: [UInt8], _ headers: EventHeaders) -> Decoded {
     Result { () throws(BodyRefusal) in try EventSubmission.decode(body, route: .native, headers: headers) }
 }
 
-/// Returns whether the body is JSON by its grammar. Only then is it certain where the event ends in a batch.
+/// Returns whether the parser found the end of the body. Only then is it certain where the event ends in a batch.
+/// Returns false also if the first fault of the body is its nesting or a number that is too long.
 private func isWellFormed(_ decoded: Decoded) -> Bool {
     guard case .failure(.malformedJSON(let error)) = decoded else { return true }
     return [.duplicateName, .loneSurrogate, .invalidUTF8].contains(error.reason)
@@ -72,7 +74,8 @@ private func checkBatch(_ body: [UInt8], sentAt: String?) throws(Finding) {
 private let neighbour = #"{"event":"chargerTargeted","event_id":"n","occurred_at":"2026-11-05T07:00:00Z"}"#
 
 /// Checks that an invalid event never affects the other events of a batch (contract, section 3), and that each event
-/// has the same result in a batch as alone.
+/// has the same result in a batch as alone. Exception: in a batch, an event lies two levels deeper, and may fail as too
+/// deep.
 private func checkAmongNeighbours(_ body: [UInt8], _ alone: Decoded) throws(Finding) {
     let text = Array(#"{"events":[\#(neighbour),"#.utf8) + body + Array(",\(neighbour)]}".utf8)
     let results = try? EventBatch.decode(text)

@@ -32,8 +32,9 @@ extension EventSubmission {
         try require(value.compact.utf8.elementsEqual(metadata.utf8), "Metadata that is not compact.")
     }
 
-    /// Checks that the canonical form is ASCII and JSON, and that it contains every value of the event, because two
-    /// different events must never have the same canonical form.
+    /// Checks that the canonical form is ASCII and JSON, and that it contains the values that tell two events of one
+    /// driver apart, because two different events must never have the same canonical form. Of `metadata`, only the
+    /// presence is checked.
     private func checkCanonicalForm() throws(Finding) {
         try require(canonicalForm.allSatisfy { $0 < 0x80 }, "A canonical form beyond ASCII.")
         guard let form = try? JSONValue.parse(canonicalForm) else { throw Finding("It is no JSON.") }

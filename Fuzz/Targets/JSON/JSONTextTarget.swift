@@ -1,5 +1,6 @@
-// Parses arbitrary bytes as a JSON text. JSONGrammar must accept and reject the same texts. An accepted text must not
-// change when it is written and parsed again. Foundation must accept such a text too, and find the same values.
+// Parses arbitrary bytes as a JSON text. JSONGrammar must accept and reject the same texts, apart from the reasons for
+// which JSONValue.parse rejects JSON. An accepted text must not change when it is written and parsed again. Foundation
+// must accept such a text too, and find the same values.
 //
 // Input: the text.
 

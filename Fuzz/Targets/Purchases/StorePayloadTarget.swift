@@ -62,7 +62,7 @@ private func signedPayload(_ claims: [UInt8]) -> SignedPayload? {
     return try? SignedPayload("e30." + text + ".AAAA")
 }
 
-/// Throws unless Foundation finds the same values in the JSON.
+/// Throws unless Foundation finds the same transaction, product, signing date and revocation in the JSON.
 private func compare(_ fact: TransactionFact, _ json: ArraySlice<UInt8>) throws(Finding) {
     // Foundation refuses numbers outside the range of Double; JourneyModel accepts them and keeps them as text. The
     // target JSONText compares which texts are accepted as JSON.
