@@ -10,11 +10,11 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-// The property tests fold 100,000 journeys. For debug and test builds, scripts/build sets DWELL_OPTIMIZE_MODEL, which
-// compiles the domain and its tests with optimization. The property tests then take a fifth of the time. Without the
-// variable there are no unsafe flags, because SwiftPM rejects them in a package that another package uses.
-let modelSettings =
-    Context.environment["DWELL_OPTIMIZE_MODEL"] != nil ? settings + [.unsafeFlags(["-O"])] : settings
+// The property tests fold, store and refold 100,000 journeys. For debug and test builds, scripts/build sets
+// DWELL_OPTIMIZED_TESTS, which compiles the modules that do this work with optimization: they then take half of the time.
+// Without the variable there are no unsafe flags, because SwiftPM rejects them in a package that another package uses.
+let optimizedSettings =
+    Context.environment["DWELL_OPTIMIZED_TESTS"] != nil ? settings + [.unsafeFlags(["-O"])] : settings
 
 let package = Package(
     name: "dwell",
@@ -40,13 +40,13 @@ let package = Package(
     ],
     targets: [
         // Converts days to dates and back, for times in JSON, HTTP fields and log lines.
-        .target(name: "GregorianCalendar", swiftSettings: modelSettings),
+        .target(name: "GregorianCalendar", swiftSettings: optimizedSettings),
         // A cache that limits the number and the age of its values: tokens, sign-in sessions, certificates and rate
         // limit windows.
         .target(name: "Caching", swiftSettings: settings),
 
         // The domain: no I/O, no clock. It imports only Foundation and GregorianCalendar.
-        .target(name: "JourneyModel", dependencies: ["GregorianCalendar"], swiftSettings: modelSettings),
+        .target(name: "JourneyModel", dependencies: ["GregorianCalendar"], swiftSettings: optimizedSettings),
 
         // The phone's part of the domain, for use in Swift apps. This target does not depend on the server.
         .target(name: "JourneyClient", dependencies: ["JourneyModel"], swiftSettings: settings),
@@ -108,7 +108,7 @@ let package = Package(
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings
+            swiftSettings: optimizedSettings
         ),
         .target(
             name: "Identity",
@@ -130,7 +130,7 @@ let package = Package(
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ],
-            swiftSettings: settings
+            swiftSettings: optimizedSettings
         ),
 
         // Notifications to phones, and the port to the services that deliver them.
@@ -159,7 +159,7 @@ let package = Package(
             exclude: ["Migrations/postgresql"],
             // A symlink to migrations/. The binary contains the migrations, so that it runs in any directory.
             resources: [.embedInCode("Migrations")],
-            swiftSettings: settings
+            swiftSettings: optimizedSettings
         ),
         // The client of PostgreSQL: libpq on our event loops. It knows nothing of Dwell.
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
@@ -257,10 +257,10 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/TestSupport",
-            swiftSettings: modelSettings
+            swiftSettings: optimizedSettings
         ),
         .testTarget(
-            name: "JourneyModelTests", dependencies: ["JourneyModel", "TestSupport"], swiftSettings: modelSettings),
+            name: "JourneyModelTests", dependencies: ["JourneyModel", "TestSupport"], swiftSettings: optimizedSettings),
         .testTarget(name: "CachingTests", dependencies: ["Caching"], swiftSettings: settings),
         .testTarget(name: "FuzzCorpusTests", dependencies: ["FuzzTargets"], swiftSettings: settings),
         .testTarget(
