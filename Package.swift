@@ -202,19 +202,21 @@ let package = Package(
             swiftSettings: settings
         ),
 
+        // The pages for browsers.
+        .target(name: "CPages"),
         // Routes and handlers: translates between HTTP and the domain.
         .target(
             name: "API",
             dependencies: [
-                "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting",
+                "CPages", "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting",
                 "MetricInstruments", "Secrets", "StructuredLogging",
                 "GzipCoding",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            // The pages for browsers, contained in the binary.
-            resources: [.embedInCode("Pages")],
+            // CPages contains these files in the binary.
+            exclude: ["Pages"],
             swiftSettings: settings
         ),
         // Scripted drivers against a running server, for `dwell simulate`.

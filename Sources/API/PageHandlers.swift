@@ -2,6 +2,7 @@
 // same for all clients. A browser fetches a document once. Later it checks with one small request whether its copy is
 // current.
 
+import CPages
 import Crypto
 import HTTP1
 import HTTPServer
@@ -13,6 +14,11 @@ struct Page: Sendable {
     let mediaType: String
     private let cacheControl: String
     private let etag: String
+
+    /// A file of Pages/.
+    init(_ page: dwell_page, _ mediaType: String) {
+        self.init(Array(UnsafeBufferPointer(start: page.bytes, count: page.count)), mediaType)
+    }
 
     init(_ bytes: [UInt8], _ mediaType: String, cacheControl: String = "no-cache") {
         self.bytes = bytes
@@ -44,17 +50,17 @@ struct Page: Sendable {
 enum PageHandlers {
     /// The path and the file of each page. The pages are public, because they contain only what the contract contains.
     static let pages = [
-        ("/openapi.json", Page(PackageResources.openapi_json, "application/json")),
-        ("/docs", Page(PackageResources.docs_html, html)),
-        ("/docs/docs.css", Page(PackageResources.docs_css, css)),
-        ("/docs/docs.js", Page(PackageResources.docs_js, javaScript)),
-        ("/ops", Page(PackageResources.ops_html, html)),
-        ("/ops/ops.css", Page(PackageResources.ops_css, css)),
-        ("/ops/ops.js", Page(PackageResources.ops_js, javaScript)),
-        ("/ops/ops-draw.js", Page(PackageResources.ops_draw_js, javaScript)),
-        ("/ops/ops-history.js", Page(PackageResources.ops_history_js, javaScript)),
-        ("/ops/ops-cases.js", Page(PackageResources.ops_cases_js, javaScript)),
-        ("/ops/ops-start.js", Page(PackageResources.ops_start_js, javaScript)),
+        ("/openapi.json", Page(dwell_page_openapi_json(), "application/json")),
+        ("/docs", Page(dwell_page_docs_html(), html)),
+        ("/docs/docs.css", Page(dwell_page_docs_css(), css)),
+        ("/docs/docs.js", Page(dwell_page_docs_js(), javaScript)),
+        ("/ops", Page(dwell_page_ops_html(), html)),
+        ("/ops/ops.css", Page(dwell_page_ops_css(), css)),
+        ("/ops/ops.js", Page(dwell_page_ops_js(), javaScript)),
+        ("/ops/ops-draw.js", Page(dwell_page_ops_draw_js(), javaScript)),
+        ("/ops/ops-history.js", Page(dwell_page_ops_history_js(), javaScript)),
+        ("/ops/ops-cases.js", Page(dwell_page_ops_cases_js(), javaScript)),
+        ("/ops/ops-start.js", Page(dwell_page_ops_start_js(), javaScript)),
     ]
 
     static let html = "text/html; charset=utf-8"
