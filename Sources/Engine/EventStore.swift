@@ -36,8 +36,7 @@ package struct AppendRequest: Sendable {
     /// The settings of the driver, unless `chargerSettings` has others for the event's charger.
     package var settings: VersionedSettings
     /// The settings that depend on the charger. Empty unless a rule of SETTINGS_RULES_FILE names chargers. The store
-    /// determines the charger: the one with which the event's session was registered, else the event's own, else the
-    /// target charger of the driver's journey, unless the event is of another session.
+    /// determines the charger (`Journey.settingsCharger`).
     package var chargerSettings: [SettingsChoice.ForChargers]
     /// Whether an event with an unknown session_id is refused (`SESSION_REGISTRATION=required`). If false, such an
     /// event opens the session.

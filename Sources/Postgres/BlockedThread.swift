@@ -8,7 +8,7 @@ final class BlockedThread: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     private let settled = Mutex<PostgresCall.Outcome?>(nil)
 
-    /// How long after its deadline a call is still waited for, in milliseconds. The loop ends the call at its deadline,
+    /// For how many milliseconds after a call's deadline the thread still waits. The loop ends the call at the deadline,
     /// but the loop may be late.
     private static let lateMilliseconds = 5_000
 

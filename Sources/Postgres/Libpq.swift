@@ -109,8 +109,8 @@ final class LibpqConnection: @unchecked Sendable {
         PQconsumeInput(connection) == 1
     }
 
-    /// Whether the socket has more bytes, or its end or an error has to be read. `consumeInput` does not say whether it
-    /// read everything.
+    /// Whether a read from the socket would return something: bytes, the end of the stream or an error. This is needed
+    /// because `consumeInput` does not say whether it read everything.
     var hasUnreadInput: Bool {
         var byte: UInt8 = 0
         let count = recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))

@@ -1,5 +1,5 @@
-// Tests of counts over time. They are collected in memory, added to the database, rolled up, and deleted when they are
-// old.
+// Tests of counts over time: how the counts are collected in memory, added to the database, rolled up, and deleted when
+// they are old.
 
 import Engine
 import GRDB

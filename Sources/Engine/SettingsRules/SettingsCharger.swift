@@ -4,9 +4,9 @@
 package import JourneyModel
 
 extension Journey {
-    /// Returns the charger with which the event's session was registered, else the event's, else the target of this
-    /// journey, if the event belongs to the session in progress or to no session. This journey is the one before the
-    /// event.
+    /// Returns the charger that chooses an event's settings: the one with which the event's session was registered, else
+    /// the event's own. Without either, returns the target charger of this journey, which is the one before the event;
+    /// but nil if the event names another session than the one in progress.
     package func settingsCharger(registered: String?, event charger: String?, sessionID: String?) -> String? {
         if let registered { return registered }
         if let charger { return charger }

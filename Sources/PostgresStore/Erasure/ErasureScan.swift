@@ -52,8 +52,8 @@ private enum ErasureScan {
         var name: String
         var columns: [(name: String, isBytes: Bool)] = []
 
-        /// Returns the name of a column and the number of a text, counted from 1, for each text that is in the column.
-        /// Parameter: the texts.
+        /// A query with one parameter, the texts to search for. It returns a row for each text that occurs in a column:
+        /// the column's name, and the place of the text in the parameter, counted from 1.
         var search: PostgresStatement {
             let values = columns.map { name, isBytes in
                 isBytes ? "('\(name)', NULL::text, \"\(name)\")" : "('\(name)', \"\(name)\"::text, NULL::bytea)"
