@@ -138,6 +138,16 @@ extension DuePush {
             json.member("title", text.title)
             json.member("body", text.body)
             json.endObject()
+            // Android replaces a shown alert by the next one with the same tag, as iOS does with the same collapse id.
+            if let collapseID {
+                json.name("android")
+                json.beginObject()
+                json.name("notification")
+                json.beginObject()
+                json.member("tag", collapseID)
+                json.endObject()
+                json.endObject()
+            }
         }
         json.name("data")
         json.beginObject()

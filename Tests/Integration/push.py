@@ -207,6 +207,7 @@ def android(report, server, fcm):
     report.check(
         message["token"] == "registration:token" and message["data"]["kind"] == "session_active"
         and message["notification"]["title"] and message["android"]["collapse_key"] == "s-android"
+        and message["android"]["notification"] == {"tag": "s-android"}
         and message["android"]["priority"] == "HIGH", "an Android phone gets a message of FCM", message)
 
 

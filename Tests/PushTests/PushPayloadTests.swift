@@ -80,6 +80,7 @@ import Testing
         #expect(
             text(sent)
                 == #"{"notification":{"title":"You have arrived","body":"Show your visit to have it verified."},"#
+                + #""android":{"notification":{"tag":"s-1"}},"#
                 + #""data":{"kind":"at_merchant","state":"AT_MERCHANT","session_id":"s-1"}}"#)
         #expect(sent?.service == .google)
         #expect(
