@@ -13,7 +13,8 @@ internal import Synchronization
 
 extension MetricFamily {
     package static let retentionDeleted = MetricFamily(
-        "dwell_retention_deleted_total", "Rows deleted by retention: events, and sessions without events.")
+        "dwell_retention_deleted_total",
+        "Rows deleted by retention: events, sessions without events, and audit entries.")
     package static let oldestEventSeconds = MetricFamily(
         "dwell_oldest_event_age_seconds", "Age of the oldest stored event since receipt; 0 if there is none.")
 }
