@@ -1,4 +1,4 @@
-// The two documents by which Apple and Google connect links to this host with apps. The documents have the forms that
+// The two documents that tell Apple and Google which apps open links to this host. The documents have the forms that
 // both companies document today: `appIDs` with `components`, and one statement for each Android app.
 
 import JourneyModel
@@ -26,11 +26,11 @@ package struct AppLinks: Hashable, Sendable {
         }
     }
 
-    /// Team id, a dot, bundle id. Empty: no document for Apple.
+    /// The ids of the Apple apps: team id, a dot, bundle id. If empty, there is no document for Apple.
     package var appIDs: [String]
     /// In the order of Apple's evaluation: the first pattern that matches decides.
     package var paths: [Path]
-    /// Empty: no document for Google.
+    /// If empty, there is no document for Google.
     package var androidApps: [AndroidApp]
 
     package init(appIDs: [String] = [], paths: [Path] = [], androidApps: [AndroidApp] = []) {

@@ -59,8 +59,8 @@ final class EventHandlers: Sendable {
         }
     }
 
-    /// Returns the version of the app that sent the request. Returns nil without reading it if no rule of the settings
-    /// depends on it.
+    /// Returns the version of the app that sent the request. If no rule of the settings depends on the version, returns
+    /// nil without reading the header field.
     func appVersion(_ request: Request) -> AppVersion? {
         ingest.dependsOnAppVersion ? request.appVersion : nil
     }

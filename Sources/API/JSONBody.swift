@@ -4,8 +4,8 @@ import HTTPServer
 import JourneyModel
 
 enum JSONBody {
-    /// The maximum length of a body in bytes after decompression. `Route.bodyBytesMax` limits a body that is not
-    /// compressed. Even a body with the longest tokens is shorter.
+    /// The maximum length of a body in bytes after decompression. A body that is not compressed is limited by
+    /// `Route.bodyBytesMax` instead. Even a body with the longest tokens has fewer bytes than this maximum.
     static let bytesMax = 16 * 1024
 
     /// Reads the members of a JSON body with `read`. Throws all errors that `read` recorded.

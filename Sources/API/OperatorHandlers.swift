@@ -11,7 +11,7 @@ package import Secrets
 import Synchronization
 
 /// The dependencies of the operator's routes. The closures are called for each response of `/ops/picture` and for each
-/// message of `/ops/stream`.
+/// message of `/ops/stream`. `settings` is also called for `/ops/config`.
 package struct OperatorParts: Sendable {
     /// The value of `OPS_TOKEN`. If it is nil, only tokens of the role `ops` are accepted.
     package var token: Secret<String>?
@@ -21,20 +21,20 @@ package struct OperatorParts: Sendable {
     package var history: OperationHistory
     package var figures: RequestStatistics
     package var refused = RefusedRequests()
-    /// Returns where requests are counted for the rate limits: `process`, `redis`, `redis-partly` (some nodes of a
+    /// The place where requests are counted for the rate limits: `process`, `redis`, `redis-partly` (some nodes of a
     /// Redis Cluster are unreachable), or `redis-unreachable`.
     package var admission: @Sendable () -> String
-    /// Returns the number of free bytes on the file system of the database; nil if it cannot be read, or if the
+    /// The number of free bytes on the file system of the database; nil if the number cannot be read, or if the
     /// database is PostgreSQL.
     package var freeBytes: @Sendable () -> Int64?
-    /// Returns the status of each configured delivery queue.
+    /// The status of each configured delivery queue.
     package var outbox: @Sendable () async -> [OutboxStatus]
-    /// Returns the totals of purchases; nil if the server accepts no purchases, or has not counted them yet.
+    /// The totals of purchases; nil if the server accepts no purchases, or has not counted the purchases yet.
     package var purchases: @Sendable () -> PurchaseTotals?
     package var version: String
-    /// Returns the settings of the server; nil in tests without settings.
+    /// The settings of the server; nil in tests without settings.
     package var settings: @Sendable () -> ServerSettings?
-    /// Returns the servers that use this database, including this server.
+    /// The servers that use this database, including this server.
     package var instances: @Sendable () async -> [InstanceState]
     /// The limit of wrong tokens on the operator's routes.
     package var guesses: OperatorGuesses

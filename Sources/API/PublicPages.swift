@@ -22,7 +22,7 @@ package struct PublicPage: Hashable, Sendable {
     }
 
     /// Returns the media type for the file's name; nil for an extension that is not supported. Markdown is sent as
-    /// text: it can be read as it is.
+    /// plain text, because people can read it without conversion.
     package static func mediaType(ofFile path: String) -> String? {
         let name = path.split(separator: "/").last ?? ""
         guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return nil }

@@ -41,7 +41,7 @@ static void begin(struct checkpoint *checkpoint, const sqlite3_io_methods *below
     checkpoint->clears_pages = 0;
     if (below->xFileSize(file, &checkpoint->file_bytes) != SQLITE_OK) return;
     int code = below->xRead(file, largest_root, sizeof largest_root, LARGEST_ROOT);
-    // The first checkpoint of a new file.
+    // At the first checkpoint of a new file, the file is empty.
     if (code == SQLITE_IOERR_SHORT_READ && checkpoint->file_bytes == 0) code = SQLITE_OK;
     checkpoint->clears_pages = code == SQLITE_OK && number4(largest_root) == 0;
 }

@@ -6,9 +6,9 @@
 
 // What a layer of the database file knows about the checkpoint that is running. Initially zero.
 struct checkpoint {
-    // Whether its pages may be changed.
+    // Whether the pages that the checkpoint writes may be changed.
     int clears_pages;
-    // The size of the file during and after the checkpoint, or more.
+    // An upper bound of the size of the file during and after the checkpoint.
     sqlite3_int64 file_bytes;
 };
 

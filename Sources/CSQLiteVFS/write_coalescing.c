@@ -16,8 +16,8 @@
 //
 // If writing the held frames fails, they are dropped, because SQLite rolls the transaction back. The call that caused
 // the write returns the error, SQLITE_FULL or SQLITE_IOERR_WRITE. For a commit, that call is the sync. There are two
-// exceptions: a barrier cannot return an error, so all later calls on the WAL return it, and a release of the write
-// lock ignores the error.
+// exceptions: a barrier cannot return the error, so all later calls on the WAL return it; a release of the write lock
+// ignores the error.
 //
 // If the file has grown since the last sync, the next sync takes twice as long. The file system must then also write
 // its own journal, including entries that have nothing to do with this file. To make such syncs rare, this layer

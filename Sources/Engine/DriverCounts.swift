@@ -1,8 +1,8 @@
-// The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row. A
-// result, also a failure, is kept for twenty times as long as the counting took. Therefore counting keeps one
+// The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row. Every
+// result, even a failure, is kept for twenty times as long as the counting took. Therefore counting keeps one
 // connection of the store busy for at most a twentieth of the time, however many callers there are. With very many
-// drivers it takes longer than a caller may wait, for example a scrape of /metrics. The callers then get the previous
-// counts.
+// drivers, counting may take longer than a caller can wait, for example a scrape of /metrics. Callers then get the
+// previous counts.
 
 package import JourneyModel
 package import MetricInstruments
@@ -24,7 +24,7 @@ package actor DriverCounts {
     private var counts: [JourneyState: Int]?
     /// The failure of the last count; nil if it succeeded.
     private var failure: StoreFailure?
-    /// Until when no other count begins; nil before the first one.
+    /// The time before which no further count begins; nil until the first count has ended.
     private var keptUntil: ContinuousClock.Instant?
     private var isCounting = false
     /// Whether the count under way has taken longer than `patience`.
@@ -57,7 +57,7 @@ package actor DriverCounts {
         isCounting = true
         let timer = Task { [patience] in
             try? await Task.sleep(for: patience)
-            // Cancelled when the count has ended.
+            // This task is cancelled when the count has ended.
             if !Task.isCancelled { noteSlow() }
         }
         Task {

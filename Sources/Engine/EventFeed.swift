@@ -1,7 +1,7 @@
-// Stored events, for consumers outside the database. They come in an order in which no committed event is skipped: on
-// SQLite that of the commits, on PostgreSQL that of the transaction numbers. The event table serves as the outbox. The
-// row number (on PostgreSQL the position) of the last event that a consumer has processed is stored in the same
-// database. The consumer then reads the events after that row number.
+// Stored events, for consumers outside the database. The order of the events ensures that no committed event is
+// skipped. On SQLite it is the order of the commits, and on PostgreSQL the order of the transaction numbers. The event
+// table serves as the outbox. The row number (on PostgreSQL the position) of the last event that a consumer has
+// processed is stored in the same database. The consumer then reads the events after that row number.
 
 package import JourneyModel
 

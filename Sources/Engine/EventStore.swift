@@ -132,7 +132,8 @@ package enum StoreFailure: Error, Hashable, Sendable {
     case unavailable(String)
     /// The commit itself failed. The event may or may not be stored: 500.
     case unknown(String)
-    /// The task was cancelled while it waited for a read, while background work paused, or between two pieces of a
-    /// deletion, which the next start completes. The store did not fail, and the caller no longer needs the result.
+    /// The task was cancelled while it waited for a read, during a pause of background work, or between two pieces of a
+    /// deletion. The next start completes such a deletion. The store did not fail, and the caller no longer needs the
+    /// result.
     case cancelled
 }

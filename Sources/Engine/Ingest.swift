@@ -67,9 +67,9 @@ package struct Ingest: Sendable {
         return Ingested(outcome: outcome, limitClass: claim.limitClass, quota: quota)
     }
 
-    /// Stores an event that the server makes with a service's trust, when a driver enters a right verification code. It
-    /// counts towards no limit of events. If it causes a refold, that refold counts towards the driver's limit, as for
-    /// any late event.
+    /// Stores the event that the server makes when a driver enters the right verification code. The event is trusted
+    /// like an event of a service. It counts towards no limit of events. If it causes a refold, that refold counts
+    /// towards the driver's limit, as for any late event.
     package nonisolated(nonsending) func confirm(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> EventOutcome {
@@ -83,10 +83,10 @@ package struct Ingest: Sendable {
         return outcome
     }
 
-    /// Stores a batch of events, in order: all of one driver, or of a service, whose events each name their driver.
-    /// Each event is charged and answered as if it had been sent alone. When events of the batch are refunded, as many
-    /// events that were over the rate limit are tried again, in order. An event that the store itself refused because
-    /// of the rate limit is not tried again.
+    /// Stores a batch of events in order. The events come from one driver, or from a service that names the driver in
+    /// each event. Each event is charged and answered as if it had been sent alone. For each event of the batch that is
+    /// refunded, another event that was over the rate limit gets a new attempt, in order. An event that the store
+    /// itself refused because of the rate limit gets no new attempt.
     package func ingest(
         _ submissions: [EventSubmission], from sender: EventSender, receivedAt: Moment, appVersion: AppVersion? = nil
     ) async -> [Ingested] {
@@ -105,13 +105,13 @@ package struct Ingest: Sendable {
         return answers
     }
 
-    /// Tries events that were over the rate limit again, as many as events of the batch were refunded.
+    /// Gives a new attempt to events that were over the rate limit, one for each refunded event of the batch.
     private func retry(_ answers: inout [Ingested], after first: Round, of batch: Batch) async {
         var round = first
         var waiting = WaitingEvents(batch.claims, round.verdicts)
         for event in answers.indices where answers[event].outcome.isStored { waiting.recordStored(event) }
         var (open, quotas) = (round.refunded, [RateLimitClass: Quota]())
-        // The loop ends, because each open charge comes from an event that is not tried again. Altogether there are at
+        // The loop ends, because each open charge comes from an event that gets no new attempt. Altogether there are at
         // most about two decisions for each event.
         while case let events = waiting.take(open), !events.isEmpty {
             round = await oneRound(events, of: batch)
@@ -234,8 +234,8 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// Returns the outcomes of several events that are over the rate limit. Reads the store only once for each driver
-    /// in a row.
+    /// Returns the outcomes of several events that are over the rate limit. Reads the store only once for consecutive
+    /// events of one driver.
     private func lookUp(_ submissions: [EventSubmission], from sender: EventSender) async -> [EventOutcome] {
         var outcomes: [EventOutcome] = []
         var rest = submissions[...]

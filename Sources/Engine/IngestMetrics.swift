@@ -38,7 +38,7 @@ struct IngestMetrics: Sendable {
 
     private static let verdicts = ["admitted", "known", "refused"]
     private static let classes = RateLimitClass.ofEvents + [.serviceEvents]
-    /// The listed names, and the diagnostics as one.
+    /// The number of listed names, plus one for all diagnostic events together.
     private static let nameCount = EventName.listed.count + 1
 
     init(_ factory: any MetricsFactory) {

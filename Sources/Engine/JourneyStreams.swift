@@ -24,8 +24,8 @@ package final class JourneyStreams: Sendable {
     /// The age up to which a stream is safe from being replaced by a new stream of the same driver. An older stream may
     /// be replaced: when a phone changes networks, its old connections look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
-    /// The pause between two polls of the store. A commit therefore wakes the streams after at most this time and the
-    /// time of two polls.
+    /// The pause between two polls of the store. A commit therefore wakes the streams after at most this pause plus the
+    /// time that two polls take.
     static let pauseMilliseconds: Int64 = 100
 
     package enum Refusal: Error, Hashable, Sendable {

@@ -38,21 +38,22 @@ package protocol JourneyReader: Sendable {
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 
     /// Returns the drivers whose journey a correction of settings has changed, in any process, since row `id` of the
-    /// list of such changes. If `id` is nil, returns only the newest row number, and `.any` as the drivers. A store
-    /// whose `committedChanges` reports these drivers too may leave them out.
+    /// list of such changes. If `id` is nil, returns only the newest row number, and `.any` as the drivers. A store may
+    /// leave these drivers out if its `committedChanges` reports them.
     func correctedJourneys(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 }
 
 package struct CommittedChanges: Hashable, Sendable {
     package enum Drivers: Hashable, Sendable {
         case these([DriverID])
-        /// Any driver may have changes: there are too many new events to examine, or the caller passed no event after
-        /// which to search.
+        /// Any driver may have changes, for one of three reasons: the caller passed no mark, the store does not know
+        /// what changed since the mark, or there are too many new events to examine.
         case any
     }
 
-    /// The mark after which the next call continues. Its meaning is the store's own: the row number of the last
-    /// committed event or corrected journey (0 when there is none), or the number of such reads so far.
+    /// The mark after which the next call continues. Callers only pass the mark back. On SQLite it is the row number of
+    /// the last committed event or corrected journey (0 when there is none). On PostgreSQL it is the number of calls of
+    /// `committedChanges` in this process, and always 0 for corrected journeys.
     package var newest: Int64
     package var drivers: Drivers
 

@@ -74,7 +74,7 @@ package actor OperationHistory {
     static let pendingMax = 120
 
     private let store: any HistoryStore
-    /// Returns the totals of all counters since the start of the process, by series.
+    /// The totals of all counters since the start of the process, by series.
     private let totals: @Sendable () -> [String: Int]
     private let clock: @Sendable () -> Moment
     private let logger: Logger

@@ -27,13 +27,13 @@ package struct RefoldRequest: Hashable, Sendable {
     /// Only drivers with an event received since this time are refolded. Nil refolds all drivers. Not used with
     /// `correction`, which has its own times.
     package var since: Moment?
-    /// The row number of a correction of settings (`SettingsCorrection`). Only drivers with events that it changes are
-    /// refolded, from the first of these events.
+    /// The row number of a correction of settings (`SettingsCorrection`). Only drivers with events that the correction
+    /// changes are refolded, from the first of these events.
     package var correction: Int64?
     /// Whether only incomplete refolds are continued. No other driver is then read.
     package var resumesOnly: Bool
-    /// The time for the counts of sessions: a session whose deadline lies before this time counts as ended by it, even
-    /// if the expiry is not stored yet. If nil, only stored expiries count.
+    /// The time for the counts of sessions. If a deadline of a session lies before this time, the session counts as
+    /// ended by that deadline, even if the expiry is not stored yet. If `now` is nil, only stored expiries count.
     package var now: Moment?
 
     package init(
@@ -238,7 +238,8 @@ package struct SettingsCorrection: Hashable, Sendable {
 }
 
 package enum CorrectionOutcome: Hashable, Sendable {
-    /// `continues` is true if an unfinished correction with the same times and settings existed; it is continued.
+    /// `continues` is true if an unfinished correction with the same times and settings existed. That correction is
+    /// then continued, and no new one is recorded.
     case begun(SettingsCorrection, continues: Bool)
     /// Neither the settings history nor an event has these settings.
     case unknownSettings(String)

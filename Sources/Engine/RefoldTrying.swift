@@ -1,5 +1,5 @@
-// Tries by what other rules or settings stored events would have been folded. `dwell refold --dry-run` and
-// `dwell config try` use it.
+// The port that shows how stored events would be folded by other rules or with other settings. `dwell refold --dry-run`
+// and `dwell config try` use it.
 
 package import JourneyModel
 
@@ -16,8 +16,8 @@ package protocol RefoldTrying: Sendable {
 
 /// What is tried.
 package enum TriedChange: Sendable {
-    /// The rules of this release, for drivers that another release folded. If a time is given, only for those with an
-    /// event received since then.
+    /// The rules of this release, for drivers that another release folded. If `since` is not nil, only for those of
+    /// them that have an event received since that time.
     case rules(since: Moment?)
     case correction(CorrectionOrder)
     /// Other settings for the events that happened since a time.

@@ -1,4 +1,5 @@
-// What background work does while it keeps failing: how often it logs that, and how long it waits between two attempts.
+// What background work does while it keeps failing: how often it logs the failure, and how long it waits between two
+// attempts.
 
 package import JourneyModel
 

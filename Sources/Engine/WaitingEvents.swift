@@ -61,8 +61,9 @@ struct WaitingEvents {
     /// Records that an event of the batch is on disk.
     mutating func recordStored(_ event: Int) { storedKeys.insert(keys[event]) }
 
-    /// Puts the events that were refused again back to the front, because another request used the charge. Returns the
-    /// number of charges that are still open, because all events of a place were already known.
+    /// Takes the verdicts on the events that `take` returned. Events that were refused once more return to the front of
+    /// their line, because another request has used the charge. Returns the charges that no event used, because all
+    /// events of a place were already known.
     mutating func settle(_ verdicts: [Int: AdmissionDecision.Verdict]) -> [RateLimitClass: Int] {
         var open: [RateLimitClass: Int] = [:]
         for var place in taken.reversed() {

@@ -36,10 +36,10 @@ enum Grammar {
     /// ```
     static let pathBytes = ByteSet(from0: 0x2FFF_FFD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFF)
 
-    /// The bytes of `query = *( pchar / "/" / "?" )` (RFC 3986 section 3.4), also except "%".
+    /// The bytes of `query = *( pchar / "/" / "?" )` (RFC 3986 section 3.4), again without "%".
     static let queryBytes = ByteSet(from0: 0xAFFF_FFD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFF)
 
-    /// The bytes of `reg-name = *( unreserved / pct-encoded / sub-delims )` (RFC 3986 section 3.2.2), also except "%".
+    /// The bytes of `reg-name = *( unreserved / pct-encoded / sub-delims )` (RFC 3986 section 3.2.2), without "%".
     static let registeredNameBytes = ByteSet(from0: 0x2BFF_7FD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFE)
 
     /// Returns whether a field value may contain the byte (RFC 9110 section 5.5). HTAB is the only allowed control

@@ -192,8 +192,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     }
 
     /// Whether 100 (Continue) must be sent: the request expects it, no content has arrived, and the request is not
-    /// refused (RFC 9110 section 10.1.1). The value is valid only after `.needMoreData`, because the limits of the
-    /// route have then been applied.
+    /// refused (RFC 9110 section 10.1.1). The value is valid only after `.needMoreData`. Before that, the limits of the
+    /// route may not be applied yet, so the request may still be refused.
     package var isContinueDue: Bool {
         guard waitsForContinue, answering == .due, refusal == nil, input.available.isEmpty else { return false }
         return switch receiving {

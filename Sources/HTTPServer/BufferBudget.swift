@@ -1,8 +1,9 @@
 internal import Synchronization
 
-/// A limit on the memory that the server holds for clients, over all connections: bodies, as received and decompressed,
-/// incomplete requests, and responses that the peer has not read. Each body, request and response also has its own
-/// limit. The budget limits the total for all clients, and the part of this total for one client.
+/// A limit on the memory that the server holds for clients, over all connections. It covers bodies (in the received and
+/// in the decompressed form), incomplete requests, and responses that the peer has not read. Each body, request and
+/// response also has its own limit. The budget limits the total for all clients, and the part of this total for one
+/// client.
 package final class BufferBudget: Sendable {
     let bytesMax: Int
     /// The maximum number of bytes held for one client. It is a sixteenth of `bytesMax`, so that a few clients cannot

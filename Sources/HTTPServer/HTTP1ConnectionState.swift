@@ -24,8 +24,8 @@ struct HTTP1ConnectionState: ~Copyable {
     var bytesTakenBefore = 0
     /// The number of bytes of the current streamed response that were encoded so far.
     var streamedBytes = 0
-    /// The time of the last response. Nil once bytes were received after that response, or once the peer has taken an
-    /// output that was stalled.
+    /// The time of the last response, from which the idle timeout is counted. Set to nil when more bytes are received,
+    /// and when the peer has taken all of an output that was stalled.
     var respondedAt: Deadline?
     /// The number of bytes that the budget counts for this connection.
     var heldBytes = 0
@@ -38,7 +38,8 @@ struct HTTP1ConnectionState: ~Copyable {
     /// The current streamed response.
     var streaming: (exchange: Exchange, status: Status)?
 
-    /// The number of responses since the loop's other connections last ran, or since no request was left to answer.
+    /// The number of responses made in a row. It is set to 0 before the loop's other connections run, and when no
+    /// request is left to answer.
     private var responsesInRow = 0
     /// The last request that matched a route without path parameters.
     private var lastMatch: (method: Method, path: String, placed: RegisteredRoute)?

@@ -199,7 +199,7 @@ package enum AccountFailure: Error, Hashable, Sendable {
     case unavailable(String)
     /// 500: it is unknown whether the operation had an effect. The text is written to the log.
     case unknown(String)
-    /// The task was cancelled while it waited for a read, or between two pieces of a deletion, which the next start
-    /// completes. No other operation had an effect, and nothing is written to the log.
+    /// The task was cancelled while it waited for a read, or between two pieces of a deletion. The read had no effect.
+    /// The deletion has begun, and the next start completes it. Nothing is written to the log.
     case cancelled
 }

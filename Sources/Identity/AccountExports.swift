@@ -11,10 +11,10 @@ package struct ExportPiece: Sendable {
 
     /// The bytes of this piece, a few hundred KiB.
     package var json: [UInt8]
-    /// Reads the piece after this one. Nil if this piece is the last. Each piece is read in its own transaction: a slow
-    /// client would otherwise hold a read transaction open, and SQLite could not truncate its WAL. The document may
-    /// therefore include data that was stored during the export. Throws `unauthorized` if the driver was deleted in the
-    /// meantime, because the document can no longer be completed.
+    /// The closure that reads the piece after this one; nil if this piece is the last. Each piece is read in its own
+    /// transaction. Otherwise a slow client would keep a read transaction open, and SQLite could not truncate its WAL.
+    /// The document may therefore include data that was stored during the export. The closure throws `unauthorized` if
+    /// the driver was deleted in the meantime, because the document can no longer be completed.
     package var rest: Rest?
 
     package init(json: [UInt8], rest: Rest?) {

@@ -160,8 +160,8 @@ package struct GuessCounts: Hashable, Sendable {
 ///
 /// With the default limits, at most 175 guesses are compared for one phone number within 24 hours. Of these, 145 come
 /// from addresses that requested a code: 25 guesses until the limit is reached, for five codes that were sent just
-/// before, and one guess for each of the 120 codes of these 24 hours. The other 30 come from other addresses. Each guess
-/// is compared with at most two of the million possible codes, so an attacker's chance is 1 in 2,850 a day.
+/// before, and one guess for each of the 120 codes of these 24 hours. The other 30 come from other addresses. Each
+/// guess is compared with at most two of the million possible codes, so an attacker's chance is 1 in 2,850 a day.
 package enum GuessRule {
     package static let ownMax = 5
     package static let ownOfNumberMax = 25

@@ -1,6 +1,6 @@
 // A compact JWS (RFC 7515, section 7.1): one that was received, split into its parts and not yet verified; and one that
-// is made here. The strict parser that reads all JSON also parses the header, and each part has only one accepted
-// encoding. The data that is checked is therefore exactly the data that was signed. This file does not depend on
+// is made here. The header is parsed by the same strict parser as all other JSON, and only one encoding of each part is
+// accepted. The data that is checked is therefore exactly the data that was signed. This file does not depend on
 // algorithms, keys or claims.
 
 import Foundation

@@ -39,7 +39,7 @@ package struct OperatorAccounts: Sendable {
         self.forget = forget
     }
 
-    /// Returns the number of sessions that ended; nil for an unknown driver.
+    /// Ends every sign-in session of the driver. Returns the number of sessions that ended; nil for an unknown driver.
     package func signOut(_ driver: DriverID, at now: Moment) async throws(AccountFailure) -> Int? {
         let count = try await store.endAllByOperator(of: driver, at: now)
         await revoked()

@@ -1,6 +1,6 @@
 // Verification codes of sessions (contract, section 3, "Verification codes"). A service requests the code of a session
-// and shows it at the merchant. The driver enters it in the app, which proves that the driver is there. The rules are
-// here; the store applies them in one transaction.
+// and shows it at the merchant. The driver enters the code in the app. This proves that the driver is at the merchant.
+// The rules are here; the store applies them in one transaction.
 
 package import JourneyModel
 package import Secrets
@@ -24,11 +24,11 @@ package struct StoredSessionCode: Hashable, Sendable {
 
 /// The verdict on a code that a driver enters.
 package enum SessionCodeRule: Hashable, Sendable {
-    /// The code is right. It was accepted at this time, now or earlier.
+    /// The code is right. `acceptedAt` is when it was first accepted: now, or at an earlier request.
     case right(acceptedAt: Moment)
     case wrong(triesLeft: Int)
     /// No code can be accepted: there is none, it has expired, its tries are used up, or the session is not in
-    /// progress. Also the verdict on another code after the right one was accepted.
+    /// progress. Also the verdict on a wrong code that is entered after the right one was accepted.
     case unavailable
 
     /// The number of wrong codes after which a code is no longer accepted. A guesser therefore succeeds with a

@@ -34,8 +34,8 @@ public struct EventSubmission: Hashable, Sendable {
     public var details: String?
     /// Canonical JSON in ASCII, which the store hashes. Two submissions of clients have equal forms exactly when all
     /// their parsed members except `driver_id` and `timestamp` are equal. For repeats that differ in `app_state` or
-    /// `schema_version`, see `canonicalForm(appState:schemaVersion:)`. For an event that the server makes itself: only
-    /// its id.
+    /// `schema_version`, see `canonicalForm(appState:schemaVersion:)`. The form of an event that the server makes
+    /// itself contains only its id.
     public var canonicalForm: [UInt8]
 
     public init(

@@ -34,8 +34,8 @@ extension Journey {
     }
 
     /// Returns the course that the event's evidence proves. Returns nil if the evidence is absent or proves no missing
-    /// step. Also returns nil if the evidence claims an activation that the event may not confirm, but the event has
-    /// the transition `direct` without the evidence.
+    /// step. If the evidence claims an activation that the event may not confirm, the evidence is not used: returns nil
+    /// if the event moves the state without the evidence (`direct`), and otherwise a rejection.
     private func provenCourse(of event: OrderedEvent, insteadOf direct: Transition) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {

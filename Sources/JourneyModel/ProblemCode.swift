@@ -14,7 +14,7 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case driverNotFound = "driver_not_found"
     case methodNotAllowed = "method_not_allowed"
     case requestTimeout = "request_timeout"
-    /// The verification code of the session is another one.
+    /// The code that the driver entered is not the verification code of the session.
     case wrongCode = "wrong_code"
     /// No verification code of the session can be accepted.
     case codeUnavailable = "code_unavailable"

@@ -84,7 +84,8 @@ package struct AppStoreServer: AppStoreAPI {
             """
         let answer = try await send(.post, target, as: request.bundleID, body: Array(body.utf8))
         // The production environment responds with 401 for an unreleased app. Such an app has no history there. A 401
-        // can also mean that the key is new or wrong, so this is not an empty history.
+        // can also mean that the key is new or wrong, so the result says that the history is not available, and not
+        // that it is empty.
         if answer.status == 401, request.environment == .production, urls.count > 1 {
             return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil, isAvailable: false)
         }
@@ -116,9 +117,9 @@ package struct AppStoreServer: AppStoreAPI {
 
     // MARK: One request
 
-    /// Sends a request and returns the response. A response with status 429 or 5xx is not returned: the request is sent
-    /// again, unless the attempts or the time are used up, or Apple asks for a longer wait than the next pause. Throws
-    /// `unavailable` if no attempt has a response to return.
+    /// Sends a request and returns the response. A response with status 429 or 5xx is not returned; the request is sent
+    /// again after a pause. Throws `unavailable` when the attempts or the time are used up, or when Apple asks for a
+    /// longer wait than the next pause.
     private func send(
         _ method: OutgoingRequest.Method, _ url: URL, as bundleID: String, body: [UInt8] = []
     ) async throws(AppStoreAPIFailure) -> OutgoingResponse {

@@ -26,9 +26,8 @@ final class LibpqConnection: @unchecked Sendable {
     }
 
     /// Connects to the first usable host. Blocks until the connection is made, until every host has failed, or until
-    /// `connect_timeout` seconds have passed for each host. (PQconnectPoll does not enforce that limit, so with it a
-    /// silent first host would prevent the use of the second.) Looking up names may take longer. Must not be called on
-    /// a loop.
+    /// `connect_timeout` seconds have passed for each host. (PQconnectPoll does not enforce that limit, so a silent
+    /// first host would prevent the use of the second.) Looking up names may take longer. Must not be called on a loop.
     ///
     /// - Throws: libpq's message, which may contain host names, the user and the database.
     static func connect(_ parameters: [String: String]) throws(LibpqFailure) -> LibpqConnection {
@@ -125,7 +124,7 @@ final class LibpqConnection: @unchecked Sendable {
         case notYet
     }
 
-    /// Returns the next result without waiting: PQgetResult waits only while PQisBusy.
+    /// Returns the next result without waiting: PQgetResult waits only while PQisBusy returns 1.
     func nextResult() -> NextResult {
         guard let connection, PQisBusy(connection) == 0 else { return .notYet }
         guard let result = PQgetResult(connection) else { return .endOfStatement }
@@ -223,7 +222,8 @@ final class LibpqResult: @unchecked Sendable {
 
     /// The SQLSTATE; nil if the error comes from libpq itself, because the connection is lost.
     var sqlState: String? { text(result, DWELL_PG_SQLSTATE) }
-    /// Whether the session ends: the severity is FATAL or PANIC, or the error comes from libpq itself and has none.
+    /// Whether the session ends: the severity is FATAL or PANIC, or there is no severity because the error comes from
+    /// libpq itself.
     var endsSession: Bool { text(result, DWELL_PG_SEVERITY) != "ERROR" }
     var message: String? { text(result, DWELL_PG_MESSAGE) }
     var constraint: String? { text(result, DWELL_PG_CONSTRAINT) }

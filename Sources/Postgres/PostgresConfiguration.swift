@@ -31,7 +31,7 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
         // Kerberos is not used. Without this, libpq looks for its credentials with each connection.
         "gssencmode": "disable",
         "target_session_attrs": "read-write",
-        // A peer that is gone is noticed after about a minute, also while nothing is sent.
+        // A peer that is gone is noticed after about a minute, even while nothing is sent.
         "keepalives_idle": "30",
         "keepalives_interval": "10",
         "keepalives_count": "3",
@@ -58,7 +58,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
         self.parameters = Secret(parameters)
     }
 
-    /// The parameters for an attempt to connect that may take this long. The time is divided among the hosts.
+    /// Returns the parameters for an attempt to connect that takes at most `milliseconds`. The time is divided among
+    /// the hosts.
     func connectParameters(milliseconds: Int) -> [String: String] {
         var parameters = parameters.reveal()
         let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count
@@ -69,7 +70,7 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
         return parameters
     }
 
-    /// Returns a message of libpq without the password, should it contain it.
+    /// Returns a message of libpq in which the password, if it occurs, is replaced.
     func redacting(_ message: String) -> String {
         guard let password = parameters.reveal()["password"], !password.isEmpty else { return message }
         return message.replacing(password, with: redacted)
@@ -77,8 +78,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
 
     // MARK: - Parsing
 
-    /// An "@" or "/" in a password must be percent-encoded. If it is not, libpq takes a part of the password for the
-    /// name of the host, the port or the database, and these appear in messages.
+    /// Checks the scheme, and that an "@" or "/" in a password is percent-encoded. If it is not, libpq takes a part of
+    /// the password for the name of the host, the port or the database, and these appear in messages.
     private static func checkForm(_ url: String) throws(PostgresConfigurationError) {
         guard let scheme = ["postgresql://", "postgres://"].first(where: { url.hasPrefix($0) }) else { throw .scheme }
         let rest = url.dropFirst(scheme.count)
@@ -114,7 +115,7 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
         }
     }
 
-    /// libpq itself checks the values of these parameters only when it connects.
+    /// Checks the values of two parameters, because libpq itself checks them only when it connects.
     private static func checkModes(_ parameters: [String: String]) throws(PostgresConfigurationError) {
         let modes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
         if let mode = parameters["sslmode"], !modes.contains(mode) { throw .sslMode }

@@ -1,5 +1,5 @@
-// Makes connections. libpq looks up names and connects with blocking calls, so this happens on threads of its own,
-// whose number is limited.
+// Makes connections. libpq looks up names and connects with blocking calls, so it does so on separate threads, whose
+// number is limited.
 
 internal import Dispatch
 internal import Sockets
@@ -58,7 +58,8 @@ enum PostgresConnecting {
             let waiting = state.withLock { state -> UnsafeContinuation<Outcome, Never>? in
                 if state.isSettled { return nil }
                 state.isSettled = true
-                // The attempt must not keep the connection: its last reference closes it.
+                // The attempt must not keep the connection, because the connection is closed when its last reference is
+                // gone.
                 if state.waiting == nil { state.outcome = outcome }
                 return state.waiting.take()
             }

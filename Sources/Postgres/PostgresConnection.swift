@@ -118,10 +118,11 @@ package final class PostgresConnection: Sendable {
     /// Whether the connection is open, no call is under way, and no transaction is open.
     package var isIdle: Bool { state.withLock { $0.pipeline.isIdle } }
 
-    /// Whether a transaction that wrote something was committed on this connection. Such a COMMIT waits until the
-    /// synchronous standby has all of the WAL before it. Then everything that this connection can read is on the
-    /// standby: what other connections commit becomes visible only when the standby has it. Before that, it may read
-    /// what the server has recovered after a crash, although the standby does not have it.
+    /// Whether a transaction that wrote something was committed on this connection. If true, everything that this
+    /// connection can read is on the synchronous standby, for two reasons. Such a COMMIT waits until the standby has
+    /// all of the WAL before the COMMIT. After that, a commit of another connection becomes visible only when the
+    /// standby has it. If false, this connection may read what the server has recovered after a crash but the standby
+    /// does not have.
     package var isConfirmed: Bool { hasConfirmed.load(ordering: .acquiring) }
 
     /// Sets `isConfirmed`. Called after the COMMIT of a transaction that wrote something.

@@ -76,7 +76,8 @@ struct EncodedParameters: Sendable {
         append(number)
     }
 
-    /// A length that does not fit is caught by `bytesMax`, because its bytes follow.
+    /// Appends an element with its length. `bytesMax` catches a length that does not fit, because the bytes of the
+    /// element follow.
     private mutating func appendElement(_ content: some Collection<UInt8>) {
         append(Int32(truncatingIfNeeded: content.count))
         bytes.append(contentsOf: content)

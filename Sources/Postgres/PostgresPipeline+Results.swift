@@ -93,7 +93,7 @@ extension PostgresPipeline {
         sent.updateFirst { $0.fail(error) }
     }
 
-    /// The server's error for logs. Its detail, and some messages, quote values; they are left out.
+    /// Returns the server's error for logs. Leaves out the detail and some messages, because these quote values.
     private func text(of result: LibpqResult) -> String {
         guard let state = result.sqlState else { return redact(libpq.failure.message) }
         let message = SQLState.messageHasNoValues(state) ? result.message ?? "" : ""

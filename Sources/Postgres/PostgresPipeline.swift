@@ -27,10 +27,10 @@ struct PostgresPipeline {
     /// The status after the last answered Sync. While further calls are under way, libpq does not tell whether the
     /// transaction failed.
     var transactionStatus = LibpqConnection.TransactionStatus.none
-    /// Whether the call that was answered last failed. The calls that were sent before that was known may have been
-    /// rejected because of it.
+    /// Whether the call that was answered last failed. The calls that were sent before the failure was known may have
+    /// been rejected because of it.
     var followsFailure = false
-    /// When `failTimedOut` has to be called: not later than the first deadline of a call that is not answered.
+    /// The time at which `failTimedOut` must be called. It is not later than the first deadline of an unanswered call.
     var nextCheck = Deadline.never
     /// Why the connection is unusable; nil while it is usable.
     private(set) var loss: PostgresError?
@@ -51,10 +51,11 @@ struct PostgresPipeline {
         let types: [PostgresType]
     }
 
-    /// How often input is read in one round of the loop, at about 8 KiB or more each.
+    /// The maximum number of reads in one round of the loop. Each takes about 8 KiB or more.
     private static let readsMax = 64
-    /// How many further reads empty OpenSSL's buffer when the socket is empty: it holds at most one record (16 KiB),
-    /// and libpq reads at least 8 KiB of it at a time. PostgreSQL 15 sends records of 8 KiB, but 17 sends larger ones.
+    /// The number of further reads that empty OpenSSL's buffer when the socket is empty. The buffer holds at most one
+    /// record (16 KiB), and libpq reads at least 8 KiB of the record at a time. PostgreSQL 15 sends records of 8 KiB,
+    /// but 17 sends larger ones.
     private static let readsOfOneRecord = 2
 
     init(_ libpq: LibpqConnection, rollbackTimeoutMilliseconds: Int, redact: @escaping @Sendable (String) -> String) {
@@ -87,8 +88,8 @@ struct PostgresPipeline {
         waiting.append(call)
     }
 
-    /// Sends and reads until the socket takes no more and has no more, but reads at most `readsMax` times. Returns
-    /// whether something may be left to read. The other descriptors of the loop then come first.
+    /// Sends until the socket accepts no more, and reads until the socket has no more, but at most `readsMax` times.
+    /// Returns whether something may be left to read. If so, the other descriptors of the loop come first.
     mutating func advance() -> Bool {
         var readsOfEmptySocket = 0
         for _ in 0..<Self.readsMax {
@@ -111,8 +112,8 @@ struct PostgresPipeline {
         return true
     }
 
-    /// Fails the calls whose deadline has passed, and with them the connection: the answers that still arrive would
-    /// otherwise be taken for those of later calls.
+    /// If the deadline of a call has passed, makes the connection unusable, which fails all calls. Otherwise an answer
+    /// that still arrives would be taken for that of a later call.
     mutating func failTimedOut() {
         nextCheck = (sent.all + rejected + waiting.all).lazy.map(\.deadline).min() ?? .never
         if nextCheck.hasPassed { lose(PostgresError(.timedOut, "PostgreSQL did not answer in time.")) }

@@ -23,9 +23,9 @@ package final class PostgresPool: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// The longest delay after the first failed attempt to connect, or after a connection that lasted less than
-    /// `stableDuration`. It is doubled with each further one, up to `delayMillisecondsMax`. The actual delay is random,
-    /// at least half of it.
+    /// The longest delay after the first failed attempt to connect, or after the first connection that lasted less than
+    /// `stableDuration`. Each further such attempt or connection doubles the longest delay, up to
+    /// `delayMillisecondsMax`. The actual delay is random, at least half of the longest one.
     private static let delayMilliseconds = 50
     private static let delayMillisecondsMax = 2000
     /// If a connection lasted at least this long before it was lost, the next attempt is made immediately.
@@ -93,8 +93,8 @@ package final class PostgresPool: Sendable {
         return true
     }
 
-    /// Logs the failure as a warning. Until a connection has been made or the message changes, logs it again only at
-    /// the level debug.
+    /// Logs the failure as a warning. Until a connection has been made or the message changes, logs further failures
+    /// only at the level debug.
     private func logFailure(_ error: PostgresError) {
         if error.kind == .cancelled { return }
         let isNew = state.withLock { state in
@@ -162,7 +162,7 @@ package final class PostgresPool: Sendable {
         return try await withTaskCancellationHandler {
             await withUnsafeContinuation { (waiter: Waiter) in
                 let answer = state.withLock { state -> Result<PostgresConnection, PostgresError>? in
-                    // The cancellation is checked under the lock: a later one finds the waiter.
+                    // The cancellation is checked under the lock, so that a later cancellation finds the waiter.
                     if Task.isCancelled { return .failure(Self.cancelled) }
                     if let connection = Self.takeIdle(&state) { return .success(connection) }
                     if deadline.hasPassed { return .failure(Self.timedOut(state)) }
@@ -170,7 +170,7 @@ package final class PostgresPool: Sendable {
                     return nil
                 }
                 if let answer { return waiter.resume(returning: answer) }
-                // Begun when the task waits: a timer that fires earlier would find nobody.
+                // The timer begins only when the task waits, because a timer that fires earlier would find no waiter.
                 timer = Task { [self, loop = loops.loops[0]] in
                     // The sleep throws when the wait is over and the timer is cancelled.
                     guard (try? await loop.sleep(until: deadline)) != nil else { return }

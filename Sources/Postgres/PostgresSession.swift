@@ -1,4 +1,4 @@
-// The settings of each session, and the check of `synchronous_commit`, which is the operator's.
+// The settings of each session, and the check of `synchronous_commit`, which the operator sets.
 
 internal import Sockets
 

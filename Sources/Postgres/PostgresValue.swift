@@ -40,7 +40,7 @@ struct PostgresType: RawRepresentable, Hashable, Sendable {
     /// Types whose binary form is the same as that of text: name, bpchar, varchar.
     private static let textLike: Set<UInt32> = [19, 25, 1042, 1043]
 
-    /// Whether a value of this type can be read as `wanted`.
+    /// Returns whether a value of this type can be read as `wanted`.
     func isReadable(as wanted: PostgresType) -> Bool {
         self == wanted || wanted == .text && Self.textLike.contains(rawValue)
     }

@@ -5,7 +5,7 @@ package import JourneyModel
 package import SharedTables
 
 extension PostgresEventStore: EventExport {
-    /// A refold is one transaction, so every snapshot is outside of it.
+    /// A refold is one transaction, so no snapshot shows a half-finished refold.
     package func readEvents<Value: Sendable>(
         of driver: DriverID, _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
     ) async throws(StoreFailure) -> Value {
@@ -99,7 +99,7 @@ extension PostgresEventStore: EventExport {
         }
     }
 
-    /// The steps have names of ASCII letters.
+    /// Returns the names as a JSON array. They consist of ASCII letters, so no escaping is needed.
     private static func impliedJSON(_ code: Int64) -> String {
         let names = (ImpliedSteps(code: code) ?? []).names
         return "[" + names.map { "\"\($0)\"" }.joined(separator: ",") + "]"

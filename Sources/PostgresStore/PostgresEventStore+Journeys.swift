@@ -1,5 +1,5 @@
-// `JourneyReader` on PostgreSQL. The id of an event is its number among the events of its driver (`event.seq`): it
-// ascends in the order of the commits, because every commit moves the driver's version, and it never changes.
+// `JourneyReader` on PostgreSQL. The id of an event is its number among the events of its driver (`event.seq`). This
+// number never changes. It ascends in the order of the commits, because every commit moves the driver's version.
 
 package import Engine
 package import JourneyModel
@@ -56,7 +56,7 @@ extension PostgresEventStore: JourneyReader {
         guard let stored else { return [] }
         guard let oldest = stored.recent.changes.first else {
             // A refold by new rules or other settings deletes the recent changes. The reader may have seen a state from
-            // before it.
+            // before the refold.
             return stored.journey.state == .idle ? [] : nil
         }
         guard !stored.recent.isFull || oldest.seq <= id else { return nil }
@@ -94,7 +94,7 @@ extension PostgresEventStore: JourneyReader {
 
     /// Compares the versions of the drivers with those of the previous read. There is no number that ascends over the
     /// commits of all instances, so the drivers of the open streams are read, each by its key. The mark is the number
-    /// of the read; only the mark of the previous read continues it.
+    /// of the read. After any mark other than that of the previous read, the result is `.any`.
     package func committedChanges(
         after mark: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges {

@@ -24,14 +24,14 @@ extension PostgresEventStore: DatabaseStatus {
 
     private static let probeSeconds = 2
 
-    /// The server's disk is not this machine's.
+    /// Returns nil, because the server's disk is not this machine's.
     package func diskFreeBytes() -> Int64? { nil }
 }
 
 extension PostgresEventStore: EventStatistics {}
 
 extension PostgresEventStore: BackupHistory {
-    /// PostgreSQL has its own backups, which Dwell does not see.
+    /// Returns nil, because PostgreSQL has its own backups, which Dwell does not see.
     package func lastBackup() async throws(StoreFailure) -> LastBackup? { nil }
 }
 

@@ -9,8 +9,8 @@ extension PostgresEventStore {
     private static let retryMilliseconds = 20
 
     /// Runs a transaction on a connection of `tending`. Runs it again if its connection is lost, or if it lost against
-    /// another transaction. A transaction of which the answer to COMMIT was lost may therefore run twice; what it does
-    /// must be right then too.
+    /// another transaction. If the answer to COMMIT is lost, a transaction that was committed runs a second time. Its
+    /// effect must be correct even then.
     ///
     /// - Parameters:
     ///   - seconds: half of the time limit for all runs together.

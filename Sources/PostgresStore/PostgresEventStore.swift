@@ -16,8 +16,8 @@ package final class PostgresEventStore: EventStore {
     package static let waitingMax = 16_384
     /// The maximum number of requests in a batch.
     static let batchMax = 256
-    /// The time after which a request fails that could not be stored. Within it, a lost connection is replaced and a
-    /// lost race is run again.
+    /// The time after which a request that could not be stored fails. Within this time, a lost connection is replaced
+    /// and a lost race is run again.
     package static let requestSeconds = 10
     /// How many of a driver's events are read first to fold a late event.
     package static let tailBegin: Int64 = 64
@@ -30,8 +30,9 @@ package final class PostgresEventStore: EventStore {
     private let writing: PostgresPool
     private let reading: PostgresPool
     let tables: TableTransactions
-    /// Connections for work that no request waits for: retention and the like, in pieces, and beside it the count of
-    /// the drivers, which may take minutes. They are apart, so that such work never keeps a request waiting.
+    /// Connections for work that no request waits for: retention and similar work, which is done in pieces, and the
+    /// count of the drivers, which may take minutes. These connections are separate, so that such work never keeps a
+    /// request waiting.
     let tending: PostgresPool
     private let batches: BatchRun
     let directory = ShardDirectory()
@@ -191,8 +192,8 @@ package final class PostgresEventStore: EventStore {
 
     // MARK: Reading
 
-    /// Runs queries on a connection for reads. If the connection is lost, which an idle connection may have been for a
-    /// while, the queries are run on another one.
+    /// Runs queries on a connection for reads. If the connection is lost, runs the queries on another one. An idle
+    /// connection may have been lost for a while.
     ///
     /// - Parameter isAcknowledging: whether a client learns from the results that something is stored. The synchronous
     ///   standby then has it when this returns.

@@ -115,9 +115,10 @@ package struct NotificationHistory: Sendable {
         case endless
     }
 
-    /// Makes one pass over the history of a source. Fetches the notifications that Apple could not deliver, and with
-    /// `isAtStart` first all that Apple sent since the last pass: the database may have lost some of them since, for
-    /// example if it was restored from a backup. Records the time of the pass only if the history was read to its end.
+    /// Makes one pass over the history of a source. Fetches the notifications that Apple could not deliver. With
+    /// `isAtStart`, first fetches all notifications that Apple sent since the last pass, because the database may have
+    /// lost some of them, for example if it was restored from a backup. Records the time of the pass only if the
+    /// history was read to its end.
     private func fill(_ source: NotificationSource, isAtStart: Bool) async -> Report.Result {
         let now = clock()
         var counts = Counts()

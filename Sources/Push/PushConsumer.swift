@@ -19,7 +19,7 @@ package struct PushConsumer: Sendable {
     /// The pause after a read that found no more events. A driver must be told of an expiry within two seconds.
     static let pauseMilliseconds: Int64 = 200
     /// How often the position is stored while no event causes a notification. A restarted server reads the events after
-    /// it again.
+    /// the stored position again.
     static let positionMilliseconds: Int64 = 10_000
 
     private let store: any PushStore

@@ -47,7 +47,8 @@ package enum PushRules {
         }
     }
 
-    /// Only an expiry that the server stored wakes the app: an app that reported the expiry itself is running.
+    /// Returns the entry that wakes the app, if the server stored the expiry. An app that reported the expiry itself is
+    /// running and need not be woken.
     private static func wake(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
         guard change.isEntry, change.isExpiry, change.isByServer else { return [] }
         return [change.entry(.wake, target, due: now, until: now.advanced(bySeconds: secondsMax))]
@@ -63,8 +64,9 @@ package enum PushRules {
         return [change.entry(.activityEnd, target, due: now, until: now.advanced(bySeconds: activityEndSecondsMax))]
     }
 
-    /// The warning belongs to the deadline and not to the event: a driver whose departure arrives late is warned too,
-    /// if the time of the warning is not past by more than a minute.
+    /// Returns the warning before the end of the grace period. The warning depends on the deadline and not on the time
+    /// of the event. A driver whose departure is reported late is therefore warned as well, unless the time of the
+    /// warning passed more than a minute ago.
     private static func warning(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
         guard change.after.state == .inTransit, let deadline = change.after.graceDeadline,
             change.before.state != .inTransit || change.before.session != change.after.session

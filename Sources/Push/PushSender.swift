@@ -24,8 +24,8 @@ package actor PushSender {
     /// Maximum number of entries per read of the outbox.
     static let readMax = 500
     /// How long an entry that was read is kept from other servers. Entries are read only when all entries read before
-    /// are under way, so an entry waits for at most one notification, and then it is sent. A notification takes at most
-    /// ten seconds.
+    /// are under way, so an entry waits for at most one other notification before it is sent. A notification takes at
+    /// most ten seconds.
     static let leaseSeconds = 25
     /// The pause between two rounds while notifications are under way, and while none is.
     static let busyPauseMilliseconds: Int64 = 10
@@ -41,11 +41,11 @@ package actor PushSender {
     static let drainMilliseconds: Int64 = 2000
 
     package enum Dropped: String, CaseIterable, Sendable {
-        /// It could not be delivered before it was worthless.
+        /// The notification could not be delivered before it was worthless.
         case expired
-        /// The deadline that it tells no longer runs.
+        /// The deadline that the notification announces no longer runs.
         case obsolete
-        /// The driver no longer wants it, or the device has no push service or no Live Activity any more.
+        /// The driver no longer wants the notification, or the device has no push service or no Live Activity any more.
         case unwanted
         case refused
         /// The device no longer has the app.
@@ -119,8 +119,8 @@ package actor PushSender {
         await drain()
     }
 
-    /// Writes the outcomes that have waited long enough, reads due entries if all entries read before are under way, and
-    /// begins to send them.
+    /// Writes the outcomes that have waited long enough. If all entries read before are under way, reads due entries.
+    /// Then begins to send the entries that were read.
     func round() async {
         let now = clock()
         let isFirstOld = firstResultAt.map { now.milliseconds(since: $0) >= Self.commitMilliseconds } ?? false
@@ -160,8 +160,8 @@ package actor PushSender {
         }
         guard let notification = push.notification(texts.read(), at: now) else { return drop(push, .unwanted) }
         inFlightCount += 1
-        // A task of its own, so that the shutdown does not cancel a notification under way: it may be delivered
-        // already, and would be sent again after the restart.
+        // A task of its own, so that the shutdown does not cancel a notification under way. Such a notification may be
+        // delivered already, and would be sent again after the restart.
         Task { [delivery] in
             self.finished(push, await delivery.send(notification), sentAt: now)
         }
@@ -201,7 +201,8 @@ package actor PushSender {
     }
 
     /// Returns the pause before the next attempt: 1, 2, 4 ... 60 s, or longer if the service asks for it. A random time
-    /// of up to half the former is added, so that devices that failed in one outage are not retried together.
+    /// of up to half of the first of these two pauses is added, so that devices that failed in one outage are not
+    /// retried together.
     static func retryMilliseconds(_ failureCount: Int, atLeastSeconds: Int?) -> Int64 {
         let pause = RetryPause.milliseconds(failureCount)
         return max(pause, RetryPause.milliseconds(askedSeconds: atLeastSeconds)) + Int64.random(in: 0...(pause / 2))
@@ -221,8 +222,8 @@ package actor PushSender {
         if firstResultAt == nil { firstResultAt = clock() }
     }
 
-    /// Writes the outcomes. If that fails, they are written later. Until then the entries are kept from being sent
-    /// again only by their leases.
+    /// Writes the outcomes. If that fails, they are written later. Until then, only their leases keep the entries from
+    /// being sent again.
     private func commit() async {
         let now = clock()
         guard !results.isEmpty, nextCommit.map({ now >= $0 }) ?? true else { return }

@@ -22,8 +22,8 @@ package protocol PushStore: Sendable {
         _ entries: [PushEntry], after base: Int64, upTo last: Int64, at now: Moment
     ) async throws(StoreFailure) -> Bool
 
-    /// Takes at most `limit` entries that are due, at most one per device: its first. Until `lease`, no other call
-    /// returns them, not even on another server.
+    /// Takes at most `limit` entries that are due, at most one per device, which is the device's first entry. Until
+    /// `lease`, no other call returns them, not even on another server.
     func takeDuePushes(at now: Moment, limit: Int, lease: Moment) async throws(StoreFailure) -> [DuePush]
 
     /// Records the outcomes of entries that were sent or dropped, in one transaction.
@@ -103,8 +103,8 @@ package struct PushTarget: Hashable, Sendable {
     }
 }
 
-/// One entry of the outbox: a notification to one device, without its text and its token. Both are read when it is
-/// sent.
+/// One entry of the outbox: a notification to one device, without its text and its token. Text and token are read when
+/// the notification is sent.
 package struct PushEntry: Hashable, Sendable {
     package var driver: Int64
     package var device: Int64
@@ -112,7 +112,7 @@ package struct PushEntry: Hashable, Sendable {
     package var kind: PushKind
     package var state: JourneyState
     package var endedBy: Journey.Ending?
-    /// The deadline that the notification tells.
+    /// The deadline that the notification announces.
     package var deadline: Moment?
     package var dueAt: Moment
     /// The time after which the notification is worthless.

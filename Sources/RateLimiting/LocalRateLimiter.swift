@@ -113,7 +113,7 @@ package final class LocalRateLimiter: Admission {
     }
 
     /// Records that a driver's window is full until `end` by the count of another limiter. Until then `quota` reports a
-    /// full window. Has no effect on decisions, or if the window has no charges in this process.
+    /// full window. Decisions do not depend on this record. Has no effect if the window has no charges in this process.
     package func recordFull(_ driver: DriverID, in limitClass: RateLimitClass, until end: Int64) {
         if limits.isOff(limitClass) { return }
         let driver = HashedText(driver.rawValue)

@@ -19,7 +19,8 @@ final class SlidingWindowShard: Sendable {
     /// The charges of a window, and what another limiter says about the window.
     private struct Window: Sendable {
         var log = SlidingWindowLog()
-        /// The time until which the window is full by the count of another limiter. In the past if it is not.
+        /// The time until which the window is full by the count of another limiter. If the time is in the past, the
+        /// window is not full by that count.
         var fullUntil = Int64.min
     }
 
@@ -196,10 +197,10 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
-    /// Returns the smallest number of charges that the other limiter can count, if it has lost none. Charges that are
-    /// about to leave the window are not included, because the other limiter's clock may be ahead. The clocks of two
-    /// machines run up to 500 ppm apart while NTP slews them (adjtimex(2)), and each clock is rounded to milliseconds.
-    /// The tolerance here is far larger: a hundredth of the window plus 2 ms.
+    /// Returns the number of charges that the other limiter must count at least, unless it has lost charges. Charges
+    /// that are about to leave the window are not included, because the other limiter's clock may be ahead. The clocks
+    /// of two machines run up to 500 ppm apart while NTP slews them (adjtimex(2)), and each clock is rounded to
+    /// milliseconds. The tolerance here is far larger: a hundredth of the window plus 2 ms.
     private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)

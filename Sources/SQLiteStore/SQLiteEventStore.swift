@@ -134,9 +134,9 @@ package final class SQLiteEventStore: EventStore {
 
     // MARK: Reading
 
-    /// Looks the event up on a read connection. The snapshot contains everything that was acknowledged before the call.
-    /// A flood of repeated events therefore does not fill the writer's queue. The writer is involved only if the keys
-    /// in memory must be read first.
+    /// Looks the event up on a read connection, so that a flood of repeated events does not fill the writer's queue.
+    /// The snapshot contains everything that was acknowledged before the call. The writer is involved only if
+    /// idempotency keys must first be read into memory.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {

@@ -18,7 +18,8 @@ final class LoopInbox: Sendable {
     }
 
     enum PutResult {
-        /// The added work will run: in the loop, or after its end together with the work that was in the inbox before.
+        /// The caller need not do anything. The loop runs the added work. If the loop has ended, the work runs together
+        /// with earlier work that is still in the inbox.
         case loop
         /// The loop has ended, so the caller must run the contents of the inbox.
         case ended

@@ -1,5 +1,5 @@
-// How commands use the database without a server, whether or not one is running. Prints errors to standard error and
-// fails the command.
+// Functions for commands that open the database themselves, even while a server is running. The functions print errors
+// to standard error and fail the command.
 
 import ArgumentParser
 import Identity

@@ -65,7 +65,7 @@ struct ConfigTryCommand: AsyncParsableCommand {
         for line in Self.lines(of: outcome, since: start) { print(line) }
     }
 
-    /// Reads the file. Prints what is wrong with it, and fails the command.
+    /// Reads the file. If the file cannot be used, prints the reasons and fails the command.
     private func durations(_ configured: Settings) throws -> @Sendable (TrialEvent) -> TrialDurations {
         do {
             let text = try readTextFile(file, bytesMax: max(EnvironmentFile.fileBytesMax, SettingsRules.bytesMax))
@@ -99,8 +99,9 @@ struct ConfigTryCommand: AsyncParsableCommand {
 
     /// Returns the time-outs that the environment file sets.
     ///
-    /// - Parameter configured: the settings in place of those that the file does not set. Only the check of the file
-    ///   needs them, because the grace period may not exceed the hard timeout.
+    /// - Parameter configured: the server's own settings. The check of the file uses them for the variables that the
+    ///   file does not set, because a grace period in the file may not exceed the hard timeout. They are not part of
+    ///   the result.
     static func durations(in text: String, _ configured: Settings) throws -> TrialDurations {
         let entries = EnvironmentFile(path: "", text: text, without: "").entries
         let settings: Settings

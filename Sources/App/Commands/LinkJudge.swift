@@ -33,8 +33,8 @@ struct LinkJudge: Sendable {
     let apps: AppLinks
     let pages: [PublicPageName: PublicPage]
 
-    /// The paths of the two documents and of the configured pages. A page that is not configured may be on another
-    /// host.
+    /// The paths of the two documents and of the configured pages. A page that is not configured is not fetched,
+    /// because it may be on another host.
     var fetchedPaths: [String] {
         [AppLinks.applePath, AppLinks.androidPath]
             + PublicPageName.allCases.filter { pages[$0] != nil }.map(\.path)

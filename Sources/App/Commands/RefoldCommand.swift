@@ -126,8 +126,9 @@ struct RefoldCommand: AsyncParsableCommand {
         }
     }
 
-    /// Refolds through the running server. Without a server, refolds in the file. Without `--settings`, also refolds in
-    /// the file if the server fails, for example because it has another version.
+    /// Refolds through the running server. If no server runs, refolds in the file. If the server fails, for example
+    /// because it has another version, also refolds in the file, but only without `--settings`. With `--settings`, the
+    /// failure of the server is the failure of the command.
     private func refold(_ path: String) async throws -> (RefoldCounts, failures: [StoreFailure]) {
         do {
             if let server = try await ServerChanges(database: path) { return try await refold(server) }

@@ -230,7 +230,7 @@ extension TokenConfiguration {
             if environment == .production, !isReported {
                 reading.note(secretName, " is not set; with APP_ENV=production it must be, or \(fileName)")
             } else if case .postgres = database, !isReported {
-                // A generated key is in a file on one machine.
+                // A generated key is in a file on one machine, but all servers on the database need the same key.
                 let url = Variables.databaseURL.name
                 reading.note(secretName, " is not set; with \(url) it must be, or \(fileName), equal on all servers")
             }

@@ -1,4 +1,5 @@
-// The variable SETTINGS_RULES_FILE, and the reading of its file. It is part of the table in Configuration.swift.
+// The variable SETTINGS_RULES_FILE, and the reading of its file. The variable is part of the table in
+// Configuration.swift.
 
 import Engine
 import JourneyModel

@@ -67,12 +67,12 @@ struct Variable<Value: Sendable>: Declaration {
     let allowed: Allowed
     let isSecret: Bool
     let sentence: String
-    /// Converts a text to a value. Returns nil for an invalid text.
+    /// The conversion of a text to a value. Its result is nil for an invalid text.
     let parse: @Sendable (String) -> Value?
-    /// Returns the value in a form that may be shown to the operator. For a secret, the result contains only the part
-    /// that may be shown.
+    /// The conversion of a value to the form that may be shown to the operator. For a secret, the result contains only
+    /// the part that may be shown.
     let show: @Sendable (Value) -> String
-    /// Returns what is wrong with an invalid text, if that can be said more precisely than by `allowed`. The result
+    /// The description of what is wrong with an invalid text; nil if `allowed` says it as precisely. The description
     /// contains no part of a secret.
     var flaw: @Sendable (String) -> String? = { _ in nil }
 

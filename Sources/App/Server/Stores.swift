@@ -44,25 +44,24 @@ struct Stores: Sendable {
     let status: any DatabaseStatus
     /// Nil if Dwell does not make the backups of the database.
     let backups: (any BackupHistory)?
-    /// Returns a function that writes the sizes of queues and files to metrics of the factory.
+    /// The function that creates a sampler. The sampler writes the sizes of queues and files to metrics of the factory.
     let sampler: @Sendable (any MetricsFactory) -> (@Sendable () -> Void)
     /// The background loops of the database itself. They run for as long as the server runs.
     let loops: [any Service]
     /// The database file; nil if the database is not a file. The server's control socket is beside this file.
     let file: String?
-    /// Answers all waiting writes, and closes the database.
+    /// The function that answers all waiting writes, and closes the database.
     let close: @Sendable () async -> Void
 }
 
 extension Stores {
     /// What a server gives to the store that it opens.
     struct Opening: Sendable {
-        /// Computes the keyed hashes that are stored instead of codes, phone numbers, addresses and the ids of deleted
-        /// drivers.
+        /// The keyed hashes that are stored instead of codes, phone numbers, addresses and the ids of deleted drivers.
         var digests: KeyedHashes
         /// The time recorded with the migrations that run.
         var milliseconds: Int64
-        /// Charges the rate limiter for the refolds that late events cause.
+        /// The port that charges the rate limiter for the refolds that late events cause.
         var charging: any RefoldCharging
         var metrics: any MetricsFactory
         /// The event loops for the connections to the database.

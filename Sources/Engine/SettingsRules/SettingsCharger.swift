@@ -1,12 +1,13 @@
-// The charger by which the settings of an event are chosen, where rules give some chargers other settings (contract,
-// section 2). Every store uses this rule, so that all of them fold an event with the same time limits.
+// Determines the charger of an event, for the rules that give some chargers other settings (contract, section 2). Every
+// store uses this function, so that all stores fold an event with the same time limits.
 
 package import JourneyModel
 
 extension Journey {
-    /// Returns the charger that chooses an event's settings: the one with which the event's session was registered, else
-    /// the event's own. Without either, returns the target charger of this journey, which is the one before the event;
-    /// but nil if the event names another session than the one in progress.
+    /// Returns the charger that determines an event's settings. This is the charger with which the event's session was
+    /// registered, or else the charger that the event names. If there is neither, returns the target charger of this
+    /// journey, which is the journey before the event. Returns nil instead if the event names a session other than that
+    /// of this journey, because the target charger belongs to the session of this journey.
     package func settingsCharger(registered: String?, event charger: String?, sessionID: String?) -> String? {
         if let registered { return registered }
         if let charger { return charger }

@@ -105,8 +105,8 @@ package struct SettingsRule: Hashable, Sendable {
         return nil
     }
 
-    /// Returns the first condition that the request does not meet, except the one about chargers. The share is last,
-    /// because a hash takes longer than the other comparisons.
+    /// Returns the first condition that the request does not meet, except the one about chargers. The share is compared
+    /// last, because it needs a hash, which takes longer than the other comparisons.
     func mismatch(_ subject: SettingsSubject) -> SettingsMismatch? {
         if let mismatch = mismatch(at: subject.at) { return mismatch }
         if let drivers, !drivers.contains(subject.driver.rawValue) { return .otherDriver }

@@ -1,9 +1,10 @@
-// The rules of SETTINGS_RULES_FILE over the settings that apply to everybody else. The settings of every rule are
-// computed and checked once, when the file is read. To find the settings of a request takes one pass over the rules.
+// The rules of SETTINGS_RULES_FILE, and the base settings, which apply to every request that no rule matches. The
+// settings of every rule are computed and checked once, when the file is read. Finding the settings of a request takes
+// one pass over the rules.
 //
-// Settings: those of the first matching rule that has settings. Flags: for each flag, the value of the first matching
-// rule that has the flag. Otherwise the base settings and the defaults apply. The result depends only on the file, the
-// base settings and the request, so all servers with the same file agree.
+// A request gets the settings of the first matching rule that has settings, or else the base settings. It gets each
+// flag with the value of the first matching rule that has the flag, or else with the flag's default. The result depends
+// only on the file, the base settings and the request, so all servers with the same file agree.
 
 package import JourneyModel
 
@@ -26,7 +27,7 @@ package struct SettingsChoice: Sendable {
 
     /// In order. The first entry that contains the charger applies.
     package var byCharger: [ForChargers]
-    /// Applies if there is no charger, or if no entry contains it.
+    /// Applies if there is no charger, or if no entry contains the charger.
     package var otherwise: VersionedSettings
 
     package init(byCharger: [ForChargers], otherwise: VersionedSettings) {
@@ -107,8 +108,8 @@ package final class SettingsRules: Sendable {
         return flags.map { ($0.name, Self.value(of: $0, in: matching)) }
     }
 
-    /// Returns every rule in the order of the file, with the condition that the request does not meet; nil if the rule
-    /// matches.
+    /// Returns every rule in the order of the file, each with the first condition that the request does not meet. The
+    /// condition is nil if the rule matches.
     package func findings(
         for subject: SettingsSubject, charger: String?
     ) -> [(entry: Entry, mismatch: SettingsMismatch?)] {

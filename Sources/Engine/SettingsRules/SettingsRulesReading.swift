@@ -14,8 +14,8 @@ extension SettingsRules {
     static let idsMax = 10_000
     static let flagTextBytesMax = 1024
 
-    /// Reads the file's content. Checks every combination of settings that can come out: the base settings with the
-    /// values of each rule.
+    /// Reads the file's content. For each rule, also checks the settings that the rule gives: the base settings with
+    /// the rule's values in place of some of them.
     package convenience init(reading text: [UInt8], base: Settings) throws(SettingsRulesError) {
         let document: LocatedJSON
         do throws(JSONError) {

@@ -129,7 +129,7 @@ public struct EventQueue<Journal: EventJournal> {
     }
 
     /// Returns the next request; nil if none is due. Only one request may be in progress at a time. Pass the outcome of
-    /// every request, also `noResponse`, to `handle(_:of:at:using:)`.
+    /// every request, even `noResponse`, to `handle(_:of:at:using:)`.
     ///
     /// The body consists of the stored bytes of one event, or is a batch of the stored bytes of several events.
     /// `X-Sent-At` is `now`. The server uses it to measure the error of the phone's clock.

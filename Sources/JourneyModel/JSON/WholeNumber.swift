@@ -6,9 +6,9 @@ enum WholeNumber {
     /// The number of digits of the largest Int64.
     private static let digitsMax = 19
 
-    /// Returns the integer. Returns nil if the number has a fraction, does not fit an Int64, is longer than the parser
-    /// accepts, or has an exponent of more than 10 characters and is not zero. `text` must be a number by JSON's
-    /// grammar (RFC 8259, section 6).
+    /// Returns the integer. Returns nil if the number has a fraction, does not fit an Int64, or is longer than the
+    /// parser accepts. Also returns nil if the exponent has more than 10 characters, unless the number is zero. `text`
+    /// must be a number by JSON's grammar (RFC 8259, section 6).
     static func read(_ text: String) -> Int64? {
         var text = text
         return text.withUTF8(read)

@@ -5,7 +5,8 @@
 public enum EventRoute: Hashable, Sendable, CaseIterable {
     /// `POST /native/events` and its batch.
     case native
-    /// The same routes, called by a service: `driver_id` required. The key of the event is one of a service.
+    /// The same routes, called by a service: `driver_id` required. The stored idempotency key begins with
+    /// `EventSubmission.servicePrefix`.
     case service
     /// `POST /v1/native/session-events`: `session_id` required.
     case v1Session

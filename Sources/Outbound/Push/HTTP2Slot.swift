@@ -4,7 +4,7 @@ import CCurl
 
 /// The type is not Sendable: only its loop's thread uses it. The loop keeps it for as long as the handle exists.
 final class HTTP2Slot {
-    /// libcurl, too, sends a request again at most five times.
+    /// How often a request is sent again at most. libcurl has the same limit.
     private static let repetitionsMax = 5
 
     let handle: UnsafeMutableRawPointer
@@ -64,8 +64,8 @@ final class HTTP2Slot {
     func begin(_ submission: HTTP2Channel.Submission, origin: String) -> Bool {
         let request = submission.request
         freeFields()
-        // libcurl counts how often it sent a request of this handle again after a GOAWAY or a refused stream, over all
-        // requests, and fails at the sixth time (CONN_MAX_RETRIES in transfer.c, 7.88). Only the reset clears the
+        // libcurl counts, over all requests of this handle, how often it sent a request again after a GOAWAY or a
+        // refused stream, and fails at the sixth time (CONN_MAX_RETRIES in transfer.c, 7.88). Only the reset clears the
         // count.
         curl_easy_reset(handle)
         fields = CurlOptions.list(request.fields)

@@ -97,9 +97,10 @@ struct CheckedJourney {
     }
 }
 
-/// The numbers of a driver's events must be 1, 2, 3 and so on, of which retention may have deleted some, up to
-/// `lastSeq`, with positions that ascend with them. The number of an event that was transferred from SQLite is its
-/// position, with gaps between; the numbers of later events follow on the highest.
+/// What was found about the numbers of a driver's events. The numbers must be 1, 2, 3 and so on up to `lastSeq`, except
+/// that retention may have deleted some events, and the positions must ascend with the numbers. The number of an event
+/// that was transferred from SQLite is the event's position, so there are gaps between such numbers. The numbers of
+/// later events continue after the highest of them.
 struct CheckedNumbers {
     /// The first event before which a number is missing, or whose number is not higher than the one before.
     var gap: Int64?

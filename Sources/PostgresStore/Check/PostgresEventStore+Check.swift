@@ -190,8 +190,8 @@ private enum CheckStatements {
                 """, known: "SELECT id FROM driver")
         }
 
-    /// - Parameter known: a query whose result the table `known` has. Citus does not join tables whose rows lie on
-    ///   different servers, but copies such a result to them.
+    /// - Parameter known: a query whose result the condition can use as the table `known`. Citus does not join tables
+    ///   whose rows lie on different servers, but it copies such a result to them.
     private static func count(
         _ what: String, _ table: String, _ condition: String, known: String? = nil
     ) -> (what: String, statement: PostgresStatement) {

@@ -21,8 +21,8 @@ final class SettledPosition: Sendable {
 }
 
 extension PostgresEventStore {
-    /// How often the prepared transactions are asked for before readers are left where they were, and the pauses. A
-    /// transaction is prepared for milliseconds.
+    /// How often the prepared transactions are read before readers are left where they were, and the pause between two
+    /// reads. A transaction is prepared for milliseconds.
     private static let settleRoundsMax = 20
     private static let settlePauseMilliseconds = 5
 

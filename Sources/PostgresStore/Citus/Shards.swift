@@ -74,7 +74,7 @@ struct RoundTrip {
 }
 
 extension [PostgresResult] {
-    /// The rows of several results.
+    /// Returns the rows of several results.
     func rows(_ indexes: Range<Int>) -> [PostgresRow] {
         self[indexes].flatMap { result in (0..<result.rowCount).map { result[$0] } }
     }

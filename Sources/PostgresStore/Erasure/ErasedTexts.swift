@@ -5,7 +5,8 @@
 import JourneyModel
 
 enum ErasedTexts {
-    /// The SQL expression for the new id of the session in `column`. Parameters: ?1 the driver's row, ?2 the pseudonym.
+    /// Returns the SQL expression for the new id of the session in `column`. Parameters: ?1 the driver's row, ?2 the
+    /// pseudonym.
     static func session(_ column: String) -> String {
         """
         CASE WHEN \(column) IS NULL OR starts_with(\(column), CAST(?2 AS text)) THEN \(column)
@@ -15,7 +16,7 @@ enum ErasedTexts {
         """
     }
 
-    /// The SQL expression for the new text of a place. Parameters: as of `session`.
+    /// Returns the SQL expression for the new text of a place. Parameters: those of `session`.
     static func place(_ column: String, _ kind: String) -> String {
         "CASE WHEN \(column) IS NOT NULL THEN ?2 || '-\(kind)' END"
     }
@@ -26,7 +27,7 @@ enum ErasedTexts {
     /// SQL condition on an event whose name is not in the contract's list.
     private static let isDiagnostic = "lifecycle_rank = \(EventName.diagnostic("d").lifecycleRank)"
 
-    /// The columns of an event with such texts, for UPDATE.
+    /// The assignments of UPDATE for the columns of an event that have texts of a client.
     static let rewrittenEvent =
         (["session_id", "closed_session_id", "after_session_id", "after_previous_session_id"].map {
             "\($0) = \(session("event.\($0)"))"
@@ -41,7 +42,7 @@ enum ErasedTexts {
             "spelling = CASE WHEN \(isDiagnostic) THEN 'erased_diagnostic' ELSE name END",
         ]).joined(separator: ", ")
 
-    /// The columns of `driver` and `journey_base` with such texts, for UPDATE.
+    /// Returns the assignments of UPDATE for the columns of `driver` or `journey_base` that have texts of a client.
     static func rewrittenJourney(_ table: String) -> String {
         """
         session_id = \(session("\(table).session_id")),

@@ -2,9 +2,10 @@
 // rewritten in pieces, one per transaction. The table `erasure` has the progress. Any instance continues a deletion
 // that was interrupted.
 //
-// Rows name sessions by their ids. The new id of a session is the pseudonym and the session's number, so that each
-// piece finds it by the session's row. The sessions' own rows are rewritten last for this reason. The driver's row
-// already has the new ids (PostgresEventStore+Erasure), so an expiry that is stored between two pieces has them too.
+// Rows name sessions by their ids. The new id of a session is made of the pseudonym and the session's number. Each
+// piece finds this number in the session's row by the old id, so the sessions' own rows are rewritten last. The
+// driver's row already has the new ids (PostgresEventStore+Erasure), so an expiry that is stored between two pieces has
+// them too.
 //
 // Nothing else may copy ids from one row to another meanwhile: refolds, corrections and retention leave the driver
 // alone (`DriverStatements.erasing`). Such work that was under way when the deletion began has locked the driver's row,
@@ -31,9 +32,10 @@ struct ErasureProgress {
     private let driver: Int64
     private let pseudonym: String
     private var step: ErasureStep
-    /// The last row of this step that is rewritten: its number; of events, corrected_at_ms. Nil: none.
+    /// Identifies the last row that this step has rewritten: the row's number or, for events, corrected_at_ms. Nil if
+    /// no row is rewritten yet.
     private var last: Int64?
-    /// Events rewritten so far: the place of the next one in the order.
+    /// The number of events rewritten so far. The places of the next events continue from it.
     private var eventCount: Int64
 
     /// SQL condition on a row of `table`: no deletion of the driver whose row number is in `column` is under way.
@@ -104,8 +106,8 @@ struct ErasureProgress {
         }
     }
 
-    /// The next piece ends with the `rowsMax`-th row after the value `last`. Returns the value of `column` in that row.
-    /// Returns nil if fewer than `rowsMax` rows are left.
+    /// Returns the value of `column` in the last row of the next piece, which is the `rowsMax`-th row after the value
+    /// `last`. Returns nil if fewer than `rowsMax` rows are left.
     private func end(
         _ table: String, _ column: String, where condition: String = "true", _ rowsMax: Int, _ db: any SQLTransaction
     ) throws -> Int64? {
@@ -138,10 +140,11 @@ struct ErasureProgress {
     /// the events. Events of the same millisecond are ordered by their sequence, then by members that are kept, and
     /// finally by the bytes of event_id and the idempotency key. A new key therefore contains the event's rank in that
     /// order, as a number of fixed length. event_id becomes NULL, which means that it equals the key. A client can
-    /// write any information into a sequence, so only its rank is kept, and into the digits and the offset of a time,
-    /// so only the moment is kept and whether the time had a fraction of a second. Citus allows `to_char` only in the
-    /// subquery. The subquery is MATERIALIZED, because PostgreSQL otherwise runs it once per event if the statistics of
-    /// the table are not up to date.
+    /// write any information into a sequence, so only the sequence's rank is kept. A client can also write any
+    /// information into the digits and the offset of a time. Therefore only two facts about a time are kept: the
+    /// moment, and whether the time had a fraction of a second. Citus allows `to_char` only in the subquery. The
+    /// subquery is MATERIALIZED, because PostgreSQL otherwise runs it once per event if the statistics of the table are
+    /// not up to date.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", where: Self.isInLane, rowsMax, db)
         let count = try db.execute(

@@ -91,7 +91,7 @@ private enum ErasureScan {
         return tables
     }
 
-    /// What must not be there of a deleted driver: names for the report, and queries with the driver's row.
+    /// What must not remain of a deleted driver: names for the report, and queries with the driver's row.
     static var leftovers: [(name: String, sql: String)] {
         var queries = [("the deletion is not complete, its row in erasure", "SELECT 1 FROM erasure WHERE driver = ?")]
         for table in emptyTables { queries.append((table, "SELECT 1 FROM \(table) WHERE driver = ?")) }
@@ -161,7 +161,7 @@ private enum ErasureScan {
         ("audit.sid", "SELECT 1 FROM audit WHERE driver = ? AND sid IS NOT NULL"),
     ]
 
-    /// Selects the driver's rows in which the text is not one of a deletion.
+    /// Selects the driver's rows in which the column has a text that no deletion wrote.
     private static func kept(_ column: String, in table: String, by key: String) -> String {
         "SELECT 1 FROM \(table) WHERE \(table).\(key) = ? AND \(column) NOT LIKE 'erased-%'"
     }

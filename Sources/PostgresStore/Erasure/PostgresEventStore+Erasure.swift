@@ -21,7 +21,8 @@ extension PostgresEventStore: EventErasure {
             throw PostgresError(.server(sqlState: SQLState.serializationFailure), "the driver was added meanwhile")
         }
         // Has no effect on one PostgreSQL. On Citus, a transaction that changes a reference table is committed on the
-        // coordinator, where the tombstone is, before the worker lets the batch go on. Otherwise the worker is first.
+        // coordinator, where the tombstone is, before the worker lets the batch go on. Without this statement, the
+        // worker would commit first.
         try db.execute(sql: "DELETE FROM erasure WHERE driver = ?1", arguments: [row])
     }
 

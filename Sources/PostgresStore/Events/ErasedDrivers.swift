@@ -11,11 +11,12 @@ enum ErasedDrivers {
         "erased_drivers",
         "SELECT driver_digest, erased_at_ms FROM erased_driver WHERE driver_digest = ANY ($1::bytea[])")
 
-    /// Removes new drivers who were deleted after the batch had read that they were not. It is a statement of its own
-    /// after the one that adds them, because only a later statement sees what was committed while that one waited: the
-    /// deletion of a driver without a row adds the row and removes it (`EventErasure.collideWithAdding`), so one of the
-    /// two transactions waits for the other. The drivers are then not moved, and the batch's work is done again.
-    /// Parameters: rows of drivers, keyed hashes, the times after which a deletion is recent.
+    /// Removes new drivers who were deleted after the batch had read that they were not. The removed drivers are not
+    /// moved, and the batch's work for them is done again. The deletion of a driver without a row adds the row and
+    /// removes it (`EventErasure.collideWithAdding`), so either the deletion waits for the batch or the batch for the
+    /// deletion. This statement comes after the one that adds the drivers, because only a later statement sees what was
+    /// committed while that one waited. Parameters: rows of drivers, keyed hashes, the times after which a deletion is
+    /// recent.
     private static let takeBack = PostgresStatement(
         "erased_drivers_not_added",
         """

@@ -6,17 +6,18 @@
 // and a snapshot knows the lowest number of a transaction that is not finished. Below it, every transaction is
 // finished: what it committed is visible, and nothing can appear there any more. Readers therefore stop there. An event
 // becomes visible to them when the transactions that began earlier have ended, which takes milliseconds; a transaction
-// that is left open holds them up, in any database of the server.
+// that is left open in any database of the server holds them up.
 //
 // A driver's events ascend in number (`event.seq`) and position together, so the feed has them in the driver's order. A
-// batch stores an event only if the driver still has the version that it read. Its transaction gets its number after
-// that read, and the transaction that stored this version had its number before. A batch that locks the driver's row
-// may get its number while it waits for the row, so it compares the positions (`BatchReads.isBehind`).
+// batch stores an event only if the driver still has the version that the batch has read. The batch's transaction gets
+// its number after that read, whereas the transaction that stored this version had its number before. A batch that
+// locks the driver's row may get its number while it waits for the row, so it compares the positions
+// (`BatchReads.isBehind`).
 //
 // An event that was transferred from SQLite has its number there as its position. `raise` puts all later ones above.
 //
-// An outbox table would need a second row for each event, an index on it, and deletions. This is one integer in a row
-// that is written anyway, and an index to whose end the new entries are added.
+// An outbox table would need a second row for each event, an index on it, and deletions. A position is only one integer
+// in a row that is written anyway, and an index to whose end the new entries are added.
 
 import Postgres
 
@@ -30,13 +31,13 @@ enum EventPosition {
     static let ofTransaction = """
         (SELECT pg_current_xact_id()::text::int8 + xact_offset << \(placeBits) FROM event_position)
         """
-    /// The same, read in the transaction that is to insert the events, after it has read the drivers. On Citus also
-    /// whether the offset is for the coordinator's present start. Otherwise nothing may be inserted there before
-    /// `raiseForServer`.
+    /// Reads `ofTransaction` in the transaction that is to insert the events, after this transaction has read the
+    /// drivers. The second column tells whether the offset was set since the coordinator's last start. If it was not,
+    /// nothing may be inserted on Citus before `raiseForServer`.
     ///
     /// A transaction that changes rows of one worker leaves nothing in the coordinator's log that is flushed with its
-    /// commit. After a crash the coordinator may therefore give its number again, so the offset is raised by more than
-    /// the numbers that can be lost.
+    /// commit. After a crash the coordinator may therefore give the transaction's number to another one, so the offset
+    /// is raised by more than the numbers that can be lost.
     static let begin = PostgresStatement(
         "event_position_begun",
         "SELECT \(ofTransaction), coalesce(server = \(TransactionNumber.serverSQL), false) FROM event_position")
@@ -64,7 +65,7 @@ enum EventPosition {
         (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8 + xact_offset << \(placeBits) FROM event_position)
         """
 
-    /// The position before which a reader stops.
+    /// Returns SQL for the position before which a reader stops.
     ///
     /// - Parameter settled: the parameter with the result of `PostgresEventStore.settledEnd`.
     static func end(settled: String) -> String { "least(\(settled)::int8, \(end))" }
@@ -73,8 +74,8 @@ enum EventPosition {
     static let highest = PostgresStatement("event_position_highest", "SELECT max(position) FROM event")
 
     /// Returns the query that raises the offset of transaction numbers if a stored position lies above all that this
-    /// server gives: the database was copied with pg_dump into a server with lower numbers, or transferred from SQLite.
-    /// Every instance runs it at its start.
+    /// server gives. This is the case after the database was copied with pg_dump into a server with lower numbers, or
+    /// transferred from SQLite. Every instance runs the query at its start.
     ///
     /// - Parameter highest: the result of the statement `highest`.
     static func raise(above highest: PostgresResult) throws(PostgresError) -> PostgresQuery {

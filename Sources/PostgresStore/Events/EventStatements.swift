@@ -79,8 +79,8 @@ struct EventOfDriver: Sendable {
             add, LaneParameters.any + [.int8(batch)] + (keys + sent + folded).map { $0.values(events) })
     }
 
-    /// The insert of events on Citus, where the number of the transaction is not known to the server that inserts them:
-    /// with the position of each event.
+    /// The insert of events on Citus. The server that inserts them does not know the number of the transaction, so the
+    /// position of each event is given.
     static let addPlaced = PostgresStatement(
         "events_added_placed",
         """
@@ -169,8 +169,8 @@ struct StoredKey: Sendable {
         driverVersion = try row.int8(first + 9)
     }
 
-    /// Whether the submission repeats the stored event. The digest of an event that was transferred from SQLite is the
-    /// first half.
+    /// Returns whether the submission repeats the stored event. For an event that was transferred from SQLite, only the
+    /// first half of the digest is stored.
     func isRepeated(by submission: EventSubmission, digest: [UInt8]) -> Bool {
         digest.starts(with: self.digest)
             || submission.isRepeat(
@@ -228,9 +228,9 @@ enum EventStatements {
         JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
         """)
 
-    /// The journey before a time: after the last event before it that is not below the floor. The first LATERAL finds
-    /// the event's millisecond by the index alone; sorted in one step, the driver's whole history would be read.
-    /// Parameters: lanes, any lane, rows of drivers, times, floors.
+    /// The journey after the last event that is before a time and not below the floor. The first LATERAL finds the
+    /// event's millisecond by the index alone. If the events were sorted in one step, the driver's whole history would
+    /// be read. Parameters: lanes, any lane, rows of drivers, times, floors.
     static let starts = PostgresStatement(
         "journey_starts",
         """

@@ -28,8 +28,8 @@ struct JourneyTail: Sendable {
 
     /// What an insertion did.
     struct Insertion {
-        /// The number that the event got: the given one, or the next one if a deadline passes before an event at the
-        /// end. The expiry then has the given number.
+        /// The number that the event got. This is the given number, unless the event comes last and a deadline passes
+        /// before it. In that case, the expiry has the given number and the event the next one.
         var seq: Int64
         var verdict = Verdict.none
         /// The number of stored events that were folded again.
@@ -159,7 +159,7 @@ struct JourneyTail: Sendable {
             if end != nil { return nil }
             walk.finish(expiry)
         }
-        // When the walk stops, the event taken last may not be folded; then it stays as it is.
+        // When the walk stops, it may have taken a last event without folding it. That event stays as it is.
         let folded = walk.result.count { $0.seq < new.seq }
         events.replaceSubrange(first..<(first + folded), with: walk.result)
         var insertion = Insertion(
@@ -194,7 +194,7 @@ private struct Walk {
     typealias MakeExpiry = ((name: EventName, at: Moment), Journey, Int64) -> FoldedEvent
 
     /// Folds the next event, or keeps it until its second is complete. Returns false when the journey equals the stored
-    /// one; the event is then not folded unless the equality was found with it.
+    /// one. The event is then folded only if it is the one with which the equality was found.
     mutating func take(_ row: FoldedEvent, _ expiry: MakeExpiry) -> Bool {
         if let first = second.first, !first.event.sharesSecond(with: row.event) || row.isBehindSearch {
             guard finish(expiry) else { return false }

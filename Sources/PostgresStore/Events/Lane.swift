@@ -6,23 +6,27 @@ enum Lane {
     /// The number of low bits of a driver's id that are random. The lane takes the bits above them.
     private static let randomBits: Int64 = 53
 
-    /// FNV-1a over the bytes. Stored rows depend on it, so it never changes.
+    /// Returns the lane for a text, by FNV-1a over its bytes. Stored rows depend on this function, so it must never
+    /// change.
     static func of(_ text: String) -> Int16 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0100_0000_01B3 }
         return Int16((hash ^ hash >> 32) % count)
     }
 
-    /// The lane of the driver with this id.
+    /// Returns the lane of the driver with this id.
     static func of(driver id: Int64) -> Int16 { Int16(truncatingIfNeeded: id >> randomBits) }
 
-    /// The SQL expression for the lane of the driver whose id is the value of `sql`, an int8. A condition with it,
-    /// beside the condition on the driver, lets Citus ask only the server that has the driver.
+    /// Returns the SQL expression for the lane of the driver whose id is the value of `sql`, an int8. If a statement
+    /// has a condition on the lane in addition to the condition on the driver, Citus asks only the server that has the
+    /// driver.
     static func sql(ofDriver sql: String) -> String { "CAST(\(sql) >> \(randomBits) AS int2)" }
 
-    /// Returns a name that begins with `name` and has the lane: a driver that is renamed remains in its lane.
+    /// Returns a name that begins with `name` and has the lane, so that a driver who is renamed remains in the same
+    /// lane.
     static func name(_ name: String, in lane: Int16) -> String {
-        // Of a thousand names one fits. A name that does not fit is only found by asking all servers of a cluster.
+        // About one name in a thousand has the lane. In the unlikely case that none is found, the driver can be found
+        // only by asking all servers of a cluster.
         for number in 0..<(100 * Int(count)) {
             let text = number == 0 ? name : name + String(number, radix: 36)
             if of(text) == lane { return text }

@@ -1,6 +1,6 @@
-// The last changes of a driver's journey, in the driver's row: what a stream that reconnects is sent. The changes are
-// those that SQLite's store keeps (docs/decisions/changes-in-the-driver-row.md). The bytes differ, because here a
-// change names its session by the session's id.
+// The last changes of a driver's journey, in the driver's row. A reader that reconnects to the stream gets them. The
+// changes are those that SQLite's store keeps (docs/decisions/changes-in-the-driver-row.md). The bytes differ, because
+// here a change names its session by the session's id.
 
 import Engine
 import JourneyModel
@@ -52,7 +52,7 @@ struct RecentJourneyChanges {
         changes.append(Change(seq: seq, journey: journey))
     }
 
-    /// The members of a journey that a stream reports.
+    /// Returns the journey with only the members that a stream reports.
     static func seen(_ journey: Journey) -> Journey {
         var seen = journey
         (seen.targetChargerID, seen.nextTargetChargerID, seen.previousSessionID) = (nil, nil, nil)

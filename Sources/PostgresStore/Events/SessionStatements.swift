@@ -39,8 +39,8 @@ struct SessionRow: Sendable {
 }
 
 extension SessionRow {
-    /// One session on Citus: the number of a new session comes from a sequence of the coordinator, so a statement that
-    /// selects from the servers' rows would be run there.
+    /// Writes one session on Citus. The number of a new session comes from a sequence of the coordinator. Citus would
+    /// therefore run a statement that selects from the servers' rows on the coordinator.
     private static let writeOne = PostgresStatement(
         "session_written",
         """

@@ -99,8 +99,8 @@ enum DriverStatements {
         WHERE driver.id = ANY ($3::int8[]) AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Of these drivers, those whose deletion is not complete. After a lock on the driver's row it tells for certain,
-    /// because a deletion begins with a change of this row. Parameters: lanes, any lane, rows of drivers.
+    /// Of these drivers, those whose deletion is not complete. If the driver's row is locked first, the result is
+    /// certain, because a deletion begins with a change of this row. Parameters: lanes, any lane, rows of drivers.
     static let erasing = PostgresStatement(
         "drivers_erasing",
         """
@@ -116,7 +116,8 @@ enum DriverStatements {
         ORDER BY driver.id FOR NO KEY UPDATE
         """)
 
-    /// Adds one driver with version 0, unless another transaction has added it; then the driver is not moved.
+    /// Adds one driver with version 0. If another transaction has added the driver already, does nothing, and the
+    /// driver is not moved.
     static let add = PostgresStatement(
         "driver_added",
         """

@@ -28,7 +28,7 @@ extension PostgresEventStore {
                 last = try row.int8(0)
                 drivers.append(try Self.driverSummary(row, at: 1))
             }
-            // The page is full, or the lowest examined row is not the first of all.
+            // There is a next page if this page is full, or if the lowest examined row is not the first of all.
             let next = drivers.count == limit ? last : try found[1].rows.first?.optionalInt8(0)
             return ListPage(drivers, next: next)
         }
@@ -131,7 +131,7 @@ private enum DriverListStatements {
         WHERE $3::int2 IS NULL OR driver.state = $3::int2 ORDER BY driver.number DESC LIMIT $4::int8
         """)
 
-    /// The number of the last row that `page` examines, if rows follow it. Parameters: as of `page`, the first two.
+    /// The number of the last row that `page` examines, if rows follow it. Parameters: the first two of `page`.
     static let lowest = PostgresStatement(
         "driver_page_end",
         """

@@ -22,7 +22,7 @@ extension PostgresEventStore: DriverSearch {
 
 private enum DriverRecordSQL {
     /// Email addresses are compared without regard to the case of ASCII letters, as on SQLite. The columns have the
-    /// collation "C", by which `lower` changes only these.
+    /// collation "C", with which `lower` changes only ASCII letters.
     static func argument(_ question: DriverQuery) -> String {
         switch question {
         case .id(let driver): driver.rawValue
@@ -48,7 +48,8 @@ private enum DriverRecordSQL {
         }
     }
 
-    /// One driver. No subquery names the driver of the outer query: on Citus they are on different servers.
+    /// One driver. No subquery names the driver of the outer query, because on Citus the rows of the subqueries are on
+    /// other servers.
     static let select = """
         SELECT driver_id, driver.created_at_ms, (SELECT account.name FROM account WHERE account.driver = ?1),
             (SELECT account.email FROM account WHERE account.driver = ?1),

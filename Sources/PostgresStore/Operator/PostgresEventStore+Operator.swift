@@ -105,7 +105,7 @@ extension PostgresEventStore {
         return low
     }
 
-    /// The size of this database with its indexes, without the server's WAL.
+    /// Returns the size in bytes of this database with its indexes, without the server's WAL.
     package func storageBytes() async throws(StoreFailure) -> Int64 {
         let found = try await read([PostgresQuery(OperatorStatements.storage)])
         return try decoded { () throws(PostgresError) in try found[0][0].int8(0) }
@@ -167,8 +167,8 @@ private enum OperatorStatements {
     static let newest = PostgresStatement(
         "newest_event", "SELECT max(position) FROM event WHERE position < \(EventPosition.end(settled: "$1"))")
 
-    /// If there are more events than may be counted, the position after which that many follow. Parameters: the
-    /// position after which to begin, the maximum, `settledEnd`.
+    /// If there are more events than may be counted, the position after which the maximum number of events follow.
+    /// Parameters: the position after which to begin, the maximum, `settledEnd`.
     static let tallyCut = PostgresStatement(
         "tally_cut",
         """

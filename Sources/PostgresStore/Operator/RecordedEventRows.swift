@@ -36,7 +36,7 @@ extension PostgresEventStore: RecordedEventReader {
                 left -= 1
                 isWithin = true
             }
-            // An event of another journey may have closed the session. It counts as the session's last event.
+            // An event of another journey may have closed the session. That event counts as the session's last event.
             if event.id == closing { isWithin = true }
             return isWithin ? .take : .skip
         }
@@ -58,7 +58,7 @@ extension PostgresEventStore: RecordedEventReader {
         case stop
     }
 
-    /// The beginning of the driver's fold: the first event, or the floor left by retention.
+    /// Returns the beginning of the driver's fold: the first event, or the floor left by retention.
     private func foldBegin(of driver: Int64) async throws(StoreFailure) -> (floor: Moment, journey: Journey) {
         let found = try await read([
             PostgresQuery(

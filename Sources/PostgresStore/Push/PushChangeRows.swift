@@ -56,7 +56,8 @@ enum PushChangeRows {
 
     private static let hasDeviceSQL = "AND EXISTS (SELECT 1 FROM device WHERE device.driver = driver.id)"
 
-    /// The drivers of the rows who have a device. On Citus the devices lie on another server than the drivers.
+    /// Returns those drivers of the rows who have a device. On Citus the devices lie on another server than the
+    /// drivers.
     private static func deviceOwners(among rows: [SQLRow], _ db: any SQLTransaction) throws -> Set<Int64> {
         let drivers = Set(try rows.map { try $0[0] as Int64 })
         let list = drivers.map { String($0) }.joined(separator: ",")

@@ -86,8 +86,8 @@ enum CorrectionStatements {
         "settings_durations", "SELECT version, grace_period_seconds, hard_timeout_seconds FROM settings_version")
 
     /// The number of the last driver that was examined, and the first driver with events that the correction changes,
-    /// with the time of the first of them. Drivers whose deletion is not complete are left out. Parameters: the number
-    /// after which to begin, the number of drivers to examine, those of `FoldCorrection.changes`.
+    /// with the time of the first of these events. Drivers whose deletion is not complete are left out. Parameters: the
+    /// number after which to begin, the number of drivers to examine, those of `FoldCorrection.changes`.
     static let next = PostgresStatement(
         "correction_next",
         """
@@ -135,7 +135,8 @@ enum CorrectionRows {
             finishedAt: try row[8])
     }
 
-    /// Returns the settings that `target` names; nil if they are unknown, or if they are those stored with each event.
+    /// Returns the settings that `target` names. Returns nil if the settings are unknown, or if `target` means the
+    /// settings stored with each event.
     static func resolve(_ target: CorrectedSettings, _ db: any SQLTransaction) throws -> VersionedSettings? {
         let version: String?
         switch target {
@@ -164,7 +165,7 @@ enum CorrectionRows {
     ) throws -> CorrectionOutcome {
         let target = try resolve(order.settings, db)
         if order.settings != .stored, target == nil { return .unknownSettings(order.settings.text) }
-        // Settings without a row were stored with no event, so a correction of their events would change nothing.
+        // No event has settings without a row, so a correction of the events with such settings would change nothing.
         if let version = order.insteadOf, try !isStored(version, db) { return .unknownSettings(version) }
         if let target {
             try db.execute(
@@ -178,7 +179,8 @@ enum CorrectionRows {
                     String(decoding: target.settings.wireJSON, as: UTF8.self), now,
                 ])
         }
-        // The time span cannot include the future: later events would be stored in it after their driver is refolded.
+        // The time span must not include the future. An event could otherwise be stored in it after the event's driver
+        // has been refolded, and would stay uncorrected.
         let until = min(order.until ?? now, now)
         let unfinished = try SQLRow.fetchOne(
             db,

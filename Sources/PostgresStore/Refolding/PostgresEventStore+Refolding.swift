@@ -27,8 +27,8 @@ extension PostgresEventStore: JourneyRefolder {
         }
     }
 
-    /// Whether a driver was folded by the rules of an older release. After the first round of refolds these are drivers
-    /// whose refold failed, and drivers to whom an older instance has written since.
+    /// Returns whether any driver was folded by the rules of an older release. After the first round of refolds, these
+    /// are the drivers whose refold failed, and the drivers to whom an older instance has written since.
     package func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool {
         let found = try await read([PostgresQuery(RefoldStatements.areLeft, [.int8(Fold.rulesVersion)])])
         return try decoded { () throws(PostgresError) in try found[0][0].bool(0) }
@@ -36,9 +36,10 @@ extension PostgresEventStore: JourneyRefolder {
 }
 
 private enum RefoldStatements {
-    /// The next driver. One index lookup for each older version finds it, also when there is none among many drivers. A
-    /// driver whose deletion is not complete is left out: some of the driver's events have new ids, others still the
-    /// old ones. Parameters: the version of the fold's rules, the number after which to begin, a time or NULL.
+    /// The next driver to be refolded. The statement takes one index lookup for each older version, even if none of
+    /// many drivers must be refolded. A driver whose deletion is not complete is left out: some of the driver's events
+    /// have new ids, others still the old ones. Parameters: the version of the fold's rules, the number after which to
+    /// begin, a time or NULL.
     static let next = PostgresStatement(
         "refold_next",
         """

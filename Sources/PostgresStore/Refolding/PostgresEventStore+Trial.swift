@@ -144,8 +144,9 @@ private enum TrialStatements {
         (SELECT * FROM driver WHERE number > $1::int8 ORDER BY number LIMIT $2::int8) examined
         """
 
-    /// The time from which the events of a driver are to be folded: all of them if an older release folded the driver,
-    /// otherwise those from the first changed event on. NULL if no event changes.
+    /// Returns an SQL expression for the time from which the events of a driver are to be folded. If an older release
+    /// folded the driver, all events are folded, otherwise those from the first changed event on. NULL if no event
+    /// changes.
     private static func start(changed: String) -> String {
         """
         CASE WHEN examined.rules < \(Fold.rulesVersion) AND \(changed) IS NOT NULL
@@ -166,7 +167,7 @@ private enum TrialStatements {
         FROM \(examined) ORDER BY examined.number
         """)
 
-    /// Parameters: as of `byRules`, the first two, then those of `FoldCorrection.changes`.
+    /// Parameters: the first two of `byRules`, then those of `FoldCorrection.changes`.
     static let byCorrection = PostgresStatement(
         "trial_by_correction",
         """
@@ -202,7 +203,7 @@ private enum TrialStatements {
         FROM examined LEFT JOIN changed ON changed.id = examined.id ORDER BY examined.number
         """)
 
-    /// Parameters: as of `byRules`, the first two, then a time.
+    /// Parameters: the first two of `byRules`, then a time.
     static let bySettings = PostgresStatement(
         "trial_by_settings",
         """

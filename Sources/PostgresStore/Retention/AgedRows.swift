@@ -8,8 +8,9 @@ enum AgedRows {
     /// SQL condition on a session to delete. The session was opened before a time. If it was registered, it was
     /// registered before this time. It has no events. It is named neither by its driver's journey nor by the journey
     /// with which the driver's fold begins. The journeys after the remaining events need no check, because they follow
-    /// from these events and that first journey, and so name no other sessions. No deletion of the driver is under way:
-    /// its events may already have the session's new id.
+    /// from these events and that first journey, and so name no other sessions. No deletion of the driver is under way,
+    /// because during a deletion the driver's events may already have the session's new id while the session's row
+    /// still has the old one.
     ///
     /// - Parameters:
     ///   - time: the parameter with the time.
@@ -47,8 +48,8 @@ enum AgedRows {
         FROM session WHERE session.number > $1::int8 ORDER BY session.number LIMIT $3::int8
         """)
 
-    /// Deletes those of the sessions that still meet the condition. It is checked again, because an event of a session
-    /// may have arrived since the session was found. Returns their number.
+    /// Deletes those of the sessions that still meet the condition. The condition is checked again, because an event of
+    /// a session may have arrived since the session was found. Returns the number of deleted sessions.
     static func delete(
         sessions numbers: [Int64], openedBefore: Moment, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline

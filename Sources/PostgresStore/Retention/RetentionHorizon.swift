@@ -49,7 +49,8 @@ enum RetentionHorizon {
                 PostgresQuery(lock, lanes + [asked, .int8(Fold.rulesVersion)]),
                 PostgresQuery(DriverStatements.erasing, lanes + [asked]),
             ], until: deadline)
-        // The journey at the new floor is copied from an event, which may still have the old ids.
+        // Drivers whose deletion is under way are left out. The journey at the new floor is copied from an event, which
+        // may still have the ids from before the deletion.
         for row in locked[1].rows { highest[try row.int8(0)] = nil }
         var floors: [Int64: Moment] = [:]
         var raises: [Raise] = []
@@ -57,7 +58,8 @@ enum RetentionHorizon {
             let driver = try row.int8(0)
             guard let last = highest[driver] else { continue }
             let old = try row.optionalMoment(1)
-            // A deadline that has passed, and whose expiry is not stored yet, holds the floor below it.
+            // If the driver's next deadline is earlier, the floor rises only to that deadline, because the deadline's
+            // expiry is not stored yet.
             var floor = last.advanced(byMilliseconds: 1)
             if let nextDeadline = try row.optionalMoment(2) { floor = min(floor, nextDeadline) }
             if let old, old >= floor {
@@ -65,8 +67,8 @@ enum RetentionHorizon {
                 continue
             }
             floors[driver] = floor
-            // An event below the floor is not folded again. If the driver's last event is below it, the driver no
-            // longer has a head event.
+            // An event below the floor is not folded again. If the driver's last event is below the floor, the driver
+            // no longer has a head event.
             let losesHead = try row.optionalMoment(3).map { $0 < floor } ?? false
             raises.append(Raise(driver: driver, old: old, floor: floor, losesHead: losesHead))
         }
@@ -173,7 +175,8 @@ enum RetentionHorizon {
         WHERE feed_consumer.name = unread.name AND feed_consumer.name <> '\(pushConsumer)'
         """)
 
-    /// The consumer whose position only says which changes of journeys were considered.
+    /// The consumer whose position only says which changes of journeys were considered. Deleted events are not counted
+    /// as lost for this consumer.
     private static let pushConsumer = PushConsumer.consumer
 }
 

@@ -41,7 +41,7 @@ package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringCo
 
 package struct PostgresMigrationRun: Sendable {
     let migrations: [PostgresMigration]
-    /// Whether the run is that of a transfer, which leaves the database unusable until it is complete.
+    /// Whether the run is part of a transfer. The database is unusable until the transfer is complete.
     private let isOfTransfer: Bool
 
     package init(_ migrations: [PostgresMigration] = PostgresMigration.all, isOfTransfer: Bool = false) {
@@ -115,7 +115,7 @@ package struct PostgresMigrationRun: Sendable {
         for row in rows {
             applied[try row.int8(0)] = Applied(checksum: try row.text(1), atMilliseconds: try row.int8(2))
         }
-        // Dwell creates the table and its first row in one transaction.
+        // Dwell creates the table and its first row in one transaction, so an empty table belongs to another program.
         guard let newest = applied.keys.max() else { throw PostgresMigrationRefusal.notDwell }
         let known = migrations.map(\.number).max() ?? 0
         if newest > known { throw PostgresMigrationRefusal.databaseIsNewer(applied: newest, known: known) }
@@ -135,7 +135,8 @@ package struct PostgresMigrationRun: Sendable {
 
     // MARK: Statements
 
-    /// One instance at a time. The transaction's end releases the lock, also when the connection is lost.
+    /// Lets one instance migrate at a time. The end of the transaction releases the lock, even if the connection is
+    /// lost.
     private static let lock = PostgresStatement(
         "migration_lock", "SELECT 1 FROM pg_advisory_xact_lock(\(AdvisoryLock.migration.rawValue))")
     private static let noLockTimeout = PostgresStatement("migration_lock_timeout", "SET LOCAL lock_timeout = 0")

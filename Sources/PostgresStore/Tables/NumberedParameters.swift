@@ -56,7 +56,8 @@ enum NumberedParameters {
     private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
 }
 
-/// The statements that were run so far, by their text. They are as many as the code has: no text depends on a value.
+/// The statements that were run so far, by their text. Their number is limited by the code, because no text depends on
+/// a value.
 final class TableStatements: Sendable {
     private let statements = Mutex<[String: PostgresStatement]>([:])
 

@@ -54,10 +54,9 @@ final class PostgresTransaction: SQLTransaction {
         }
     }
 
-    /// Another transaction that adds the same driver at the same time makes this one fail with 40001, or it is waited
-    /// for.
+    /// If another transaction adds the same driver at the same time, this transaction waits for it or fails with 40001.
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 {
-        // If another driver already has the random number, another one is tried.
+        // If another driver already has the random number, another number is tried.
         for _ in 0..<3 {
             let new = StoredDriver(new: driver)
             if try run(DriverStatements.addQuery(new, at: now)).affectedCount == 1 { return new.id }
@@ -89,8 +88,8 @@ final class PostgresTransaction: SQLTransaction {
         FROM owned JOIN driver ON driver.id = owned.owner
         """)
 
-    /// Commits. Does nothing if no statement was run. The caller of a change that has changed nothing may be told what
-    /// it has found, so the synchronous standby must have that.
+    /// Commits. Does nothing if no statement was run. A change that has changed nothing may tell its caller what it has
+    /// found, so the synchronous standby must have what was found.
     func commit() throws(PostgresError) {
         if let failure { throw failure }
         guard hasBegun else { return }

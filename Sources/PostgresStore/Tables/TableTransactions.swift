@@ -11,8 +11,8 @@ import Synchronization
 
 final class TableTransactions: Sendable {
     /// How often a change is run again after a violated unique index. Two transactions that both look for a key and
-    /// then add it can collide in this way (PostgreSQL manual, section 13.5). After that the violation is the change's
-    /// own.
+    /// then add it can collide in this way (PostgreSQL manual, section 13.5). After that, the change itself is the
+    /// cause of the violation.
     private static let violationsMax = 3
     /// The longest pause before a change is run again, in milliseconds. The first pauses are shorter.
     private static let pauseMillisecondsMax = 100
@@ -44,8 +44,8 @@ final class TableTransactions: Sendable {
 
     // MARK: Changes
 
-    /// If the calling task is cancelled, the change is still run: the caller may have done something else that relies
-    /// on it, and the other store does the same.
+    /// Runs a change, even if the calling task is cancelled. The caller may already have done something that relies on
+    /// the change, and the other store also runs it in this case.
     func change<Outcome: Sendable>(
         _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {
@@ -110,7 +110,7 @@ final class TableTransactions: Sendable {
         }
     }
 
-    /// Runs on a thread of `threads`. A transaction that this leaves open is rolled back by the pool.
+    /// Runs on a thread of `threads`. The pool rolls back a transaction that this function leaves open.
     private static func run<Outcome: Sendable>(
         _ change: (any SQLTransaction) throws -> Outcome, _ transaction: PostgresTransaction
     ) -> Attempt<Outcome> {

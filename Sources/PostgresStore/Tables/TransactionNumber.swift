@@ -39,9 +39,10 @@ struct TransactionNumber: Hashable, Sendable {
     private static let status = PostgresStatement(
         "transaction_status", "SELECT pg_xact_status($1::xid8), \(serverSQL)")
 
-    /// A transaction that was committed keeps its number, also after a crash or a failover. So if the transaction that
-    /// has the number is not committed, this one is not either. If it is committed, it might be another transaction,
-    /// unless the server is still the same.
+    /// Reads the result of `query`. A transaction that was committed keeps its number, even after a crash or a
+    /// failover. If the transaction that has the number is not committed, this one is therefore not committed either.
+    /// If the transaction that has the number is committed, it is certainly this one only if the server is still the
+    /// same.
     func status(_ row: PostgresRow) throws(PostgresError) -> Status {
         switch try row.optionalText(0) {
         case "committed": try row.text(1) == server ? .committed : .unknown

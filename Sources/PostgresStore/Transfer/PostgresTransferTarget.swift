@@ -163,8 +163,9 @@ package actor PostgresTransferTarget: TransferTarget {
         for driver in drivers { self.ids[driver] = nil }
     }
 
-    /// If another driver has taken over a session meanwhile, that driver remains its owner. Citus joins sessions with
-    /// their owners, which have other lanes, only if one side is a finished result.
+    /// Returns the queries that remove the drivers' rows. If another driver has taken over a session meanwhile, that
+    /// driver remains the session's owner. Citus joins sessions with their owners, which have other lanes, only if one
+    /// side is a finished result.
     private static func removing(_ ids: [Int64]) -> [PostgresQuery] {
         if ids.isEmpty { return [] }
         let statements = [
@@ -191,7 +192,7 @@ package actor PostgresTransferTarget: TransferTarget {
         SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[])
         """)
 
-    /// The session belonged to a driver who is copied again later in this pass.
+    /// For a session that still belongs to a driver who is copied again later in this pass.
     private static let takesSession = """
         ON CONFLICT (session_id, lane) DO UPDATE SET owner_lane = excluded.owner_lane, owner = excluded.owner,
             claimed_at_ms = excluded.claimed_at_ms

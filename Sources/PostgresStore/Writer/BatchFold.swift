@@ -52,8 +52,8 @@ struct BatchFold {
         var refolded = RefoldCounts()
         let refold = group.works.lazy.compactMap(\.refold).first
         if var fold = state.fold, fold.row.needsRefold || refold?.correction != nil {
-            // Many of the driver's events are read. In a batch of its own, other drivers do not wait for it; under a
-            // lock, no other instance moves the driver meanwhile.
+            // Many of the driver's events must be read. The driver gets a batch of its own, so that other drivers do
+            // not wait, and a lock, so that no other instance moves the driver meanwhile.
             guard group.needsLock else {
                 state.result.mustBeAlone = true
                 return state.result
@@ -85,7 +85,7 @@ struct BatchFold {
         return state.finished()
     }
 
-    /// Leaves a driver alone whose events a deletion is rewriting. If the driver was renamed after the read of the
+    /// Does nothing with a driver whose events a deletion is rewriting. If the driver was renamed after the read of the
     /// drivers, the next read finds nobody by the old id. A refold by new rules finds the driver again when the
     /// deletion is complete; an expiry is tried again.
     private func leave(_ group: DriverGroup, _ result: inout FoldedGroup) {
@@ -297,7 +297,8 @@ struct BatchFold {
         guard let sessionID else { return .none }
         let key = TextKey(sessionID)
         if let own = state.fold?.sessions[key] { return .known(own) }
-        // The sessions are read last. If the driver has claimed this one since the read of the owners, its row is seen.
+        // The sessions are read last. If the driver has claimed this session since the read of the owners, the
+        // session's row is seen.
         let row = reads.sessions[DriverText(state.driver.rawValue, sessionID)] ?? nil
         guard let id = state.fold?.row.id else { return use(ofNewDriver: sessionID, isOpened: row != nil, &state) }
         if row != nil || reads.owners[key] == id { return .known(row) }

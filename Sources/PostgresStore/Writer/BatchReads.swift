@@ -29,12 +29,12 @@ struct BatchReads: Sendable {
     var keys: [DriverText: StoredKey] = [:]
     /// The rows of the drivers to whom sessions belong.
     var owners: [TextKey: Int64] = [:]
-    /// The ids of such drivers, nil for one who was asked for and whose row is not visible yet.
+    /// The ids of such drivers; nil for a driver who was asked for but whose row is not visible yet.
     var ownerIDs: [Int64: TextKey?] = [:]
     /// Sessions of drivers, nil for a session that was asked for and is not the driver's.
     var sessions: [DriverText: SessionRow?] = [:]
     var tails: [TextKey: Tail] = [:]
-    /// When drivers without a row were deleted; nil for a driver who never was.
+    /// When drivers without a row were deleted; nil for a driver who was never deleted.
     var erasedAt: [TextKey: Moment?] = [:]
     /// The rows of those drivers with a tail whose deletion is not complete. Some of their events have new ids, others
     /// still the old ones.
@@ -44,8 +44,9 @@ struct BatchReads: Sendable {
     var position: Int64?
     /// Whether the coordinator was started since its positions got their offset.
     var isOfOtherServer = false
-    /// Whether the driver was moved by a transaction with a higher number, while this one already had its own and
-    /// waited for the driver's row. Its events would get lower positions than the driver's last event.
+    /// Whether a transaction with a higher number moved the driver while this transaction, which already had its
+    /// number, waited for the driver's row. The events of this transaction would get lower positions than the driver's
+    /// last event.
     var isBehind = false
 
     /// Reads what the groups name. With `isLocked`, begins a transaction and locks the drivers first. On Citus a
@@ -152,8 +153,8 @@ struct BatchReads: Sendable {
         var trip = RoundTrip()
         let named = trip.add(
             shards.queries(DriverStatements.ids, unnamed, lane: Lane.of(driver:)) { [.int8s($0)] })
-        // Before the events: a deletion that is complete then has rewritten all of them. One that begins later raises
-        // the driver's version.
+        // This is read before the events. A deletion that is complete by then has rewritten all events. A deletion that
+        // begins later raises the driver's version.
         let erased = trip.add(query(DriverStatements.erasing, []) { row, _ in [row.id] })
         let tails = trip.add(
             query(EventStatements.tails, [.int8(eventsMax)]) { row, from in [row.id, from.millisecondsSinceEpoch] })
@@ -206,7 +207,7 @@ struct BatchReads: Sendable {
             (self.driver, self.text) = (driver, text)
         }
 
-        /// The driver's.
+        /// The lane of the driver.
         var lane: Int16 { Lane.of(driver) }
     }
 
@@ -237,12 +238,12 @@ struct BatchReads: Sendable {
     }
 }
 
-/// What a group cannot be folded without.
+/// What must be read before a group can be folded.
 struct BatchNeed: Sendable {
     struct Tail: Sendable {
         var from: Moment
-        /// All events if nil. More are read if events share a millisecond, or if another driver of the batch needs
-        /// more.
+        /// The number of events to read; nil for all. More are read if events share a millisecond, or if another driver
+        /// of the batch needs more.
         var eventsMax: Int64?
     }
 
@@ -250,10 +251,10 @@ struct BatchNeed: Sendable {
     var tail: Tail?
     /// The row of this session.
     var sessionID: String?
-    /// Whether the driver, who has no row, was deleted. The value is the keyed hash of the driver's id.
+    /// The keyed hash of the driver's id, if it must be known whether the driver, who has no row, was deleted.
     var tombstone: [UInt8]?
-    /// The id of the driver with this row, who owns a session. The asking driver has no row and may be the one: on
-    /// Citus, the claim of a session may be visible before the row of its driver.
+    /// The row of the driver who owns a session, if that driver's id must be known. The group's own driver, for whom no
+    /// row was found, may be the owner: on Citus, the claim of a session may be visible before the row of its driver.
     var owner: Int64?
 
     var isNothing: Bool { tail == nil && sessionID == nil && tombstone == nil && owner == nil }

@@ -33,10 +33,10 @@ struct BatchRun: Sendable {
     let metrics: BatchMetrics
     let logger: Logger
 
-    /// The time for the reads of a batch, and again for its writes; elsewhere, the time for one round trip. A batch
-    /// takes milliseconds; a server that needs longer is as good as gone.
+    /// The time limit for the reads of a batch, and a second time for its writes. Outside batches, the time limit for
+    /// one round trip. A batch takes milliseconds; a server that needs longer is as good as gone.
     static let roundTripSeconds = 5
-    /// The same for a driver who is alone in a batch: all of the driver's events may be read and written then.
+    /// The same for a driver who is alone in a batch, because all of the driver's events may then be read and written.
     static let lockedSeconds = 60
 
     /// A batch's number, and whether the batch has begun to write.
@@ -73,7 +73,7 @@ struct BatchRun: Sendable {
         }
     }
 
-    /// A transaction that this leaves open because of an error is rolled back by the pool.
+    /// The pool rolls back a transaction that this function leaves open because of an error.
     private func readAndWrite(
         _ groups: [DriverGroup], on connection: PostgresConnection, _ progress: Progress
     ) async throws(PostgresError) -> [Result] {
@@ -85,7 +85,7 @@ struct BatchRun: Sendable {
             try await raisePositions(on: connection, until: deadline)
             return groups.map { _ in .conflict }
         }
-        // The next transaction gets a higher number.
+        // The work is tried again in another transaction, which gets a higher number.
         if reads.isBehind { return groups.map { _ in .conflict } }
         var folded: [FoldedGroup]
         while true {
@@ -114,8 +114,8 @@ struct BatchRun: Sendable {
                 knownSettings.note(writes.settings)
             }
         } else if isLocked || !connection.isConfirmed {
-            // What was found is acknowledged, so the standby must have it. A locked driver's event may be that of a
-            // transaction whose backend was ended while it waited for the standby.
+            // Clients are told what was found, so the standby must have it. An event of a locked driver may be from a
+            // transaction whose backend was ended while that transaction waited for the standby.
             let begin = begins ? [PostgresQuery(.begin)] : []
             _ = try await connection.run(
                 begin + [.init(.confirm), .init(.commit)], until: .inSeconds(Self.roundTripSeconds))
@@ -146,7 +146,7 @@ struct BatchRun: Sendable {
         case .race: return groups.map { _ in .conflict }
         case .lost: return groups.map { _ in .lost(error, batchInDoubt: batch) }
         case .values where groups.count > 1:
-            // One of the groups has a value that PostgreSQL refuses. Alone, the others are stored.
+            // One of the groups has a value that PostgreSQL refuses. If each group is run alone, the others are stored.
             var results: [Result] = []
             for group in groups { results += await run([group]) }
             return results
@@ -171,7 +171,7 @@ struct BatchRun: Sendable {
         return Failure(error, isWriting: isWriting)
     }
 
-    /// Whether the connection is gone, so that another one may do better.
+    /// Returns whether the connection is gone, so that an attempt on another one may succeed.
     static func isLost(_ error: PostgresError) -> Bool {
         switch error.kind {
         case .connectionLost: true
@@ -186,7 +186,7 @@ struct BatchRun: Sendable {
         case race
         /// The connection is gone. Whether the transaction was committed is unknown if its COMMIT was sent.
         case lost
-        /// PostgreSQL refused a value, or a row that was read has an unknown one. Nothing was stored.
+        /// PostgreSQL refused a value, or a row that was read has an unknown value. Nothing was stored.
         case values
         /// The server refuses to write. Nothing was stored.
         case server

@@ -79,7 +79,7 @@ struct BatchWrites {
         }
     }
 
-    /// The stored events that get new verdicts or other settings.
+    /// Returns the queries that update stored events with new verdicts or other settings.
     static func updates(of groups: [FoldedGroup], batch: Int64, _ shards: Shards) -> [PostgresQuery] {
         EventOfDriver.updateQueries(events(of: groups, \.refolded), batch: batch, shards)
             + EventOfDriver.correctQueries(events(of: groups, \.corrected), batch: batch, shards)
@@ -88,7 +88,7 @@ struct BatchWrites {
 
 /// The settings whose rows are certainly committed, so that no batch needs to write them again.
 final class KnownSettings: Sendable {
-    /// An installation has far fewer.
+    /// The maximum number of versions kept in memory. An installation has far fewer.
     private static let countMax = 10_000
     private let versions = Mutex(Set<String>())
 

@@ -13,7 +13,7 @@ struct DriverFold {
     /// The time of the driver's last stored event.
     private let storedHeadAt: Moment?
     /// The first and the last millisecond whose stored events are all in `tail`; `through` is nil if no event comes
-    /// later. Nil: none is read.
+    /// later. The property is nil if no stored events are read.
     private var read: (from: Moment, through: Moment?)?
     /// The sessions that the batch opened or registered.
     private(set) var sessions: [TextKey: SessionRow] = [:]
@@ -35,7 +35,8 @@ struct DriverFold {
 
     func isBelowFloor(_ time: Moment) -> Bool { row.floor.map { time < $0 } ?? false }
 
-    /// Whether the place of an event at `time` is in `tail` or at its end. `add` may still refuse the event.
+    /// Returns whether the place of an event at `time` is in `tail` or at the end of `tail`. `add` may still refuse the
+    /// event.
     func isReady(for time: Moment) -> Bool {
         if isBelowFloor(time) { return true }
         if let through = read?.through, time > through { return false }
@@ -84,8 +85,8 @@ struct DriverFold {
         return (insertion.verdict, insertion.refoldedCount)
     }
 
-    /// Folds the events in `tail` by the rules of this release. If an older release has folded them, all of the
-    /// driver's events must be in it.
+    /// Folds the events in `tail` by the rules of this release. If an older release has folded these events, all of the
+    /// driver's events must be in `tail`.
     ///
     /// - Parameters:
     ///   - now: see `RefoldRequest.now`.
@@ -101,7 +102,7 @@ struct DriverFold {
             let version = next.settingsVersion ?? Settings().version
             let settings = Settings(
                 gracePeriodSeconds: next.event.gracePeriodSeconds, hardTimeoutSeconds: next.event.hardTimeoutSeconds)
-            // The time at which the server would have stored it.
+            // `at` is the time at which the server would have stored the expiry.
             var expiry = FoldedEvent.expiry(
                 deadline, of: running, driver: before.driver, at: deadline.at,
                 settings: VersionedSettings(settings: settings, version: version), settingsVersion: version)
@@ -111,7 +112,7 @@ struct DriverFold {
         }
         row.lastSeq += expiryCount
         row.rules = Fold.rulesVersion
-        // They were made by the older rules or settings.
+        // The recent changes were made by the older rules or settings.
         row.recent = RecentJourneyChanges()
         var tally = RefoldTally()
         tally.note(stored, tail.events)

@@ -24,12 +24,12 @@ struct FoldedGroup: Sendable {
     /// Whether a session was registered, so that unused ones may have to go.
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
-    /// Whether an event was folded whose refold costs a charge. What is charged decides about the next late event, and
-    /// it is charged when this one is stored. So the works after it are left to another batch.
+    /// Whether an event was folded whose refold costs a charge. The charge is made when this event is stored, and it
+    /// decides about the next late event. Therefore the works after this event are left to another batch.
     var isCharged = false
     /// Whether the next event is to be put among stored events that are not read. The works from it on are left to
-    /// another batch. Events are read only for the first work of a group: otherwise two works of which neither is
-    /// stored could each want others.
+    /// another batch. Events are read only for the first work of a group. Otherwise two works could each need other
+    /// events, and neither would ever be stored.
     var isLeft = false
     /// What must be read before the group can be folded. The rest of this value then means nothing.
     var need = BatchNeed()

@@ -52,7 +52,7 @@ struct Work: Sendable {
         }
     }
 
-    /// The failure of work that is given up.
+    /// Returns the failure of work that is given up.
     func failure(_ reason: String) -> StoreFailure { isInDoubt ? .unknown(reason) : .unavailable(reason) }
 }
 

@@ -1,12 +1,12 @@
-// The waiting work, one line per driver. A batch takes the lines of many drivers. While a batch has a driver's work, no
-// other batch of this instance gets any, so a driver's events are stored in the order of the calls.
+// The waiting work, one line per driver. A batch takes the lines of many drivers. While a batch has work of a driver,
+// no other batch of this instance gets work of that driver, so a driver's events are stored in the order of the calls.
 
 import JourneyModel
 import Synchronization
 
 /// The work of one driver in one batch, in order.
 struct DriverGroup: Sendable {
-    /// After so many conflicts a driver is read under a lock, so that it is stored at last.
+    /// The number of conflicts after which a driver is read under a lock, so that the driver's work is stored at last.
     static let conflictsBeforeLock = 3
 
     let driver: DriverID

@@ -78,8 +78,8 @@ enum AdmissionScript {
     ///
     /// - Parameters:
     ///   - number: the call's number. It must be below 2^53, so that Lua represents it exactly.
-    ///   - namesStoredKeys: whether the call has the key of the stored events. Without it, the call has one argument
-    ///     less, and events that only that key knows are charged.
+    ///   - namesStoredKeys: whether the call has the key of the stored events. Without this key, the call has one
+    ///     argument less, and an event is charged if its idempotency key is only in the set of stored events.
     static func addArguments(
         for claim: AdmissionClaim, number: Int64, limits: RateLimits, namesStoredKeys: Bool = true,
         to commands: inout RedisCommands

@@ -33,7 +33,8 @@ struct RedisCalls: Sendable {
 
     /// Returns the answers of the node to the claims, in the order of the claims. An element is nil if Redis replied
     /// with an error. If the connection was lost after some answers, the array contains only these first answers. The
-    /// array is empty if there is no connection, if the task was cancelled, or if a reply cannot be one of the script.
+    /// array is empty if there is no connection, if the task was cancelled, or if the script cannot have returned one
+    /// of the replies.
     nonisolated(nonsending) func ask(
         _ claims: [AdmissionClaim], _ node: RedisNode
     ) async -> [AdmissionScript.Answer?] {

@@ -9,8 +9,8 @@ final class RedisCluster: Sendable {
     private struct Member {
         var address: SocketAddress
         var node: RedisNode
-        /// Whether the node has slots. A node without slots is known from a redirect only. A later reply to CLUSTER
-        /// SLOTS that does not name it drops it, but only `strangerAge` after the last redirect to it.
+        /// Whether the node has slots. A node without slots is known from a redirect only. Such a node is dropped when
+        /// a reply to CLUSTER SLOTS does not name it and the last redirect to it was at least `strangerAge` ago.
         var hasSlots: Bool
         var lastRedirect: ContinuousClock.Instant?
     }

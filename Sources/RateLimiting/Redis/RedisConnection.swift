@@ -12,8 +12,8 @@ struct RedisTarget: Sendable {
         case named(isOneOfSeveral: Bool)
         /// The server that the sentinels named as the primary. Fails if it is a replica.
         case primary
-        /// A primary of a cluster. Fails if it is a replica. `probeTag` is a hash tag with one of its slots; nil if it
-        /// has no slot.
+        /// A primary of a cluster. Fails if the server is a replica. `probeTag` is a hash tag in one of the slots of
+        /// the server; nil if the server has no slot.
         case clusterNode(probeTag: String?)
     }
 
@@ -61,7 +61,7 @@ struct RedisConnection: Sendable {
         }
     }
 
-    /// Returns AUTH with the password of the endpoint, or no command if it has none.
+    /// Returns AUTH with the password of the endpoint. Returns no command if the endpoint has no password.
     static func authentication(_ endpoint: RedisEndpoint) -> RedisCommands {
         guard let password = endpoint.password else { return RedisCommands() }
         var commands = RedisCommands()

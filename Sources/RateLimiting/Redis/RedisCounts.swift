@@ -18,7 +18,8 @@ package struct RedisStatus: Hashable, Sendable {
     package var nodes: Int
     /// The servers among `nodes` with at least one connection.
     package var nodesConnected: Int
-    /// Of a cluster, the state of a breaker that is not closed, if there is one.
+    /// The state of the breaker of the only node. For a cluster, the state of the first breaker that is not closed, or
+    /// `.closed` if all breakers are closed. `.open` if no node is known.
     package var breaker: CircuitBreaker.State
     package var decisionsByRedis: Int
     /// Decisions that the limiter in this process made, because Redis was not called or did not reply properly.

@@ -9,8 +9,8 @@ package import Sockets
 /// - `redis+sentinel://[[user:]password@]host[:port],.../name[/db][?sentinel_password=...]`: the primary with this
 ///   name, whose address the sentinels know. User and password are those of the primary.
 /// - `rediss://...` and `rediss+sentinel://...`: the same over TLS, also to the sentinels. The parameters `ca`, `cert`
-///   and `key` are paths of PEM files: the trusted certificates, if not the system's, and the certificate of this
-///   client.
+///   and `key` are paths of PEM files. `ca` has the certificates to trust instead of the system's. `cert` and `key`
+///   have the certificate and the key of this client.
 /// - `redis+unix://[[user:]password@]/path[?db=n]`; `unix://` means the same.
 ///
 /// User and passwords are percent-encoded (RFC 3986 section 2.1). Neither the descriptions of this type nor its errors
@@ -37,7 +37,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
 
     private static let defaultPort = 6379
     private static let defaultSentinelPort = 26379
-    /// The maximum number of hosts in a URL. More are a mistake.
+    /// The maximum number of hosts in a URL. A URL with more hosts is assumed to be a mistake.
     private static let serversMax = 64
 
     /// - Throws: an error that says what is wrong and quotes no part of the URL.

@@ -46,9 +46,9 @@ package final class RedisRateLimiter: Admission {
     ///   - timeoutMilliseconds: how long a request may wait for Redis; at least 1.
     ///   - fallback: the limiter in this process. Its limits are used for Redis too. It must not be shared with other
     ///     instances.
-    ///   - keyedHash: the same function in all processes with this Redis. It replaces the idempotency keys of services'
-    ///     claims, because these keys contain drivers' ids, and Redis stores them under the service's id. A deletion of
-    ///     the driver could not find them there.
+    ///   - keyedHash: must be the same function in all processes that use this Redis. It hashes the idempotency keys of
+    ///     services' claims. Such a key contains a driver's id, but Redis stores it under the service's id, where a
+    ///     deletion of the driver would not find it.
     package init(
         endpoint: RedisEndpoint, timeoutMilliseconds: Int = 50, fallback: LocalRateLimiter, loops: EventLoopGroup,
         keyedHash: @escaping @Sendable (String) -> String, logger: Logger
@@ -133,7 +133,9 @@ package final class RedisRateLimiter: Admission {
         if limits.isOff(claim.limitClass) { return }
         let times = min(times, limits.chargesMax(of: claim.limitClass))
         fallback.charge(claim, times: times)
-        // The charges of the reply may leave the window a little later than by this time, but not earlier.
+        // The reply gives the time until the reset, counted from the decision of Redis. That decision is later than
+        // `askedAt`. The window in Redis may therefore stay full a little longer than is recorded here, but not less
+        // long.
         let askedAt = fallback.now()
         post(AdmissionScript.charge(inRedis(claim), times: times, limits), of: claim.driver) {
             [limits, fallback, driver = claim.driver, limitClass = claim.limitClass] replies in

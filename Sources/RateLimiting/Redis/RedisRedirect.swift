@@ -15,7 +15,7 @@ enum RedisRedirect: Hashable, Sendable {
     /// Parses an error reply: `MOVED slot host:port`, `ASK slot host:port` or `TRYAGAIN ...`. Returns nil for any other
     /// error.
     ///
-    /// - Parameter askedHost: the host of the node that replied. It is meant if the reply has no host.
+    /// - Parameter askedHost: the host of the node that replied. Used if the reply has no host.
     init?(errorText: String, askedHost: String) {
         let words = errorText.split(separator: " ", maxSplits: 3, omittingEmptySubsequences: false)
         switch words.first {

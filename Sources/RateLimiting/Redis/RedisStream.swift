@@ -55,7 +55,7 @@ struct RedisStream: Sendable {
         try await connection.write(tls.encrypted(bytes), until: deadline)
     }
 
-    /// Waits for bytes and passes them to the closure. At the end of the stream, there are none.
+    /// Waits for bytes and passes them to the closure. At the end of the stream, passes no bytes.
     func read<Answer>(until deadline: Deadline, _ body: (UnsafeRawBufferPointer) -> Answer) async throws -> Answer {
         guard let tls else { return try await connection.read(until: deadline, body) }
         while true {

@@ -12,7 +12,8 @@ final class RedisTLS: Hashable, Sendable {
     let ca: String?
     let certificate: String?
     let key: String?
-    /// Created at the first connection, and freed with this object. OpenSSL keeps it for as long as a session needs it.
+    /// Created at the first connection, and released with this object. OpenSSL frees it only after the last session
+    /// that uses it.
     private let context = Mutex<OwnedContext?>(nil)
 
     private struct OwnedContext: @unchecked Sendable {

@@ -121,8 +121,8 @@ struct ErasureProgress {
         }
     }
 
-    /// The next piece ends with the `rowsMax`-th row after the value `last`. Returns the value of `column` in that row.
-    /// Returns nil if fewer than `rowsMax` rows are left.
+    /// Returns the value of `column` in the last row of the next piece, which is the `rowsMax`-th row after the value
+    /// `last`. Returns nil if fewer than `rowsMax` rows are left.
     private func end(_ table: String, _ column: String, _ rowsMax: Int, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(

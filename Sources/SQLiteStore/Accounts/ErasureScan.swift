@@ -65,8 +65,8 @@ package struct ErasureScan: ErasureSearch {
         }
     }
 
-    /// Whether one of the driver's events is listed at another place than its present key has. That can only be the
-    /// place of the key before the deletion.
+    /// Returns whether one of the driver's events is listed at a place other than that of its present key. This can
+    /// only be the place of the key that the event had before the deletion.
     private static func hasOldKey(_ events: Set<Int64>, _ db: Database) throws -> Bool {
         guard try db.tableExists("event_key") else { return false }
         let keys = try EventKeyTable(db)
@@ -165,7 +165,8 @@ package struct ErasureScan: ErasureSearch {
         return try queue.read(value)
     }
 
-    /// All columns. Those of `event_row` are taken from the view `event`, which has its texts as they were sent.
+    /// Returns all columns. Instead of the columns of `event_row`, returns those of the view `event`, which gives the
+    /// texts as they were sent.
     private static func columns(_ db: Database) throws -> [(table: String, column: String)] {
         try Row.fetchAll(
             db,

@@ -22,11 +22,11 @@ struct ChainEnd: Equatable {
     /// The id of the driver's last event; nil without events.
     var last: Int64? { climb.last }
 
-    /// Whether an event with this `corrected_at_ms` that is about to be stored comes after all others. Its id is higher
-    /// than theirs.
+    /// Returns whether a new event with this `corrected_at_ms` comes after all others. At an equal time it does,
+    /// because a new event has the highest id.
     func isBefore(_ time: Int64) -> Bool { climb.isEmpty || time >= self.time }
 
-    /// Appends an event that comes after all others. Returns the ids for its columns `previous` and `jump`.
+    /// Appends an event that comes after all others. Returns the ids for the event's columns `previous` and `jump`.
     mutating func append(_ id: Int64, at time: Int64) -> (previous: Int64?, jump: Int64?) {
         let previous = climb.last
         let level = EventChain.level(of: id)

@@ -70,8 +70,9 @@ struct ChainWalk {
         return link
     }
 
-    /// Returns at least `count` events, and with the last of them all others of its millisecond, because the fold's
-    /// order among these is not that of the chain (FoldOrder.swift). Returns fewer only if no more are left.
+    /// Returns the ids of the next events: at least `count`, and then up to the end of the last event's millisecond. A
+    /// millisecond is not split, because the fold orders its events differently from the chain (FoldOrder.swift).
+    /// Returns fewer than `count` only if no more events are left.
     mutating func next(_ count: Int) throws(SQLiteError) -> [Int64] {
         var ids: [Int64] = []
         while ids.count < count {
@@ -82,8 +83,8 @@ struct ChainWalk {
         return ids
     }
 
-    /// Returns the ids of the next events, all those with one `corrected_at_ms`. Returns an empty list when no event is
-    /// left. The fold's order among these events is not that of the chain (FoldOrder.swift).
+    /// Returns the ids of all events of the next millisecond (`corrected_at_ms`). Returns an empty list when no event
+    /// is left. The fold's order among these events is not that of the chain (FoldOrder.swift).
     mutating func nextMillisecond() throws(SQLiteError) -> [Int64] {
         guard let first = try next() else { return [] }
         var ids = [first.id]

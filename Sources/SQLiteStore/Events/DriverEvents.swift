@@ -86,12 +86,13 @@ struct DriverEvents {
 
     // MARK: Statements
 
-    /// The beginning of a FROM clause that reads the rows of the ids in a parameter, `?` by default. Bind `list` to it.
+    /// Returns the beginning of a FROM clause that reads the rows of the ids in a parameter, `?` by default. Callers
+    /// bind the result of `list` to this parameter.
     static func listedSQL(_ parameter: String = "?") -> String {
         "json_each(\(parameter)) AS listed CROSS JOIN event ON event.id = listed.value"
     }
 
-    /// The ids as a JSON array.
+    /// Returns the ids as a JSON array.
     static func list(_ ids: [Int64]) -> String {
         "[\(ids.map(String.init).joined(separator: ","))]"
     }

@@ -59,8 +59,8 @@ final class DriverRow {
         self.recentChanges = recentChanges
     }
 
-    /// Adds an event to the end of the chain, if it comes after all others. Returns the ids for its columns `previous`
-    /// and `jump`. Returns nil if it does not come last.
+    /// If the event comes after all others, adds it to the end of the chain and returns the ids for the event's columns
+    /// `previous` and `jump`. Otherwise returns nil and changes nothing.
     func append(_ event: Int64, at time: Int64) -> (previous: Int64?, jump: Int64?)? {
         guard chain.isBefore(time) else { return nil }
         hasNewChain = true

@@ -41,16 +41,17 @@ final class EventAppending {
         refolding = try Refolding(folding, events: events, table: refolds, on: connection)
     }
 
-    /// Must be called after the rollback of a savepoint, and before that of a transaction (EventKeys.noteRollback).
+    /// Must be called after the rollback of a savepoint, and before the rollback of a transaction
+    /// (EventKeys.noteRollback).
     func noteRollback() {
         keys.noteRollback()
         forget()
     }
 
-    /// Empties the caches. Must be called when they may differ from the database: when another connection, or a change
-    /// other than an event (for example an erasure), may have changed drivers or the texts that drivers share, and, by
-    /// `noteRollback`, when changes are rolled back. Unless they are rolled back, changed rows in the cache must be
-    /// written first.
+    /// Empties the caches. Must be called when the caches may differ from the database. This is the case if another
+    /// connection, or a change other than an event (for example an erasure), may have changed drivers or the texts that
+    /// drivers share. Changed rows in the cache must then be written before the call. The caches also differ after a
+    /// rollback, for which `noteRollback` calls this function; unwritten changes are then dropped.
     func forget() {
         internTables.forget()
         uses.forget()

@@ -1,6 +1,6 @@
-// A driver's events as a singly linked list in the order (corrected_at_ms, id). It takes the place of an index: an
-// event that comes after all others changes no page but its own and the driver's row, and still every place in the
-// order is found in few steps.
+// A driver's events as a singly linked list in the order (corrected_at_ms, id). The list replaces an index. An event
+// that comes after all others changes only its own page and that of the driver's row, and every place in the order can
+// nevertheless be found in few steps.
 //
 // `previous` is the event before. `jump` is the nearest earlier event with a higher level. The level is a function of
 // the id alone: half of the events have level 0, a quarter level 1, and so on. The links therefore depend only on which
@@ -50,7 +50,7 @@ final class EventChain {
             "SELECT corrected_at_ms, previous, jump FROM event_row WHERE id = ?1", on: connection)
     }
 
-    /// The level of an event. The multiplication spreads consecutive ids.
+    /// Returns the level of an event. The multiplication spreads consecutive ids.
     static func level(of id: Int64) -> Int {
         (UInt64(bitPattern: id) &* 0x9E37_79B9_7F4A_7C15).leadingZeroBitCount
     }
@@ -157,7 +157,7 @@ final class EventChain {
     /// out must still exist, and must be deleted afterwards. Returns the last event that stays; nil if none is left.
     func unlink(_ links: [ChainLink], from end: ChainEnd) throws(SQLiteError) -> Int64? {
         var last = end.last
-        // The event after the one that is taken out, with its new `previous`, which is written when it is final.
+        // The event after the one that is taken out. Its new `previous` is kept here, and written when it is final.
         var after: ChainLink?
         var isWritten = true
         for gone in links.sorted(by: { $0.place > $1.place }) {

@@ -240,7 +240,7 @@ final class EventFolding {
     }
 
     /// Returns the expiry of a deadline that passes in a refolded journey, with its verdict and the journey after it.
-    /// The expiry gets the receive time and the settings version of `next`. This is the late event that caused the
+    /// The expiry gets the receive time and the settings version of `next`. `next` is the late event that caused the
     /// refold, or else the event that shows that the deadline has passed.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,

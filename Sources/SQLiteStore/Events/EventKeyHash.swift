@@ -1,6 +1,7 @@
-// The place at which `event_key` lists an event: the driver's row number, followed by the first bits of
-// SHA-256(secret ‖ driver ‖ key). The keys of a driver are therefore close to each other, and the events of a batch
-// change few pages. The secret is the database's own. Without it, a client cannot choose keys that have the same place.
+// The place at which `event_key` lists an event: the driver's row number, followed by the first bits of SHA-256(secret
+// ‖ driver ‖ key). The keys of a driver are therefore close to each other, and the events of a batch change few pages.
+// Each database has its own secret. A client does not know it, and therefore cannot choose keys that have the same
+// place.
 
 import Crypto
 import GRDB
@@ -11,7 +12,7 @@ struct EventKeyHash: Sendable {
     private static let sql = "SELECT secret, bits FROM event_key_hash WHERE id = 1"
 
     private let secret: [UInt8]
-    /// How many bits of the hash a place has.
+    /// The number of bits of the hash in a place.
     private let bits: Int
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
@@ -49,8 +50,9 @@ struct EventKeyHash: Sendable {
             let digest = SHA256.hash(data: UnsafeRawBufferPointer(buffer))
             let first = digest.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)) }
             let hash = Int64(first >> (64 - UInt64(bits)))
-            // Row numbers above 2^(62 - bits) share places with others, which costs a comparison. The result is half of
-            // the largest integer at most, so that searches can count upwards from it.
+            // A driver with a row number above 2^(62 - bits) shares places with another driver, which only costs a
+            // comparison. The result is at most half of the largest integer, so that searches can count upwards from
+            // it.
             return (driver << Int64(bits)) & (.max >> 1) | hash
         }
     }

@@ -1,10 +1,11 @@
 // The table `event_key`: which idempotency keys are stored already, and with which event. It is a hash table with open
-// addressing. An event is at the place that its driver and key have (EventKeyHash), or, if other events are there, at
-// the first free place after it. Between the two there is never a gap, so a search ends at the first free place.
+// addressing. EventKeyHash computes a place from the event's driver and key. The event is at this place or, if the
+// place was taken, at the first place after it that was free. There is never a gap between the computed place and the
+// place where the event is, so a search ends at the first free place.
 //
 // The table lists every event up to the number `event_key_progress.listed_through`. Later events are listed when the
-// writer moves them here (KeyMove.swift). A change of such an event that the writer does not know of is noted in
-// `event_key_early`.
+// writer moves them here (KeyMove.swift). If such an event is changed without the writer's knowledge, its number is
+// noted in `event_key_early`.
 //
 // Not Sendable: used only on the queue of its connection.
 
@@ -53,8 +54,8 @@ final class EventKeyTable {
     }
 
     /// Calls `read` with the row number of each event that is listed at `place` or after it without a gap, until `read`
-    /// returns a value. `place` is the place of a key. Nearly always there is no such event, or it has the key. Returns
-    /// nil if `read` returned no value.
+    /// returns a value. `place` is the place of a key. Nearly always there is no such event, or the first one has the
+    /// key. Returns nil if `read` returned no value.
     func first<Value>(
         from place: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
     ) throws(SQLiteError) -> Value? {
@@ -98,8 +99,8 @@ final class EventKeyTable {
         }
     }
 
-    /// Removes an event from the list. Must be called while the event's row still exists and has the listed key. An
-    /// event that is not listed yet will not be listed by the writer either.
+    /// Removes an event from the list. Must be called while the event's row still exists and has the listed key. If the
+    /// event is not listed yet, the writer will not list it later.
     func remove(_ event: Int64) throws(SQLiteError) {
         try noteEarly(event)
         guard var gap = try place(ofListed: event) else { return }
@@ -146,7 +147,7 @@ final class EventKeyTable {
         return search
     }
 
-    /// Whether the two events exist and have the same driver and key.
+    /// Returns whether the two events exist and have the same driver and key.
     func haveSameKey(_ one: Int64, _ other: Int64) throws(SQLiteError) -> Bool {
         let compareKeys = try prepared(
             \.compareKeys,

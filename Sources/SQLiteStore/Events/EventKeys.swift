@@ -9,7 +9,7 @@ final class EventKeys {
     private let moving: KeyMove
     private let findProgress: PreparedStatement
     private let findUnlisted: PreparedStatement
-    /// Each event in memory up to this number is committed.
+    /// The number up to which each event in memory is committed.
     private var committedNumber: Int64 = 0
     /// Whether memory has all events that `event_key` lacks, as far as the transaction in progress sees them, and no
     /// event that was rolled back.
@@ -52,9 +52,9 @@ final class EventKeys {
         return nil
     }
 
-    /// Returns the row number of the next event. It is higher than every number that was given before, also to events
-    /// that are deleted. Must be called before the event's row is written, because it may read the rows that memory
-    /// lacks.
+    /// Returns the row number of the next event. The number is higher than every number that was given before, even to
+    /// events that have been deleted. Must be called before the event's row is written, because this function may read
+    /// the rows that memory lacks.
     func nextNumber() throws(SQLiteError) -> Int64 {
         try bringUpToDate()
         return newest.lastNumber + 1
@@ -86,18 +86,18 @@ final class EventKeys {
         lastNew = nil
     }
 
-    /// Must be called after the rollback of a savepoint, and before that of a transaction: as soon as the lock is
-    /// released, another process may store events with the same numbers. Events that the transaction stored before the
-    /// savepoint are read from their rows again.
+    /// Must be called after the rollback of a savepoint, and before the rollback of a transaction, because as soon as
+    /// the lock is released, another process may store events with the same numbers. Events that the transaction stored
+    /// before the savepoint are read from their rows again.
     func noteRollback() {
         forget()
         moving.noteRollback()
         newest.remove(after: committedNumber)
     }
 
-    /// Must be called before COMMIT. Brings memory up to date, so that it never lacks a committed event of this
-    /// process, and moves keys to `event_key`. Does nothing before the first use of a key: a command that only changes
-    /// something else does not need the rows of the newest events.
+    /// Must be called before COMMIT. Brings memory up to date and moves keys to `event_key`. Memory therefore never
+    /// lacks a committed event of this process. Does nothing before the first use of a key, because a command that
+    /// stores no events does not need the rows of the newest events.
     func finishTransaction() throws(SQLiteError) {
         guard newest.lastNumber >= 0 else { return }
         try bringUpToDate()
@@ -124,7 +124,7 @@ final class EventKeys {
         guard let found else { throw SQLiteError.unreadable("event_key_progress") }
         let progress = found.progress
         if progress.listedThrough != moving.progress?.listedThrough {
-            // The start, or another process has ended a move.
+            // This process has just started, or another process has ended a move.
             moving.forget()
             newest.removeAll(listedThrough: progress.listedThrough)
             committedNumber = progress.listedThrough

@@ -45,7 +45,8 @@ extension EventTable {
         return count
     }
 
-    /// Returns the last of the driver's events before `time`, in order, that is not before `floor`.
+    /// Returns the last of the driver's events, in the order of the fold, that is before `time` and not before `floor`.
+    /// Returns nil if there is none.
     func last(from last: Int64?, before time: Moment, notBefore floor: Moment?) throws(SQLiteError) -> FoldedEventRow? {
         var found: FoldedEventRow?
         try forEach(from: last, backTo: floor, startingAt: time.advanced(byMilliseconds: -1)) { row in
@@ -76,8 +77,9 @@ extension EventTable {
         try visitAll(&walk, isBackward: true, visit)
     }
 
-    /// One statement reads the events of several milliseconds. Most walks end after a few events, so the first
-    /// statement reads one millisecond, and each further one about twice as many events as the one before.
+    /// Calls `visit` with the events of the walk. One statement may read the events of several milliseconds. Most walks
+    /// end after a few events, so the first statement reads one millisecond, and each further statement about twice as
+    /// many events as the one before.
     private func visitAll(
         _ walk: inout ChainWalk, isBackward: Bool, _ visit: (FoldedEventRow) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) {

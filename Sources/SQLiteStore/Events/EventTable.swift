@@ -35,8 +35,9 @@ struct FoldedEventRow {
     /// second.
     var secondPlace: Int64?
     var closedSession: Int64?
-    /// Row numbers in `settings_version`: the settings stored with the event, and those that a correction put in their
-    /// place for the fold. `event` has the durations of the latter, or of the former if it is nil.
+    /// Row numbers in `settings_version`. `settingsVersion` means the settings stored with the event. `foldSettings`
+    /// means the settings that a correction put in their place for the fold; nil if there are none. `event` has the
+    /// durations of `foldSettings`, or those of `settingsVersion` if `foldSettings` is nil.
     var settingsVersion: Int64
     var foldSettings: Int64?
     /// Whether `foldSettings` differs from the stored value.
@@ -54,8 +55,9 @@ struct StoredKeyRow {
 
 /// The column `event.digest`.
 enum EventDigest {
-    /// Returns the part of an event's SHA-256 that is stored. 16 bytes tell a repeat from another event: two forms with
-    /// the same 16 bytes cannot be found by chance, and a driver who searches for them deceives only himself.
+    /// Returns the part of an event's SHA-256 that is stored. 16 bytes suffice to tell a repeat from another event. Two
+    /// events do not have the same 16 bytes by chance, and a driver who searches for two such events deceives only
+    /// himself.
     static func stored(_ digest: [UInt8]) -> ArraySlice<UInt8> { digest.prefix(16) }
 }
 
@@ -146,7 +148,7 @@ final class EventTable {
         """
     }
 
-    /// The row number of the settings with which the fold uses an event.
+    /// SQL expression for the row number of the settings that the fold uses for an event.
     static let foldSettingsSQL = "coalesce(event.fold_settings, event.settings_version)"
 
     /// SQL expression for the reported state of an event that an old release stored only in the metadata.

@@ -6,7 +6,7 @@ import JourneyModel
 
 /// The last events in the order, if they share a second.
 struct HeadSecond {
-    /// The journey before the first of them. It has no deadline that passes before them.
+    /// The journey before the first of these events. None of its deadlines passes before these events.
     var before: StoredJourney
     /// At most `OrderWithinSecond.searchedMax` events, in the order of the fold.
     var rows: [FoldedEventRow]
@@ -25,8 +25,8 @@ struct HeadSeconds {
     private var seconds: [Int64: HeadSecond] = [:]
     private var rowCount = 0
 
-    /// Removes the driver's entry and returns it, if the event shares its second. The caller changes the value without
-    /// a copy, and stores it again.
+    /// If the event shares the second of the driver's entry, removes the entry and returns it, so that the caller can
+    /// change it without a copy. The caller then stores it again.
     mutating func take(of driver: DriverRow, sharedBy event: OrderedEvent) -> HeadSecond? {
         guard let head = driver.head, head.correctedAt == event.occurredAt, let second = remove(driver),
             second.head == head.event, let first = second.rows.first, first.event.sharesSecond(with: event)

@@ -36,7 +36,7 @@ final class InternTables {
                 && appState?.isASCII ?? true
         }
 
-        /// Whether `submission` is of this kind. The kind must be ASCII.
+        /// Returns whether `submission` is of this kind. The kind must be ASCII.
         func matches(_ submission: EventSubmission, _ sender: OrderedEvent.Sender) -> Bool {
             self.sender == sender && name == submission.name && hasSession == (submission.sessionID != nil)
                 && submission.spelling.hasSameBytes(asASCII: spelling)

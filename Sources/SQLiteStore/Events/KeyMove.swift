@@ -1,7 +1,7 @@
 // Writes the keys of the newest events to `event_key`, many at a time and in the order of their places, so that the
 // rows of a page are written together. A move begins when there are `NewestKeys.countMax` events that the table does
 // not list. Each event that is stored since then makes two keys due, and a transaction writes the due keys if there are
-// enough of them. The move has therefore ended when about half as many events have been added.
+// enough of them. The move therefore ends when about half as many events have been added as it moves.
 //
 // The table `event_key_progress` says how far the move is. After a restart, or beside another process, it goes on from
 // there. The number of events that the table does not list is therefore bounded, however short the life of each process
@@ -56,8 +56,8 @@ final class KeyMove {
         forgetEarly = try PreparedStatement("DELETE FROM event_key_early WHERE number <= ?1", on: connection)
     }
 
-    /// Takes over the progress that another process has committed. Goes on with the move of that process, if one is in
-    /// progress that this process does not know. Memory must then have the events of the move, and no others.
+    /// Takes over the progress that another process has committed. If that process has begun a move that this process
+    /// does not know, continues the move. Memory must then have the events of the move, and no others.
     func goOn(from progress: Progress) {
         self.progress = progress
         if progress.isMoving, sorted == nil { begin(sortsHere: true) }
@@ -128,7 +128,8 @@ final class KeyMove {
             let byPlace = entries.sorted { $0.place < $1.place }
             sorted.entries.withLock { $0 = byPlace }
         }
-        // With `sortsHere`, the next transaction can write a piece even if this process makes no other transaction.
+        // With `sortsHere`, the transaction in progress can already write a piece. It may be the only one of this
+        // process.
         if sortsHere || entries.count <= Self.sortedHereMax {
             sort()
         } else {

@@ -18,9 +18,10 @@ final class NewestKeys: Sendable {
         var lastNumber: Int64 = -1
     }
 
-    /// The number of events with which a move begins. A start reads the rows of up to half as many more. More events
-    /// would share more pages, and need more memory: 40 bytes an event while they are moved. A little less than a power
-    /// of two, because memory for entries is doubled when it is full.
+    /// The number of events in memory at which a move begins. A start reads the rows of at most one and a half times as
+    /// many events. With a higher number, more events would share a page, but memory would grow: it takes 40 bytes for
+    /// each event while the events are moved. The number is a little less than a power of two, because the memory for
+    /// entries doubles when it is full.
     static let countMax = 250_000
 
     let countMax: Int
@@ -33,19 +34,19 @@ final class NewestKeys: Sendable {
         self.countMax = countMax
     }
 
-    /// Every event up to this number is here, listed in `event_key`, or deleted; -1 before the rows of the newest
-    /// events were read. Events that another process stores may have higher numbers.
+    /// The number up to which every event is in memory, listed in `event_key`, or deleted; -1 before the rows of the
+    /// newest events were read. Events that another process stores may have higher numbers.
     var lastNumber: Int64 { state.withLock { $0.lastNumber } }
 
     /// Notes that memory has the key of each event up to `number`.
     func noteFilled(through number: Int64) { state.withLock { $0.lastNumber = number } }
 
-    /// How often events were removed from memory. A reader that finds an event neither here nor in its snapshot of
-    /// `event_key` reads again if this number has changed: its snapshot may be older than the end of a move, or the
-    /// event was removed for a moment, until it is read from its row again.
+    /// The number of times that events were removed from memory. A reader that finds an event neither in memory nor in
+    /// its snapshot of `event_key` reads again if this number has changed. The snapshot may be older than the end of a
+    /// move, or the event may have been removed from memory until its row was read again.
     var removalCount: Int { state.withLock { $0.removalCount } }
 
-    /// The events whose keys belong at this place.
+    /// Returns the events whose keys belong at this place.
     func events(at place: Int64) -> [Int64] {
         state.withLock { state in
             var events = state.filling.events(at: place)
@@ -82,8 +83,8 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Keeps the present events apart from those that are added later, and returns them in the order of addition. They
-    /// are found until `endMove`.
+    /// Keeps the present events apart from those that are added later, and returns them in the order of addition.
+    /// `events(at:)` finds them until `endMove`.
     func beginMove() -> [PlacedEvents.Entry] {
         state.withLock { state in
             let full = state.filling
@@ -93,7 +94,7 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Drops the events of `beginMove`: they are committed in `event_key`.
+    /// Drops the events that `beginMove` returned. Must be called when their rows in `event_key` are committed.
     func endMove() {
         state.withLock { state in
             state.moving = nil
@@ -106,7 +107,7 @@ final class NewestKeys: Sendable {
 /// one place. 24 bytes an event.
 struct PlacedEvents {
     struct Entry: Hashable, Sendable {
-        /// EventKeyHash.
+        /// The place of the event's key (EventKeyHash).
         var place: Int64
         var event: Int64
     }
@@ -154,7 +155,8 @@ struct PlacedEvents {
         slots[slot] = UInt32(index + 1)
     }
 
-    /// The multiplication spreads places over the slots that differ in high bits only: the drivers' numbers.
+    /// Returns the first slot to examine for a place. The multiplication spreads places over the slots even if they
+    /// differ only in the high bits, which are the driver's number.
     private func firstSlot(of place: Int64) -> Int {
         let mixed = UInt64(bitPattern: place) &* 0x9E37_79B9_7F4A_7C15
         return Int(mixed >> UInt64(64 - slots.count.trailingZeroBitCount))

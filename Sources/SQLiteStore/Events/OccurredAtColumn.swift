@@ -23,8 +23,8 @@ enum OccurredAtColumn {
         case other
     }
 
-    /// A text of one of the two forms has no digit that the moment does not determine, so it suffices that it stands
-    /// for the moment. The exception is a leap second, whose moment is another one.
+    /// In a text of one of the two forms, the moment determines every digit. It therefore suffices that the text stands
+    /// for the moment. The exception is a leap second, which stands for the same moment as another text.
     private static func form(of bytes: UnsafeBufferPointer<UInt8>, at moment: Moment) -> Form {
         let hasMilliseconds = bytes.count == 24
         guard hasMilliseconds || bytes.count == 20, bytes[10] == UInt8(ascii: "T"), bytes.last == UInt8(ascii: "Z"),

@@ -60,7 +60,8 @@ enum StoredSessions {
     /// this event. Three things can change the result: events of the session, its deadlines, and an event of another
     /// journey that closes the session.
     ///
-    /// - Returns: a journey without the session's id; nil if no event of the session left the journey in it.
+    /// - Returns: a journey without the session's id; nil if the journey was not in the session after any of the
+    ///   session's events.
     static func journey(in session: Int64, _ db: Database) throws -> Journey? {
         let row = try Row.fetchOne(
             db,

@@ -1,6 +1,6 @@
 // Records which drivers use which texts that clients chose freely. Events of several drivers share the tables that
 // contain these texts (`place`, `event_kind`). A deletion removes the texts that no other driver uses. With these
-// records, it finds the texts without scanning all events.
+// records, the deletion finds the texts without scanning all events.
 
 import JourneyModel
 

@@ -4,7 +4,7 @@
 import GRDB
 
 struct ChainCheck {
-    /// The number of events of each driver, of those with a row number up to `last`.
+    /// The number of each driver's events with a row number up to `last`.
     private var counts: [Int64: Int] = [:]
     private let last: Int64
 

@@ -50,8 +50,8 @@ package struct DatabaseCheck: Sendable {
         try run(beforeRefold: false, progress)
     }
 
-    /// - Parameter beforeRefold: whether drivers that an older release folded are treated like those whose refold is in
-    ///   progress. The server refolds them once it has opened the database.
+    /// - Parameter beforeRefold: whether drivers that an older release folded are skipped, like drivers whose refold is
+    ///   in progress. The server refolds the former once it has opened the database.
     func run(
         beforeRefold: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) -> Report {

@@ -1,7 +1,7 @@
 // Proves what foreign keys of `event` would prove. Also proves that each row of `event_key` lists an existing event,
-// and that there are as many such rows as events up to the number `event_key_progress.listed_through`. The table has no
-// foreign keys, because SQLite would look each of them up for every event that is stored. `dwell check` and every
-// backup and restore run this instead. Only `dwell check` looks up each key (KeyCheck.swift).
+// and that there are as many such rows as events up to the number `event_key_progress.listed_through`. The table of
+// events has no foreign keys, because SQLite would look up each of them for every event that is stored. `dwell check`
+// and every backup and restore run this instead. Only `dwell check` looks up each key (KeyCheck.swift).
 
 import GRDB
 
@@ -34,8 +34,8 @@ enum EventReferences {
 
     private static let isMissingSQL = "NOT EXISTS (SELECT 1 FROM event_row WHERE event_row.id = event_key.number)"
 
-    /// Returns a function that makes an SQL condition of a column with the number of an event: whether `event_key` must
-    /// list the event.
+    /// Returns a function whose argument is a column with the number of an event. Its result is an SQL condition that
+    /// is true if `event_key` must list the event.
     static func isListedSQL(_ db: Database) throws -> (String) -> String {
         guard try db.tableExists("event_key_progress") else { return { _ in "TRUE" } }
         return { number in

@@ -37,7 +37,7 @@ struct KeyCheck {
         return !rows.isEmpty
     }
 
-    /// - Parameter movedPlace: an event whose key belongs at a lower place is listed, too.
+    /// - Parameter movedPlace: an event whose key belongs at a lower place must be listed even if `isListed` is false.
     private mutating func examine(
         _ event: Int64, of driver: Int64, isListed: Bool, movedPlace: Int64, _ problems: inout [String]
     ) throws {

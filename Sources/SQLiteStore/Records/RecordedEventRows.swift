@@ -5,7 +5,7 @@ import GRDB
 import JourneyModel
 
 enum RecordedEventRows {
-    /// Returns the query for events, without its order.
+    /// Returns the query for events, without ORDER BY.
     ///
     /// - Parameters:
     ///   - clocks: SQL expressions for the columns `timestamp_ms` and `clock_rule`.
@@ -125,9 +125,9 @@ enum RecordedEventRows {
             sql: "\(select) ORDER BY \(FoldOrder.descending)", db)
     }
 
-    /// Collects events while walking back. The row that follows an event's row belongs to its predecessor, and the
-    /// journey after the predecessor becomes the event's `before`. For the first folded event, `before` is the journey
-    /// at the floor.
+    /// Collects events while walking back. The row that follows an event's row belongs to the event's predecessor, and
+    /// the journey after the predecessor becomes the event's `before`. For the first folded event, `before` is the
+    /// journey at the floor.
     private static func collect(
         _ rows: DriverEventRows, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {

@@ -1,6 +1,7 @@
 // Folds stored events again in memory, by other rules or settings, and counts what would change. Only reads, one driver
-// in one snapshot at a time, so a server may run beside it. Memory does not grow with the number of drivers or events.
-// `dwell refold --dry-run` and `dwell config try` use it. It folds and counts with the code of the refold that writes.
+// at a time and each in one snapshot, so a server may run meanwhile. Memory does not grow with the number of drivers or
+// events. `dwell refold --dry-run` and `dwell config try` use it. It folds and counts with the code of the refold that
+// writes.
 
 package import Engine
 import GRDB
@@ -77,7 +78,8 @@ private final class TrialFold {
             guard let found = try SettingsCorrectionRows.resolve(order.settings, db) else {
                 throw RecordsUnreadable("no settings \(order.settings.text) in the settings history")
             }
-            // Settings that no event has yet get no row here. No row has the number -1.
+            // Settings that no event has yet have no row, and a trial adds none. They get the number -1, which no row
+            // has.
             settings.version = FoldSettings.Version(
                 row: found.row ?? -1, gracePeriodSeconds: found.settings.gracePeriodSeconds,
                 hardTimeoutSeconds: found.settings.hardTimeoutSeconds)

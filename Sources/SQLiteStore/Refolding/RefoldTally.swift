@@ -9,7 +9,7 @@ struct RefoldTally {
     private(set) var counts = RefoldCounts()
     private var sessions = SessionComparison()
 
-    /// The counts since the last call of this function. The comparison of the sessions continues.
+    /// Returns the counts since the last call of this function. The comparison of the sessions continues.
     mutating func takeCounts() -> RefoldCounts {
         defer { counts = RefoldCounts() }
         return counts
@@ -100,7 +100,7 @@ private struct SessionComparison {
         }
     }
 
-    /// Counts the sessions, and those whose two outcomes differ, into `counts`.
+    /// Adds to `counts` the number of sessions, and the number of sessions whose two outcomes differ.
     func count(into counts: inout RefoldCounts) {
         counts.countSessions(old, new) { ids[$0] ?? "" }
     }

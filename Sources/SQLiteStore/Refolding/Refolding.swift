@@ -19,9 +19,9 @@ final class Refolding {
     private let findEvidence: PreparedStatement
     private let findWholeSeconds: PreparedStatement
     private let corrections: SettingsCorrectionTable
-    /// The counts of the unfinished refold by new rules or a correction that was continued last, with the driver and
-    /// the last refolded event. If a restart or a refold of another driver came in between, the comparison of the
-    /// sessions lacks the earlier pieces.
+    /// The counts so far of an unfinished refold by new rules or by a correction, with the driver and the last refolded
+    /// event. Only the refold that was continued last is kept. If a restart or a refold of another driver comes in
+    /// between, the comparison of the sessions therefore lacks the earlier pieces.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
     /// Counts of pieces of a correction that were done outside the correction's own request, for example for a driver's
     /// next event. The next part of that request reports them.

@@ -11,7 +11,7 @@ struct ChainLinks: Sendable {
 
     /// In the order of `id`.
     private var links: [Link] = []
-    /// How many numbers between the first and the last event no event has.
+    /// The count of numbers between the first and the last event that no event has.
     private var gapCount = 0
 
     /// Reads the old file's index by time.

@@ -7,8 +7,8 @@ internal import Foundation
 package import GRDB
 internal import GRDBSQLite
 
-/// The error that is thrown if a pragma is not in force on which durability, foreign keys or the removal of deleted
-/// data depend. The server then does not start.
+/// The error for a pragma that is not in force, although durability, foreign keys or the removal of deleted data depend
+/// on it. The server then does not start.
 package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConvertible {
     package var pragma: String
     package var expected: String

@@ -1,6 +1,6 @@
 // Migration 26 for a database with events. A new file beside the database gets the migrations up to 26 and then all
 // rows; once it is complete and checked, it takes the database's place, and the old file is kept (docs/upgrading.md).
-// The old file is locked meanwhile. A run that was interrupted at any place is continued by the next one, or begun
+// The old file is locked meanwhile. If a run is interrupted, at whatever place, the next run continues it or begins
 // again.
 
 import Engine
@@ -72,7 +72,8 @@ struct DatabaseRebuild {
         var reached: @Sendable (Step) throws -> Void = { _ in }
     }
 
-    /// The database, without symbolic links: a rename would replace a link.
+    /// The path of the database, with symbolic links resolved. A rename to a link would replace the link and not the
+    /// file.
     let path: String
     let migrations: MigrationRun
     let now: Int64
@@ -96,7 +97,8 @@ struct DatabaseRebuild {
     }
 
     /// Returns the last migration of a database that has events but not migration 26; nil if no rebuild is needed.
-    /// Ignores SQLite's errors, except for a lock: SQLite reports them again when the file is opened for writing.
+    /// Ignores SQLite's errors other than a lock, because SQLite reports them again when the file is opened for
+    /// writing.
     func lastMigrationBefore() throws -> Int? {
         guard migrations.contains(Self.number), let reader = try? RecordsFile.connect(path) else { return nil }
         defer { try? reader.close() }
@@ -206,8 +208,8 @@ struct DatabaseRebuild {
         }
     }
 
-    /// Changes with every change of the locked file. The file is not opened for this: closing any descriptor of it
-    /// would release SQLite's locks (fcntl).
+    /// Returns a text that is different after every change of the locked file. Does not open the file, because closing
+    /// any descriptor of the file would release SQLite's locks (fcntl).
     private func fingerprint() throws -> String {
         let status = try FileStatus(path)
         return "\(status.inode) \(status.bytes) \(status.modifiedNanoseconds)"
@@ -262,7 +264,7 @@ struct DatabaseRebuild {
         try DatabaseCopy.copyOwner(of: path, to: newPath)
         guard chmod(newPath, status.mode) == 0 else { throw MaintenanceRefusal(errnoAt: newPath) }
         try DatabaseCopy.sync(newPath)
-        // A link of an interrupted run is the same file.
+        // An interrupted run may have left this link. It is a link to the same file, so removing it loses nothing.
         _ = unlink(keptPath)
         try FileManager.default.linkItem(atPath: path, toPath: keptPath)
         try DatabaseCopy.sync(DatabaseCopy.folder(of: path))

@@ -19,7 +19,7 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
     case empty
     /// Some migrations of this binary are not applied, and the caller may not apply them.
     case databaseIsOlder(applied: Int, known: Int)
-    /// The database has events, and this migration changes the table of events only while it is empty.
+    /// The database has events, but this migration changes the table of events only while that table is empty.
     case databaseHasEvents(number: Int, name: String)
 
     package var description: String {
@@ -92,7 +92,7 @@ package struct MigrationRun: Sendable {
 
     func contains(_ number: Int) -> Bool { migrations.contains { $0.number == number } }
 
-    /// The migrations up to a number.
+    /// Returns the migrations up to a number.
     func upTo(_ number: Int) -> MigrationRun { MigrationRun(migrations.filter { $0.number <= number }) }
 
     /// Applies the missing migrations, each in a separate transaction. If a migration fails, the migrations before it

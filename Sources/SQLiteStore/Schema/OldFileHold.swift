@@ -1,6 +1,6 @@
 // Keeps the old file of a rebuild locked for some seconds after the new file has taken its place. A process that opened
 // the old file before that, and waits for its lock, would otherwise write to the old file, and to a WAL with the name
-// of the new file's WAL. It gives up after `DatabaseOpening.busyTimeoutSeconds`.
+// of the new file's WAL. Such a process gives up after `DatabaseOpening.busyTimeoutSeconds`.
 
 import Dispatch
 import GRDB

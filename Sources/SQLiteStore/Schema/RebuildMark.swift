@@ -1,11 +1,11 @@
-// The table `rebuild` of a file that DatabaseRebuild fills. It says of which file it is the copy, so that an
-// interrupted rebuild is continued only if that file has not changed. The first opening of the finished database drops
-// it.
+// The table `rebuild` of a file that DatabaseRebuild fills. The table says which old file is being copied, so that an
+// interrupted rebuild is continued only if the old file has not changed. The first opening of the finished database
+// drops the table.
 
 import GRDB
 
 enum RebuildMark {
-    /// Whether the attached file `new` has the mark. All tables but `event` and `event_key` are then complete.
+    /// Returns whether the attached file `new` has the mark. All tables but `event` and `event_key` are then complete.
     static func exists(_ db: Database) throws -> Bool {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM new.sqlite_schema WHERE name = 'rebuild')") ?? false
     }
@@ -15,7 +15,7 @@ enum RebuildMark {
         try db.execute(sql: "INSERT INTO new.rebuild (source) VALUES (?)", arguments: [source])
     }
 
-    /// Whether the file at `path` is an unfinished copy of `source`, by migrations that this binary has.
+    /// Returns whether the file at `path` is an unfinished copy of `source`, made with migrations that this binary has.
     static func isOf(_ source: String, _ path: String) -> Bool {
         guard DatabaseCopy.exists(path), let queue = try? DatabaseQueue(path: path) else { return false }
         defer { try? queue.close() }

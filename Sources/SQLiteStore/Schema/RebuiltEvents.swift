@@ -61,8 +61,8 @@ struct RebuiltEvents {
         "details",
     ].joined(separator: ", ")
 
-    /// `occurred_at_text` is NULL or empty exactly if the column `occurred_at` of the new table then gives the old
-    /// text.
+    /// `occurred_at_text` becomes NULL or empty if the column `occurred_at` of the new table then gives the old text.
+    /// Otherwise it becomes the old text.
     private static let sliceSQL = """
         INSERT INTO new.event_row (\(sameColumns), previous, jump, key, digest, received_offset_ms, occurred_offset_ms,
             sent_offset_ms, timestamp_offset_ms, after_grace_offset_ms, after_hard_offset_ms, occurred_at_text)

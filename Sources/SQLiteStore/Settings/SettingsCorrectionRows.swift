@@ -13,8 +13,8 @@ enum SettingsCorrectionRows {
         var row: Int64?
     }
 
-    /// Returns the settings that `target` names. Returns nil if they are unknown, or if they are those stored with each
-    /// event.
+    /// Returns the settings that `target` names. Returns nil if the settings are unknown, or if `target` means the
+    /// settings stored with each event.
     static func resolve(_ target: CorrectedSettings, _ db: Database) throws -> Resolved? {
         switch target {
         case .stored: return nil
@@ -90,12 +90,14 @@ enum SettingsCorrectionRows {
         }
         var insteadOf: Int64?
         if let version = order.insteadOf {
-            // Settings without a row were stored with no event, so a correction of their events would change nothing.
+            // No event has settings without a row, so a correction of the events with such settings would change
+            // nothing.
             insteadOf = try Int64.fetchOne(
                 db, sql: "SELECT id FROM settings_version WHERE version = ?", arguments: [version])
             guard insteadOf != nil else { return .unknownSettings(version) }
         }
-        // The time span cannot include the future: later events would be stored in it after their driver is refolded.
+        // The time span must not include the future. An event could otherwise be stored in it after the event's driver
+        // has been refolded, and would stay uncorrected.
         let times = [order.since, min(order.until ?? now, now)].map(\.millisecondsSinceEpoch)
         let unfinished = try Row.fetchOne(
             db,
@@ -119,7 +121,7 @@ enum SettingsCorrectionRows {
         return .begun(correction(added), continues: false)
     }
 
-    /// Returns the row number of the settings in `settings_version`, to which they are added if they are missing.
+    /// Returns the row number of the settings in `settings_version`. Adds a row if there is none.
     private static func row(of found: Resolved, at now: Moment, _ db: Database) throws -> Int64 {
         if let row = found.row { return row }
         try db.execute(

@@ -105,7 +105,7 @@ package final class SQLiteTransferSource: TransferSource {
         }
     }
 
-    /// The highest number that an event ever had. Retention may have deleted the event.
+    /// Returns the highest number that an event ever had. Retention may have deleted the event.
     private static func lastEvent(_ db: Database) throws -> Int64 {
         try Int64.fetchOne(db, sql: "SELECT seq FROM sqlite_sequence WHERE name = 'event_row'") ?? 0
     }
@@ -184,8 +184,8 @@ package final class SQLiteTransferSource: TransferSource {
         return TransferRows(columns.table, columns: columns.names, rows: rows)
     }
 
-    /// Adds the column `last_seq`, the highest number that a client may have seen as the id of one of the driver's
-    /// events. The first column is the driver's number.
+    /// Returns the rows of the drivers in `list`, with the added column `last_seq`. This column is the highest number
+    /// that a client may have seen as the id of one of the driver's events. The first column is the driver's number.
     private static func drivers(
         _ list: String, _ lastSeqs: [Int64: Int64], on connection: OpaquePointer, _ db: Database
     ) throws -> TransferRows {

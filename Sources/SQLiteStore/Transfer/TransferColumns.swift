@@ -1,6 +1,6 @@
 // The columns of PostgreSQL's tables of drivers, events and sessions, and the SQL expressions that give their values.
-// Row numbers of shared texts become the texts. The number of an event becomes its number among the events of its
-// driver and its position in the feed. The cursors of clients and the positions of consumers therefore stay valid.
+// Row numbers of shared texts become the texts. An event keeps its number, both as its number among the events of its
+// driver and as its position in the feed. The cursors of clients and the positions of consumers therefore stay valid.
 
 import JourneyModel
 

@@ -1,6 +1,6 @@
 // All data held about a driver as one JSON document, for GET /auth/me/export. Sign-in tokens and digests are left out,
-// because they contain nothing about a person. They only give access to such data. The push tokens of devices and the
-// account token for the App Store are included.
+// because they contain nothing about a person. They only give access to a person's data. The push tokens of devices and
+// the account token for the App Store are included.
 //
 // A driver may have a gigabyte of events. The document is therefore made in pieces, and between two pieces only the
 // position in the document is kept in memory.

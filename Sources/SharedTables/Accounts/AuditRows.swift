@@ -15,10 +15,10 @@ package enum AuditRows {
     /// entries. Wrong guesses from many addresses therefore leave about this many entries, of about 150 bytes each.
     static let passingMax: Int64 = 500_000
 
-    /// With each entry whose number is a multiple of `forgettingInterval`, up to `forgottenMax` old ones of each kind
-    /// in `passing` are deleted: more than are added meanwhile, so that old entries cannot pile up. They are deleted
-    /// together and rarely because all transactions choose the same ones, and of such transactions at the same time on
-    /// PostgreSQL only one succeeds.
+    /// When an entry whose number is a multiple of `forgettingInterval` is added, up to `forgottenMax` old entries of
+    /// each kind in `passing` are deleted. This is more than are added in between, so old entries cannot pile up.
+    /// Entries are deleted rarely, and many at a time, because all transactions choose the same entries to delete. On
+    /// PostgreSQL, only one of several such transactions at the same time succeeds.
     static let forgettingInterval: Int64 = 64
     private static let forgottenMax: Int64 = 128
 

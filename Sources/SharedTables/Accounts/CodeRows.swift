@@ -35,7 +35,7 @@ enum CodeRows {
     /// Whether a send counts toward the total limit. NULL, in rows of older versions, means that it was sent.
     private static let counted = "is_sent IS DISTINCT FROM 0"
 
-    /// Whether a send went to a number without an account.
+    /// Returns the SQL condition for a send to a number without an account.
     private static func sentToUnknown(_ db: any SQLTransaction) -> String {
         "\(db.condition("is_sent", is: true)) AND \(db.condition("is_known", is: false))"
     }

@@ -45,7 +45,7 @@ extension PurchaseRows {
     }
 
     /// Removes the payloads of notifications that are about the driver as a customer of the app, instead of about a
-    /// purchase. They have the same id of the customer as the driver's facts.
+    /// purchase. Such notifications name the customer by the same id as the driver's facts.
     private static func eraseNotificationsAboutCustomer(_ driver: Int64, _ db: any SQLTransaction) throws {
         var ids: Set<String> = []
         for table in ["purchase_transaction", "purchase_renewal"] {

@@ -17,10 +17,10 @@ package enum PurchaseRows {
     }
 
     /// Stores each fact that is newer than the stored one. Returns the purchase's row number, and whether the purchase
-    /// is anonymous: its owner was deleted, and nobody has claimed it since. Of such a purchase, facts are stored only
-    /// as a deletion leaves them.
+    /// is anonymous: its owner was deleted, and nobody has claimed it since. Facts about such a purchase are stored
+    /// only in the form in which a deletion leaves them.
     ///
-    /// - Parameter isShown: whether a driver's app sent the facts. This claims an anonymous purchase.
+    /// - Parameter isShown: whether a driver's app sent the facts. If so, the driver claims an anonymous purchase.
     static func put(
         _ transaction: TransactionFact, _ renewal: RenewalFact?, isShown: Bool, _ db: any SQLTransaction
     ) throws -> (purchase: Int64, isAnonymous: Bool) {

@@ -26,8 +26,9 @@ package protocol SQLTransaction {
     /// The SQL expression for the session reference of the journey in a row of `driver`; NULL if the journey has none.
     var currentSessionSQL: String { get }
 
-    /// Returns the SQL condition that a column of 0 and 1 has this value. The condition of some of SQLite's partial
-    /// indexes is the column itself, and SQLite uses such an index only for the same words. PostgreSQL compares.
+    /// Returns the SQL condition that a column of 0 and 1 has this value. Some of SQLite's partial indexes have the
+    /// column itself as their condition, and SQLite uses such an index only if the query has the same words. On SQLite
+    /// this function returns these words, on PostgreSQL a comparison.
     func condition(_ column: String, is value: Bool) -> String
 }
 

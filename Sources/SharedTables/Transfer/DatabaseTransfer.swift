@@ -58,7 +58,7 @@ package struct TransferRefusal: Error, Hashable, Sendable, CustomStringConvertib
 package struct DatabaseTransfer: Sendable {
     /// The pause between two attempts to lock the source.
     private static let pause = Duration.milliseconds(500)
-    /// A pass of this duration need not become shorter.
+    /// Passes that take at most this long need not become shorter.
     private static let shortMilliseconds = 1000
     /// A pass is repeated after this many times its own duration, but at least 5 s, so that it takes a small part of
     /// the processor.

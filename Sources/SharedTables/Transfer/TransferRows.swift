@@ -28,7 +28,7 @@ package struct TransferredDriver: Hashable, Sendable {
     }
 }
 
-/// A change in `driver.recent_changes`. The two stores write them in different forms.
+/// A change in `driver.recent_changes`. The two stores encode changes in different forms.
 package struct TransferredChange: Sendable {
     package var event: Int64
     package var journey: Journey
@@ -76,7 +76,7 @@ package protocol TransferSource: Sendable {
     func obstacle(isFinal: Bool) throws -> String?
     /// Returns all drivers as they are now, in the order of their row numbers.
     func drivers() throws -> [TransferredDriver]
-    /// Returns the last event of each driver who has events with a higher number.
+    /// Returns the number of the last event of each driver who has events with numbers above `event`.
     func lastEvents(after event: Int64) throws -> [Int64: Int64]
     /// Returns the part at the cursor, and moves the cursor behind it. Drivers who no longer exist are left out.
     func part(at cursor: inout TransferCursor) throws -> TransferPart
@@ -94,7 +94,8 @@ package protocol TransferTarget: Sendable {
     ///
     /// - Throws: if the database has other data, or belongs to the transfer of another source.
     func begin(_ source: [UInt8]) async throws -> [Int64: TransferredDriver]
-    /// Writes the part. If it is continued, its drivers become visible with the part that ends it.
+    /// Writes the part. If the next part continues it, its drivers become visible only with the last of the continuing
+    /// parts.
     func write(_ part: TransferPart) async throws
     /// Removes drivers who no longer exist in the source.
     func remove(_ drivers: [Int64]) async throws
