@@ -23,7 +23,7 @@ struct BatchHandler: Sendable {
         { request, caller in
             events.respond(request, of: caller) { () throws(ProblemResponse) in
                 let (decoded, buffer) = try events.decode(
-                    request, of: caller, bytesMax: RequestLimits.batchBytesMax, eventCount: \.count
+                    request, of: caller, eventCount: \.count
                 ) { body, headers throws(BodyRefusal) in
                     try EventBatch.decode(
                         body, route: caller.isService ? .service : .native, sentAt: headers.sentAt

@@ -6,9 +6,9 @@ package import HTTPServer
 import JourneyModel
 
 package enum BodyDecoding {
-    /// Returns the JSON text of a request, decompressed if necessary. `bytesMax` limits only the size of a decompressed
-    /// body. `Route.bodyBytesMax` limits the size of every body as it was received.
-    package static func json(_ request: Request, bytesMax: Int) throws(ProblemResponse) -> [UInt8] {
+    /// Returns the JSON text of a request, decompressed if necessary. The server has already refused a body that was
+    /// longer than `Request.bodyBytesMax` as it was received. Throws 413 if it is longer when decompressed.
+    package static func json(_ request: Request) throws(ProblemResponse) -> [UInt8] {
         guard isJSON(request.fields) else {
             throw ProblemResponse(.unsupportedMediaType, "The Content-Type must be application/json.")
         }
@@ -17,14 +17,14 @@ package enum BodyDecoding {
             return request.body
         case .gzip:
             do throws(GzipError) {
-                return try Gzip.inflate(request.body, bytesMax: bytesMax)
+                return try Gzip.inflate(request.body, bytesMax: request.bodyBytesMax)
             } catch {
                 switch error {
                 case .malformed:
                     throw ProblemResponse(.badRequest, "The body is not valid gzip.")
                 case .tooLong:
                     throw ProblemResponse(
-                        .contentTooLarge, "The body is longer than \(bytesMax) bytes when decompressed.")
+                        .contentTooLarge, "The body is longer than \(request.bodyBytesMax) bytes when decompressed.")
                 }
             }
         }

@@ -29,7 +29,7 @@ final class EventHandlers: Sendable {
             respond(request, of: caller) { () throws(ProblemResponse) in
                 let route = caller.isService ? .service : route
                 let (submission, buffer) = try decode(
-                    request, of: caller, bytesMax: RequestLimits.eventBytesMax, eventCount: { _ in 1 }
+                    request, of: caller, eventCount: { _ in 1 }
                 ) { body, headers throws(BodyRefusal) in
                     let submission = try EventSubmission.decode(body, route: route, headers: headers)
                     try submission.checkDriver(caller)
@@ -87,7 +87,7 @@ final class EventHandlers: Sendable {
     /// If the body was compressed, its decompressed bytes count towards the driver's share of the BufferBudget until
     /// the returned reservation is released. The caller must keep it until the events are stored.
     func decode<Value>(
-        _ request: Request, of caller: Caller, bytesMax: Int, eventCount: (Value) -> Int,
+        _ request: Request, of caller: Caller, eventCount: (Value) -> Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value
     ) throws(ProblemResponse) -> (value: Value, buffer: BufferReservation?) {
         if let quota = refusals.exhausted(by: caller.driver) { throw .tooManyRefusals(quota) }
@@ -95,10 +95,11 @@ final class EventHandlers: Sendable {
         do throws(ProblemResponse) {
             let body: [UInt8]
             do throws(ProblemResponse) {
-                body = try BodyDecoding.json(request, bytesMax: bytesMax)
+                body = try BodyDecoding.json(request)
             } catch {
-                // The server decompressed `bytesMax` bytes before it refused the body, so these bytes are charged.
-                if error.problem.code == .contentTooLarge { bytes = bytesMax }
+                // The server decompressed as many bytes as the body may have before it refused the body, so these are
+                // charged.
+                if error.problem.code == .contentTooLarge { bytes = request.bodyBytesMax }
                 throw error
             }
             bytes = body.count

@@ -4,15 +4,11 @@ import HTTPServer
 import JourneyModel
 
 enum JSONBody {
-    /// The maximum length of a body in bytes after decompression. A body that is not compressed is limited by
-    /// `Route.bodyBytesMax` instead. Even a body with the longest tokens has fewer bytes than this maximum.
-    static let bytesMax = 16 * 1024
-
     /// Reads the members of a JSON body with `read`. Throws all errors that `read` recorded.
     static func decode<Body>(
-        _ request: Request, bytesMax: Int = bytesMax, _ read: (inout MemberReader) -> Body?
+        _ request: Request, _ read: (inout MemberReader) -> Body?
     ) throws(ProblemResponse) -> Body {
-        let bytes = try BodyDecoding.json(request, bytesMax: bytesMax)
+        let bytes = try BodyDecoding.json(request)
         let value: JSONValue
         do { value = try JSONValue.parse(bytes) } catch { throw ProblemResponse(.malformedJSON(error)) }
         return try decode(value, read)

@@ -14,7 +14,7 @@ enum PurchaseBody {
     case claimed(PurchaseClaim)
 
     static func decode(_ request: Request) throws(ProblemResponse) -> PurchaseBody {
-        try JSONBody.decode(request, bytesMax: RequestLimits.purchaseBytesMax) { members in
+        try JSONBody.decode(request) { members in
             if members.value("signed_transaction") == nil, members.value("transactionId") != nil {
                 return claim(&members)
             }
@@ -59,7 +59,7 @@ enum ConsentBody {
 /// The body of POST /apple/store-notifications, with member names in Apple's spelling.
 enum StoreNotificationBody {
     static func decode(_ request: Request) throws(ProblemResponse) -> String {
-        try JSONBody.decode(request, bytesMax: RequestLimits.storeNotificationBytesMax) { members in
+        try JSONBody.decode(request) { members in
             members.require("signedPayload")
             return members.text("signedPayload", "must be a JWS signed by Apple") { !$0.isEmpty }
         }

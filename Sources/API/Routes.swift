@@ -230,8 +230,7 @@ package struct API: Sendable {
     private func service(_ template: String, _ handler: @escaping CallerHandler) -> Endpoint {
         let limited = access.service(driverLimit.limited(.serviceEvents, handler), route: template)
         return Endpoint(
-            route: Route(.post, template, bodyBytesMax: JSONBody.bytesMax, credential: limited),
-            credential: .serviceToken, limits: [.serviceEvents])
+            route: Route(.post, template, credential: limited), credential: .serviceToken, limits: [.serviceEvents])
     }
 
     /// Returns a route for operators. None of these routes changes anything. The search is a POST only because proxies
@@ -240,9 +239,8 @@ package struct API: Sendable {
         _ template: String, method: Method = .get, _ handler: @escaping OpenHandler
     ) -> Endpoint {
         Endpoint(
-            route: Route(
-                method, template, bodyBytesMax: JSONBody.bytesMax, credential: access.operatorOnly(handler)),
-            credential: .operatorToken, limits: [.operatorGuesses])
+            route: Route(method, template, credential: access.operatorOnly(handler)), credential: .operatorToken,
+            limits: [.operatorGuesses])
     }
 
     /// Returns a sign-in route for a signed-in driver. A request counts first towards the limit of its client address,
@@ -253,7 +251,7 @@ package struct API: Sendable {
     ) -> Endpoint {
         let check = access.driver(driverLimit.limited(limit, form: form, handler), route: template, form: form)
         let route = Route(
-            method, template, bodyBytesMax: JSONBody.bytesMax, credential: addressLimit.limited(form, check))
+            method, template, bodyBytesMax: RequestLimits.signInBytesMax, credential: addressLimit.limited(form, check))
         return Endpoint(route: route, credential: .accessToken, limits: [.auth, limit])
     }
 
@@ -264,7 +262,7 @@ package struct API: Sendable {
     ) -> Endpoint {
         let handler = access.anyone(handler, route: template, form: form)
         let route = Route(
-            .post, template, bodyBytesMax: JSONBody.bytesMax, handler: addressLimit.limited(form, handler))
+            .post, template, bodyBytesMax: RequestLimits.signInBytesMax, handler: addressLimit.limited(form, handler))
         return Endpoint(route: route, credential: credential, limits: [.auth])
     }
 
@@ -272,14 +270,14 @@ package struct API: Sendable {
     /// did not sign count towards the limit of the address.
     private func storeNotification(_ template: String, _ handler: @escaping OpenHandler) -> Endpoint {
         let handler = access.anyone(handler, route: template)
-        let route = Route(.post, template, bodyBytesMax: RequestLimits.storeNotificationBytesMax, handler: handler)
+        let route = Route(.post, template, handler: handler)
         return Endpoint(route: route, credential: .storeNotification, limits: [.notifications])
     }
 
     /// Returns a route whose limits count events, not requests. If the driver has used up the limit of refusals, the
     /// content of the request is not read.
     private func event(
-        _ template: String, _ respond: @escaping CallerResponder, bodyBytesMax: Int = RequestLimits.eventBytesMax,
+        _ template: String, _ respond: @escaping CallerResponder, bodyBytesMax: Int = Route.bodyBytesUsualMax,
         admitsServices: Bool = false
     ) -> Endpoint {
         let check = access.driver(respond, route: template, admitsServices: admitsServices) { [refusalLimit] driver in

@@ -11,7 +11,7 @@ struct SessionsHandler: Sendable {
 
     var post: CallerHandler {
         { request, caller throws(ProblemResponse) in
-            let body = try BodyDecoding.json(request, bytesMax: RequestLimits.eventBytesMax)
+            let body = try BodyDecoding.json(request)
             let session: SessionSubmission
             do throws(BodyRefusal) {
                 session = try SessionSubmission.decode(body)

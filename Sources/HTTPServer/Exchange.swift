@@ -21,8 +21,6 @@ struct Exchange {
     /// client.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
-    /// The maximum length of the content. Longer content is refused with 413.
-    var bodyBytesMax = Int.max
     /// The detail for the client if the server itself refuses the request. Nil if a handler responds.
     var refusalDetail: String?
     /// The owner of the request's credential. It is copied from the response for the access log.

@@ -156,7 +156,7 @@ struct HTTP1ConnectionState: ~Copyable {
                 receivedAtMilliseconds: LoopClock.nowMilliseconds, remoteAddress: connection.remoteAddress,
                 parameters: parameters))
         context.middleware.begin(&exchange)
-        http.limitBody(toBytes: exchange.bodyBytesMax)
+        http.limitBody(toBytes: exchange.request.bodyBytesMax)
         self.exchange = exchange
     }
 

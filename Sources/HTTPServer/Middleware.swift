@@ -185,7 +185,7 @@ struct SizeLimits: RequestMiddleware {
     static let discardedBytesMax = 64 << 10
 
     func begin(_ exchange: inout Exchange) {
-        exchange.bodyBytesMax = exchange.placed?.route.bodyBytesMax ?? Self.discardedBytesMax
+        exchange.request.bodyBytesMax = exchange.placed?.route.bodyBytesMax ?? Self.discardedBytesMax
     }
 }
 

@@ -9,6 +9,8 @@ package struct Request: Sendable {
     package var query: String?
     package var fields: Fields
     package var body: [UInt8]
+    /// The maximum length of the body in bytes, before and after decompression: `Route.bodyBytesMax`.
+    package var bodyBytesMax: Int
     /// The id of the request: the client's `X-Request-Id` if that is well-formed, else a generated id. The response
     /// contains this id.
     package var id: String
@@ -23,13 +25,15 @@ package struct Request: Sendable {
 
     package init(
         method: Method, path: String, query: String? = nil, fields: Fields = Fields(), body: [UInt8] = [],
-        id: String, receivedAtMilliseconds: Int64, remoteAddress: String = "", parameters: [String: String] = [:]
+        bodyBytesMax: Int = Route.bodyBytesUsualMax, id: String, receivedAtMilliseconds: Int64,
+        remoteAddress: String = "", parameters: [String: String] = [:]
     ) {
         self.method = method
         self.path = path
         self.query = query
         self.fields = fields
         self.body = body
+        self.bodyBytesMax = bodyBytesMax
         self.id = id
         self.receivedAtMilliseconds = receivedAtMilliseconds
         self.remoteAddress = remoteAddress

@@ -53,16 +53,19 @@ struct GzipTests {
 }
 
 struct BodyDecodingTests {
-    private func request(_ fields: [(String, String)], body: [UInt8] = Array("{}".utf8)) -> Request {
+    private func request(_ fields: [(String, String)], body: [UInt8] = Array("{}".utf8), bodyBytesMax: Int = 10)
+        -> Request
+    {
         Request(
-            method: .post, path: "/native/events", fields: Fields(fields), body: body, id: "r1",
+            method: .post, path: "/native/events", fields: Fields(fields), body: body,
+            bodyBytesMax: bodyBytesMax, id: "r1",
             receivedAtMilliseconds: 0)
     }
 
     @Test(arguments: ["application/json", "application/json; charset=utf-8", "Application/JSON ;charset=UTF-8"])
     func jsonInAnySpelling(_ contentType: String) throws {
         #expect(
-            try BodyDecoding.json(request([("Content-Type", contentType)]), bytesMax: 10) == Array("{}".utf8))
+            try BodyDecoding.json(request([("Content-Type", contentType)])) == Array("{}".utf8))
     }
 
     @Test(arguments: [
@@ -73,7 +76,7 @@ struct BodyDecodingTests {
     ])
     func anythingElseIs415(_ fields: [(String, String)]) {
         let refused = #expect(throws: ProblemResponse.self) {
-            try BodyDecoding.json(request(fields), bytesMax: 10)
+            try BodyDecoding.json(request(fields))
         }
         #expect(refused?.problem.code == .unsupportedMediaType)
     }
@@ -82,8 +85,8 @@ struct BodyDecodingTests {
         let refused = #expect(throws: ProblemResponse.self) {
             try BodyDecoding.json(
                 request(
-                    [("Content-Type", "application/json"), ("Content-Encoding", "gzip")], body: GzipTests.member),
-                bytesMax: 6)
+                    [("Content-Type", "application/json"), ("Content-Encoding", "gzip")], body: GzipTests.member,
+                    bodyBytesMax: 6))
         }
         #expect(refused?.problem.code == .contentTooLarge)
     }

@@ -154,8 +154,8 @@ struct EventRouteTests {
         var replies: [Reply] = []
         for _ in 0..<2 { replies.append(try reply(Self.compressedBatch, fields: gzip, api)) }
         #expect(api.bufferBudget.bytesHeld > 200_000)
-        // The driver is not to blame for a busy server. Such a body therefore counts as one refused event, whatever its
-        // length. If its bytes counted, ten bodies of 100,000 bytes would fill the window of 600.
+        // The buffers are full, which is not the driver's fault. The rejected body therefore counts as one refused
+        // event, whatever its length. If its bytes counted, ten bodies of 100,000 bytes would fill the window of 600.
         for _ in 0..<10 {
             guard case .response(let refused) = try reply(Self.compressedBatch, fields: gzip, api) else {
                 Issue.record("the third body was accepted")
@@ -176,8 +176,9 @@ struct EventRouteTests {
         let route = try #require(api.routes.first { $0.method == .post && $0.template == "/native/events/batch" })
         return route.prepared.responder(
             Request(
-                method: .post, path: route.template, fields: Fields(Self.json + fields), body: body, id: "r1",
-                receivedAtMilliseconds: api.clock.now.millisecondsSinceEpoch))
+                method: .post, path: route.template, fields: Fields(Self.json + fields), body: body,
+                bodyBytesMax: route.bodyBytesMax, id: "r1", receivedAtMilliseconds: api.clock.now.millisecondsSinceEpoch
+            ))
     }
 
     @Test func aDaysQueueIsNotTakenForRefusals() async {

@@ -1,5 +1,5 @@
-// The routes with scripted services, without a socket. The valid tokens are "good", of driver "driver", until it is
-// revoked, and "service", of the service "partner". The clock stays at the sample moment until a test moves it.
+// The routes with scripted services, without a socket. Two tokens are valid: "good", of the driver "driver", until a
+// test revokes it, and "service", of the service "partner". The clock stays at the sample moment until a test moves it.
 
 import Engine
 import HTTP1
@@ -60,7 +60,7 @@ final class ScriptedAPI: Sendable {
         ])
     static let silent = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
 
-    /// The pages of the operator's files; a test may replace them.
+    /// The public pages. A test may replace them.
     let pages: PublicPages
 
     /// - Parameters:
@@ -142,7 +142,7 @@ extension ScriptedAPI {
             return await route.response(
                 to: Request(
                     method: route.method, path: String(parts[0]), query: parts.count > 1 ? String(parts[1]) : nil,
-                    fields: Fields(fields), body: Array(body.utf8), id: requestID,
+                    fields: Fields(fields), body: Array(body.utf8), bodyBytesMax: route.bodyBytesMax, id: requestID,
                     receivedAtMilliseconds: clock.now.millisecondsSinceEpoch, remoteAddress: address,
                     parameters: Dictionary(uniqueKeysWithValues: parameters)))
         }
@@ -194,8 +194,9 @@ final class ScriptedTokens: TokenVerifier {
     }
 }
 
-/// A reader that returns stubbed values. `changes` returns the changes after the given id. While `fail(with:)` is in
-/// effect, reads throw, but `committedChanges` still reports changes.
+/// A reader that returns stubbed values. `changes` returns the changes after the given id. Without an id, or with an id
+/// that is too high, it returns the newest state. While `fail(with:)` is in effect, reads throw, but `committedChanges`
+/// still reports changes.
 final class ScriptedJourneys: JourneyReader {
     private struct State {
         var failure: StoreFailure?

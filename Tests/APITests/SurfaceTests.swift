@@ -198,7 +198,8 @@ import Testing
         let hasBody = body.isEmpty ? [] : [("Content-Type", "application/json")]
         return Request(
             method: endpoint.route.method, path: endpoint.route.template, fields: Fields(fields + hasBody),
-            body: Array(body.utf8), id: "r1", receivedAtMilliseconds: 1_800_000_000_000, remoteAddress: "192.0.2.1",
+            body: Array(body.utf8), bodyBytesMax: endpoint.route.bodyBytesMax, id: "r1",
+            receivedAtMilliseconds: 1_800_000_000_000, remoteAddress: "192.0.2.1",
             parameters: ["token": "t", "id": "sid_1", "session_id": "s-1"])
     }
 }

@@ -53,8 +53,8 @@ import Testing
 
     private static let unix = SocketAddress.unix(path: "/tmp/dwell-gone-\(getpid()).sock")
 
-    /// Runs the body with a server that listens on TCP and on a Unix socket, and with an event loop for clients. A
-    /// client on this loop resets its connection by closing it.
+    /// Runs the body with a server that listens on TCP and on a Unix socket, and with an event loop for clients. When a
+    /// client on this loop closes its connection, the connection is reset.
     private func withBoth(
         _ routes: [Route], _ body: (TestServer, EventLoopGroup) async throws -> Void
     ) async throws {

@@ -94,7 +94,8 @@ import Testing
     @Test func `one client's held bodies leave room for everybody else, and are counted by what they take`()
         async throws
     {
-        // With a budget of 16 MiB one client may hold 2 MiB: one body of 1 MiB and the buffer for reading it.
+        // With a budget of 16 MiB, the server holds at most 2 MiB for one client. This is enough for one body of 1 MiB
+        // and the buffer for reading it, but not for two such bodies.
         try await withServer([Self.route()], .test.with(\.bufferedBytesMax, 16 << 20)) { test in
             let body = String(repeating: "a", count: (1 << 20) - 1)
             let holding = try await test.connect()

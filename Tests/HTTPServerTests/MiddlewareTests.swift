@@ -156,10 +156,10 @@ import Testing
     @Test func `content is limited to what the route takes, or to what is worth discarding`() {
         var exchange = exchange(routed())
         SizeLimits().begin(&exchange)
-        #expect(exchange.bodyBytesMax == 10)
+        #expect(exchange.request.bodyBytesMax == 10)
         var unrouted = self.exchange()
         SizeLimits().begin(&unrouted)
-        #expect(unrouted.bodyBytesMax == 64 << 10)
+        #expect(unrouted.request.bodyBytesMax == 64 << 10)
     }
 
     @Test func `a credential is checked at the head and before the handler, and without the check nobody is served`()
@@ -276,7 +276,7 @@ import Testing
         list.begin(&exchange)
         #expect((exchange.request.id == "mine") == (leftOut != 0))
         #expect((exchange.request.remoteAddress == "192.0.2.7") == (leftOut != 1))
-        #expect((exchange.bodyBytesMax == 10) == (leftOut != 5))
+        #expect((exchange.request.bodyBytesMax == 10) == (leftOut != 5))
         #expect(await statuses(list.prepared([Self.guarded])[0]).contains(.ok) == (leftOut != 6))
         var response = Response(status: .ok)
         exchange.refusalDetail = "too long"

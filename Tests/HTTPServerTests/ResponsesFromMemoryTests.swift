@@ -123,8 +123,8 @@ import Testing
         try await withServer([.hello], .test.with(\.drainIdleMilliseconds, 50)) { test in
             let client = try await test.connect()
             try await client.send("GET /hello HTTP/1.1\r\n")
-            // Send the rest of the head only when the server has the connection. The server then begins to wait in the
-            // middle of a head, when the connection is not idle.
+            // The client sends the rest of the head only after the server has accepted the connection. The server
+            // therefore begins to wait in the middle of a head, while the connection is not idle.
             while test.server.counts.connectionsOpen < 1 { await Task.yield() }
             #expect(try await client.exchange("\(host)\r\n").text == "hello")
             let start = Deadline.now

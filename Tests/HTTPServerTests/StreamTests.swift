@@ -49,7 +49,7 @@ import Testing
             await #expect(throws: (any Error).self) {
                 try await client.exchange("GET /broken HTTP/1.1\r\n\(host)\r\n")
             }
-            // The observer is told of the broken response as of any other.
+            // The server reports the broken response to the observer, like any other response.
             #expect(test.observations.all.map(\.status) == [.ok])
             #expect(test.observations.all.allSatisfy { $0.bytesOut > 50 })
         }

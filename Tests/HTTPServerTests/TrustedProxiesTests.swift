@@ -32,7 +32,7 @@ import Testing
             // Some proxies write the client's port, too.
             (["127.0.0.1"], "127.0.0.1", "9.8.7.6:54321", "9.8.7.6"),
             (["127.0.0.1"], "127.0.0.1", "[2001:db8::1]:54321", "2001:db8::1"),
-            // A combining mark makes one Character of itself and the colon.
+            // In Swift, the colon and the combining mark after it are one Character.
             (["127.0.0.1"], "127.0.0.1", "9.8.7.6:\u{319}x", "9.8.7.6"),
             (["127.0.0.1"], "127.0.0.1", "[2001:db8::1]:\u{319}x", "2001:db8::1"),
             (["unix"], "", "1.2.3.4", "1.2.3.4"),

@@ -1,5 +1,5 @@
 // Tests the server with URLSession, the HTTP client of Swift apps, over loopback: keep-alive, uploads of known and
-// unknown length, HEAD, concurrent requests, a client that cancels. On systems other than Apple's, URLSession uses
+// unknown length, HEAD, concurrent requests, and a client that cancels. On systems other than Apple's, URLSession uses
 // libcurl.
 
 import Foundation

@@ -75,6 +75,32 @@ teardown() {
     expect_problem 413 content_too_large
 }
 
+@test "the limit of a route holds for plain and for decompressed bodies" {
+    local size
+    for size in 16384 16385 65536 65537; do
+        printf "%-${size}s" '{"platform":"ios","environment":"sandbox"}' >"$BATS_TEST_TMPDIR/$size"
+        gzip -kc "$BATS_TEST_TMPDIR/$size" >"$BATS_TEST_TMPDIR/$size.gz"
+    done
+    sent_body() { request "$1" "$2" -H 'Content-Type: application/json' --data-binary "@$BATS_TEST_TMPDIR/$3" "${@:4}"; }
+    sent_body PUT /native/devices/ab12 65536
+    expect_status 201
+    sent_body PUT /native/devices/ab12 65536.gz -H 'Content-Encoding: gzip'
+    expect_status 200
+    sent_body PUT /native/devices/ab12 65537
+    expect_problem 413 content_too_large
+    sent_body PUT /native/devices/ab12 65537.gz -H 'Content-Encoding: gzip'
+    expect_problem 413 content_too_large
+    # The sign-in routes take 16 KiB.
+    sent_body PATCH /auth/me 16384
+    expect_status 200
+    sent_body PATCH /auth/me 16384.gz -H 'Content-Encoding: gzip'
+    expect_status 200
+    sent_body PATCH /auth/me 16385
+    expect_problem 413 content_too_large
+    sent_body PATCH /auth/me 16385.gz -H 'Content-Encoding: gzip'
+    expect_problem 413 content_too_large
+}
+
 @test "broken gzip is 400" {
     post /native/events "$(event chargerTargeted k1)" -H 'Content-Encoding: gzip'
     expect_problem 400 bad_request

@@ -202,8 +202,9 @@ struct AdversarialInput: Sendable {
             if field == "Authorization" {
                 _ = BearerToken.read(from: fields)
             } else {
-                let request = Request(method: .post, path: "/", fields: fields, id: "a", receivedAtMilliseconds: 0)
-                _ = try? BodyDecoding.json(request, bytesMax: 1)
+                let request = Request(
+                    method: .post, path: "/", fields: fields, bodyBytesMax: 1, id: "a", receivedAtMilliseconds: 0)
+                _ = try? BodyDecoding.json(request)
             }
         }
     }
