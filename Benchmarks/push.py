@@ -26,7 +26,7 @@ from contestants import LIMITS  # noqa: E402
 from processes import Server  # noqa: E402
 
 DEVICE = "740f4707bebcf74f9b7c25d48e3358945f6aa01da5ddb387462c7eaf61bb78ad"
-# With a session's id, an alert of this size is what Dwell's texts give.
+# The size is that of an alert with Dwell's texts and a session id.
 PAYLOAD = json.dumps({"aps": {"alert": {"title": "Your charging session", "body": "The grace period ends in 3 minutes."},
                               "sound": "default"}, "session_id": "s-01HQ3K7Z9N4V5B6C7D8E9F0G1H"})
 

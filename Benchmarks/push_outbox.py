@@ -32,7 +32,7 @@ def fill(path, count, devices, due):
                        "VALUES (?, ?, ?, 'ios', 'production', 0)", (number + 1, f"{number:064x}", owner))
         db.commit()
         state = db.execute("SELECT state FROM driver LIMIT 1").fetchone()[0]
-        # In small transactions, because the events of the load wait for each.
+        # Use small transactions, because the load's events wait for each transaction.
         for begin in range(0, count, 500):
             db.executemany(
                 "INSERT INTO push_outbox (device, driver, kind, state, due_at_ms, expires_at_ms, next_attempt_at_ms) "

@@ -265,7 +265,8 @@ def rows(outside):
             lambda n: outside.forged(outside.notice())),
         Row("GET /auth/me", "", "auth", 1, 100, request("GET", "/auth/me")),
         Row("GET /auth/sessions", "", "auth", 1, 100, request("GET", "/auth/sessions")),
-        # The last row, because it needs many events in the database. The place passes from each event to the next one.
+        # This row is last, because it needs many events in the database. A rejected event returns its charge, so the
+        # next event gets the one place that is left.
         Row(batch, "500 events of another's session, one place left", "refusal", 500, 5,
             many(lambda n: body({"events": [restored(n * 500 + i, session_id="owned") for i in range(500)]}))),
     ]

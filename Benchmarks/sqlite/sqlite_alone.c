@@ -188,7 +188,7 @@ static void insert(uint64_t number, int64_t time_ms) {
     sqlite3_bind_blob(add_event, 15, digest, sizeof digest, SQLITE_STATIC);
     sqlite3_bind_text(add_event, 16, metadata, -1, SQLITE_STATIC);
     step(add_event);
-    // At the first free place.
+    // Insert the key at its first free place.
     int64_t free_place = key_place(driver, key);
     sqlite3_bind_int64(add_key, 2, id);
     do {

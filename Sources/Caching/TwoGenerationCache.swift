@@ -51,7 +51,7 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         young[key] = value
     }
 
-    /// Passes the stored value to the closure, or `initial` if there is no stored value. Afterwards the value is in the
+    /// Passes the stored value, or `initial` if there is none, to the closure. Afterwards the value is in the
     /// young generation, or is removed if `isKept` returns false.
     @inlinable
     public mutating func withValue<Answer>(

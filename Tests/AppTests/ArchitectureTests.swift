@@ -114,7 +114,7 @@ import Testing
         }
     }
 
-    /// Returns, for each target in Package.swift, the packages of which it uses products.
+    /// Returns, for each target in Package.swift, the packages whose products the target uses.
     private static func packages() throws -> [String: Set<String>] {
         var packages: [String: Set<String>] = [:]
         for target in try text("Package.swift").split(separator: #/\.(?:target|executableTarget)\(/#).dropFirst() {
@@ -157,8 +157,8 @@ import Testing
         return listed
     }
 
-    /// Returns the actual directories in the same form, with Swift files named without their extension. The list leaves
-    /// out hidden files, fixtures, files that Python creates, and copies of migrations/.
+    /// Returns the actual directories in the same form. Swift files are named without their extension. The list leaves
+    /// out hidden files, fixtures, files that Python creates, and the symlinks to migrations/.
     private static func files() throws -> [String: String] {
         let isListed = { (path: String) in
             !path.contains(#/(^|\/)\.|Store/Migrations|/Fixtures|__pycache__/#)

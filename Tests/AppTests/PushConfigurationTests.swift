@@ -1,5 +1,5 @@
-// PUSH_APNS_... and PUSH_FCM_...: what is allowed, what must be set together, and the access rights of the files. Also
-// the texts of `dwell push-test`.
+// Tests of the variables PUSH_APNS_... and PUSH_FCM_...: which values are allowed, which variables must be set
+// together, and which access rights the files may have. Also tests the texts of `dwell push-test`.
 
 import Foundation
 import JourneyModel

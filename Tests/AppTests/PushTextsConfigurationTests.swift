@@ -1,4 +1,4 @@
-// PUSH_TEXTS_FILE: a bad file prevents the start, and the error names the place in the file.
+// Tests of PUSH_TEXTS_FILE: a bad file prevents the start, and the error names the place in the file.
 
 import Foundation
 import Push

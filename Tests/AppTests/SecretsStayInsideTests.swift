@@ -1,5 +1,5 @@
 // Tests that no text made from the configuration contains a secret. The tests set random secrets, valid and invalid, in
-// every variable that may have a secret. They then search every text for these secrets.
+// variables that may have a secret. They then search every text for these secrets.
 
 import Foundation
 import StructuredLogging

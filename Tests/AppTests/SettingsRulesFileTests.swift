@@ -1,5 +1,6 @@
-// SETTINGS_RULES_FILE: a bad file is a problem of the configuration that names the line, and a reload of a bad file
-// changes nothing. Also the texts of `dwell config preview` and `dwell config history`.
+// Tests of SETTINGS_RULES_FILE: a bad file is reported as a problem of the configuration, with the line in the file,
+// and a reload of a bad file changes nothing. Also tests the texts of `dwell config preview` and `dwell config
+// history`.
 
 import API
 import Engine
@@ -56,7 +57,7 @@ import Testing
         }
     }
 
-    /// A rule may be valid with the base settings of one file and invalid with those of another.
+    /// A rule may be valid with some base settings and invalid with others.
     @Test func theRulesAreJudgedWithTheBaseSettings() throws {
         try withFiles(["rules.json": Self.rules]) { folder in
             let file = folder + "/rules.json"

@@ -1,5 +1,6 @@
-// Tests of the events of a batch that are over the rate limit, and get the charges that are refunded to other events of
-// the batch. The outcomes are compared with those of a simpler algorithm that decides about all refused events again.
+// Tests of batches over the rate limit. When the charge of one event is refunded, another event of the batch, which was
+// refused before, can use it. The outcomes must equal those of a simpler algorithm, which decides about all refused
+// events again.
 
 import JourneyModel
 import RateLimiting
@@ -22,8 +23,8 @@ struct BatchRetryTests {
         LocalRateLimiter(limits: limits, clock: { 0 })
     }
 
-    /// Each event is refused by the store, because its session belongs to another driver. The one place that is left in
-    /// the window therefore passes from each event to the next one.
+    /// The store rejects each event, because its session belongs to another driver. The one charge that is left in the
+    /// window therefore passes from each event to the next one.
     @Test func `a batch with one place left decides about each event twice at most`() async {
         let admission = CountingAdmission(Self.limiter(RateLimits()))
         let store = MemoryEventStore()
@@ -43,8 +44,8 @@ struct BatchRetryTests {
         #expect(admission.decisionCount - before <= 1000)
     }
 
-    /// The second event is refused by the store, and its place goes to the third event. The third event has the key of
-    /// the first one, which is stored by then, so it is known and does not need the place.
+    /// The store rejects the second event, and its charge passes to the third event. The third event has the key of the
+    /// first event, which is stored by then. The third event is therefore known and does not need the charge.
     @Test func `a place that a known event does not need goes to the next event`() async {
         let admission = Self.limiter(RateLimits(sessionEvents: 5, preSessionEvents: 1))
         let answers = await Self.ingest(PickyStore(MemoryEventStore(), admission), admission).ingest(
@@ -57,8 +58,9 @@ struct BatchRetryTests {
         #expect(answers == ["stored", "sessionNotFound", "keyReused", "stored", "rateLimited"])
     }
 
-    /// What the store does with some events apart from storing them. Not mixed in one batch: late events are refused
-    /// while the driver owes charges for refolds, so both together would need a model of that debt.
+    /// The special behaviour of the store in a batch: `late` events are rejected, or `refold` events charge two more. A
+    /// batch never has both, because the server's store rejects late events while the driver owes charges for refolds,
+    /// and `PickyStore` does not record this debt.
     private enum Mix: String, CaseIterable {
         case plain = "c"
         case late
@@ -90,14 +92,14 @@ struct BatchRetryTests {
         }
         #expect(answers.map(\.outcome) == expected.map(\.outcome), "seed \(seed)")
         guard mix == .plain else { return }
-        // The quota of an event whose key is stored depends on the time at which it was found.
+        // If an event's key is already stored, the event's quota depends on when `Ingest` finds the key.
         for (answer, expected) in zip(answers, expected) {
             if ["keyReused", "replayed"].contains(answer.outcome.kind) { continue }
             #expect(answer.quota == expected.quota, "seed \(seed), \(answer.outcome.kind)")
         }
     }
 
-    /// Returns the answers to all events, with a store and a limiter that are new at the first batch.
+    /// Returns the answers to all events. The batches share a new store and a new limiter.
     private func answers(
         to batches: [[EventSubmission]], from sender: EventSender, _ limits: RateLimits,
         _ ingest: (PickyStore, LocalRateLimiter, [EventSubmission]) async -> [Ingested]
@@ -116,8 +118,8 @@ struct BatchRetryTests {
     ) -> EventSubmission {
         let session = [nil, "mine", "theirs", "theirs"].randomPick(&random)
         let charger = [nil, nil, "c", "foreign", mix.rawValue].randomPick(&random)
-        // The simplest algorithm tries a late event again and again. If the event was known before, it then uses a
-        // charge that another event could use.
+        // `decideAgain` tries a late event again in each round. If the event's key were stored already, the event would
+        // use a charge that another event could use. All events of such a batch therefore have random keys.
         let key = mix == .late ? String(random.next(), radix: 36) : "k\(Int.random(in: 0..<14, using: &random))"
         var submission = EventSubmission.sample(
             session == nil ? .chargerTargeted : .sessionRestored, key: key, session: session, charger: charger)
@@ -125,7 +127,7 @@ struct BatchRetryTests {
         return submission
     }
 
-    /// The simplest algorithm: while an event of the batch was refunded, decides about all refused events again.
+    /// The simpler algorithm: decides about all refused events again, until a round refunds no rejected event.
     private func decideAgain(
         _ batch: [EventSubmission], from sender: EventSender, _ store: PickyStore, _ admission: LocalRateLimiter
     ) async -> [Ingested] {
@@ -205,8 +207,9 @@ private final class CountingAdmission: Admission {
     }
 }
 
-/// A store in memory whose events' chargers decide what else happens: `late` is refused because of the rate limit,
-/// `foreign` like an event of another driver's session, and `refold` charges two more events.
+/// A store in memory with special behaviour for three chargers. An event at the charger `late` is rejected because of
+/// the rate limit. An event at `foreign` is rejected like an event of another driver's session. An event at `refold`
+/// charges two more events.
 private final class PickyStore: EventStore {
     private let events: MemoryEventStore
     private let admission: LocalRateLimiter

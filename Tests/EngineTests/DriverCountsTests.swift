@@ -1,4 +1,4 @@
-// How long counts of drivers are kept, and how long their readers wait.
+// Tests how long counts of drivers are kept, and how long their readers wait.
 
 import JourneyModel
 import Synchronization
@@ -79,7 +79,7 @@ struct DriverCountsTests {
         }
         #expect(.now - begin < .milliseconds(900))
         while reader.count == 0 { try await Task.sleep(for: .milliseconds(10)) }
-        // A second count has begun, or begins with this call.
+        // This call starts a second count, waits 50 ms for it, and then returns the result of the first one.
         #expect(try await counts.current() == [.idle: 3])
     }
 

@@ -119,8 +119,8 @@ struct IngestTests {
     @Test func aBatchIsChargedAndAnsweredEventByEvent() async {
         let store = ScriptedStore(
             [.stored(Self.stored), .sessionNotFound], known: ["k4": .replayed(Self.stored)])
-        // The charge of the third event is refunded. The second event therefore asks for admission again, and is
-        // refused again, because another request has used the charge.
+        // The charge of the third event is refunded. `Ingest` therefore asks for admission of the second event again.
+        // It is refused again, because another request has used the charge.
         let admission = ScriptedAdmission([.admitted, .refused, .admitted, .refused, .refused])
         let answers = await ingest(store, admission).ingest(
             ["k1", "k2", "k3", "k4"].map { Self.submission($0) }, from: .driver(Self.driver), receivedAt: Self.now

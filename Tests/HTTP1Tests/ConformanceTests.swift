@@ -1,5 +1,5 @@
-// Delivers every case of the tables in four ways: in one piece, split in two at every byte (a long input at about a
-// hundred bytes), byte by byte, and, if the case is complete, followed by another request. The outcomes and response
+// Delivers every case of the tables in four ways: in one piece, split in two at every position (a long input at about
+// 110 positions), byte by byte, and, if the case is complete, followed by another request. The outcomes and response
 // bytes must always be those of the table. If the connection stays open after the case, the other request is served.
 // Otherwise there is no further response.
 
@@ -39,7 +39,7 @@ import Testing
     }
 
     /// Returns the positions at which to split an input. A short input is split at every position. A long input is
-    /// split at about 50 evenly spaced positions, and at its last 60 positions, because these are near the limits.
+    /// split at about 50 evenly spaced positions, and at its last 61 positions, because these are near the limits.
     private func cuts(_ count: Int) -> [Int] {
         guard count > 1200 else { return Array(0...count) }
         return Array(stride(from: 0, to: count - 60, by: count / 50)) + Array((count - 60)...count)

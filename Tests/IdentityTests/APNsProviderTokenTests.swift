@@ -1,5 +1,5 @@
-// Tests when the provider token for APNs is made anew, with the ages that Apple documents: accepted for an hour, not
-// renewed more often than every 20 minutes.
+// Tests when the provider token for APNs is renewed. Apple accepts a token for an hour, and allows a new token at most
+// every 20 minutes.
 
 import Crypto
 import Foundation
@@ -49,7 +49,8 @@ import Testing
         #expect(token.secondsUntilRenewal(atSecondsSince1970: start + 200) == 1000)
         let second = try token.text(afterRejected: first, atSecondsSince1970: start + 1200)
         #expect(second != nil && second != first)
-        // Another notification was sent with the first token at the same time. It gets the token that exists already.
+        // Another notification was sent with the first token at the same time. It gets the second token, which exists
+        // already.
         #expect(try token.text(afterRejected: first, atSecondsSince1970: start + 1201) == second)
         #expect(try token.text(atSecondsSince1970: start + 1201) == second)
     }

@@ -213,7 +213,7 @@ struct SessionStatusCacheTests {
 /// before it is returned.
 final class ScriptedSessionStatusStore: SessionStatusStore {
     private struct State {
-        /// The bytes of the ids, because sets of texts confuse canonically equivalent ones.
+        /// The bytes of the ids, because a Set of Strings treats canonically equivalent ids as equal.
         var live: Set<[UInt8]>
         var erased: [DriverID: Int64] = [:]
         /// The ids of the ended sessions, oldest first. Nil stands for a deleted driver.

@@ -23,7 +23,7 @@ class Capture(LoopbackServer):
     def __init__(self, port):
         super().__init__(CaptureHandler, port)
         self.batches = []
-        # The ids of the events of each batch that was not taken.
+        # The ids of the events of each batch that was not accepted.
         self.refused = []
         self.status = 200
         self.refuses = None

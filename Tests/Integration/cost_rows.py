@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every route of API/Pages/openapi.json is measured by Benchmarks/cost, or named here with the reason why not. Neither
-needs a server: a row only describes a request."""
+"""Checks that Benchmarks/cost measures every route of API/Pages/openapi.json, except the routes that are listed here
+with a reason. The check needs no server, because a row of Benchmarks/cost only describes a request."""
 
 import importlib.util
 import json

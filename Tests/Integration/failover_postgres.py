@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two servers on a PostgreSQL with a synchronous standby. In each round, all processes of the primary are killed under
 load, and the standby is promoted. No acknowledged event is missing, none is stored twice, and the servers write again
-within ten seconds of the promotion, without a restart. Until then, what needs the database is answered with 503 and
+within ten seconds of the promotion, without a restart. Until then, requests that need the database get 503 with
 Retry-After. The old primary then becomes the standby of the new one. --rounds 20 is the full length.
 
 PostgreSQL waits for the disk at each COMMIT. To simulate the loss of a machine, the test kills all processes of the
@@ -21,7 +21,7 @@ from postgresql import Pair
 from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk, psql
 from report import Report
 
-# An expiry would be an event that no client has sent. One-time codes go to the log.
+# The grace period is long, because an expiry would be an event that no client has sent. One-time codes go to the log.
 SETTINGS = {
     **UNLIMITED, "NATIVE_GRACE_PERIOD_SECONDS": "3600", "RATE_LIMIT_AUTH": "0", "OTP_DELIVERY": "log"}
 # A server answers a request that waits for the database after ten seconds. In some rounds nobody promotes the standby
@@ -33,8 +33,8 @@ Attempt = collections.namedtuple("Attempt", "server begin end status")
 
 
 class Poster(threading.Thread):
-    """A client that posts one event after the other. It sends each until it is acknowledged, to the other server after
-    a failure, as a proxy would. One driver has two such clients."""
+    """A client that posts one event after the other. It sends each event until the event is acknowledged. After a
+    failure it uses the other server, as a proxy would. One driver has two such clients."""
 
     def __init__(self, servers, driver, number, ends):
         super().__init__(daemon=True)
@@ -52,7 +52,7 @@ class Poster(threading.Thread):
                 "event_id": f"{self.driver}-{self.number}-{count}", "event": name, "charger_id": "charger-1",
                 "occurred_at": rfc3339(int(time.time() * 1000))}
             self.sent.add((self.driver, event["event_id"]))
-            # The last event is sent until it is acknowledged too.
+            # The last event, too, is sent until it is acknowledged.
             while True:
                 client, status = self.post(client, event)
                 if status == 200:
@@ -70,7 +70,7 @@ class Poster(threading.Thread):
             if status not in (200, 500, 503) or status == 503 and not body.get("retry_after"):
                 self.wrong.append(f"{status} {body}")
         except (OSError, ValueError) as error:
-            # The servers run all the time.
+            # No server is stopped, so this error is a failure of the server.
             self.wrong.append(repr(error))
             client = None
         self.attempts.append(Attempt(server, begin, time.monotonic(), status))
@@ -95,7 +95,7 @@ class Questions:
             ("POST", "/native/sessions", {"session_id": f"{driver}-registered"}, driver)]
 
     def ask(self):
-        """Asks both servers all at once. Returns the answers as (request, status, Retry-After, seconds)."""
+        """Sends all requests to both servers at the same time. Returns the answers as (request, status, Retry-After, seconds)."""
         answers = []
 
         def ask(server, method, path, body, driver):

@@ -3,8 +3,8 @@
 under load, and sometimes the postmaster of PostgreSQL too. No acknowledged event is lost, none is stored twice, and
 each driver's version and last number are the count of the driver's events. --rounds 100 is the full length.
 
-PostgreSQL waits for the disk at each COMMIT. Killing processes does not lose what the kernel holds, so this test says
-nothing about a loss of power: durability then is PostgreSQL's own promise."""
+PostgreSQL waits for the disk at each COMMIT. The kernel's page cache survives killed processes, so this test says
+nothing about a loss of power. Durability is then up to PostgreSQL."""
 
 import collections
 import contextlib
@@ -20,7 +20,7 @@ from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk, p
 from report import Report
 
 SERVERS = 4
-# An expiry would be an event that no client has sent.
+# The grace period is long, because an expiry would be an event that no client has sent.
 SETTINGS = {**UNLIMITED, "NATIVE_GRACE_PERIOD_SECONDS": "3600"}
 
 

@@ -72,8 +72,8 @@ def is_linearizable(names, attempts):
 
 
 def needed(attempts):
-    """Leaves out attempts that explain nothing which another one does not explain: of the attempts without an answer,
-    only the first of each event matters, because it may take effect whenever a later one may."""
+    """Returns the attempts without the redundant ones. Of the unanswered attempts of an event, only the first matters,
+    because it may take effect whenever a later one may."""
     first = {}
     for attempt in attempts:
         if attempt.end == math.inf and attempt.begin < first.get(attempt.event, math.inf):
@@ -90,8 +90,8 @@ def possible(attempts, done):
 
 
 def without_effect(attempts, done, stored, model):
-    """Returns `done` with the attempts that are explained now and change nothing: reads and repeats. If any order
-    explains the other attempts, the same order explains them after these, so no other order needs to be tried."""
+    """Returns `done` with the reads and repeats added that are explained now. They change nothing. An order that
+    explains the other attempts also explains them after these, so no other order needs to be tried."""
     while True:
         more = sum(
             1 << index for index in possible(attempts, done)
@@ -115,7 +115,8 @@ def effect(attempt, stored, model):
 
 
 def is_linearizable_by_trying(names, attempts):
-    """The same by trying every order, for a few attempts: the definition in the shortest form, to compare with."""
+    """Makes the same check by trying every order, for a few attempts only. Follows the definition directly, so that the
+    search can be compared with it."""
     model = Model(names)
 
     def explains(order):

@@ -14,7 +14,8 @@ from report import Report
 
 BATCH = 500
 LATE = 4
-# How often the waits are compared at most, until they are alike. Other work on the machine can only make them differ.
+# The maximum number of comparisons. One comparison with similar waits is enough, because other work on the machine can
+# only increase the difference.
 ATTEMPTS = 3
 
 

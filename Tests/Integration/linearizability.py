@@ -35,7 +35,8 @@ class Driver:
         self.names = [chance.choice(histories.NAMES) for _ in range(EVENTS)]
         begin = int(time.time() * 1000) - 600_000
         self.times = [begin + 1000 * index + 1 + chance.randrange(998) for index in range(EVENTS)]
-        # Each event is in the list once and three are in it twice, so that two clients may post these. None is a read.
+        # The list has each event once, and three of them twice, so that two clients may post the same event. None is a
+        # read.
         self.work = list(range(EVENTS)) + chance.sample(range(EVENTS), 3) + [None] * 6
         chance.shuffle(self.work)
         self.attempts = []
@@ -76,7 +77,7 @@ class Poster(threading.Thread):
                 client.socket.close()
 
     def work(self, driver, event, client):
-        """Repeats one request until its response is something else than 500 or 503."""
+        """Repeats one request until its response is neither 500 nor 503."""
         while True:
             begin = time.monotonic()
             answer = None
@@ -164,7 +165,7 @@ def record(servers, drivers, faults, chance):
 
 
 class Faults:
-    """Kills servers and starts them again, and sometimes PostgreSQL."""
+    """Kills and restarts servers, and sometimes PostgreSQL."""
 
     def __init__(self, chance):
         self.chance = chance

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Links and pages: what the server sends without the settings, a wrong setting at the start, pages that SIGHUP
+"""Tests links and pages: what the server sends without the settings, a wrong setting at the start, pages that SIGHUP
 replaces, and `dwell check-config --links` against a TLS server that is wrong in ways that Apple's and Google's servers
 reject. proxies.py tests right responses behind nginx and Caddy."""
 

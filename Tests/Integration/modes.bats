@@ -38,7 +38,7 @@ serves() {
     expect_private "$server_folder"/dwell.sqlite3* "$server_folder/socket"
     [[ $(stat -c %F "$server_folder/socket") == socket ]]
     [[ -e $server_folder/dwell.sqlite3-wal ]]
-    # Every file except the log, which the shell created.
+    # Check every file except the log, which the shell created.
     local file
     while read -r file; do expect_private "$file" || return 1; done < <(find "$server_folder" -mindepth 1 ! -name log)
     stop_server

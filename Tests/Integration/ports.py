@@ -4,7 +4,8 @@ import fcntl
 import os
 import socket
 
-# Below the ports that Linux gives to outgoing connections, which could take a port before the server listens on it.
+# These ports are below those of outgoing connections on Linux. Such a connection could take a port before the server
+# listens on it.
 FIRST, LAST = 20000, 32767
 # All tests of one user on this machine count through one file, so that two tests that run at the same time never get
 # the same port.

@@ -20,8 +20,9 @@ class Postgres:
     """A PostgreSQL with a Unix socket only, in a folder of its own. A context manager."""
 
     def __init__(self, settings=(), is_durable=False):
-        """`is_durable`: waits for the disk at each COMMIT, as in production. A test that kills processes loses nothing
-        without it, because the page cache outlives them. It is for tests that need the timing of a real server."""
+        """`is_durable`: whether PostgreSQL waits for the disk at each COMMIT, as in production. Without it, a test that
+        kills processes still loses nothing, because the page cache survives. Tests that need the timing of a real
+        server set it."""
         self.settings = [*settings, *([] if is_durable else ["fsync = off", "full_page_writes = off"])]
 
     def __enter__(self):
@@ -103,8 +104,8 @@ class Postgres:
 
 
 class Pair:
-    """A primary and a synchronous standby. A commit waits until the standby has it on its disk too. The standby accepts
-    writes without a standby of its own after it is promoted, until `copy` or `rewind`. A context manager."""
+    """A primary and a synchronous standby. A commit waits until it is on the standby's disk too. After its promotion, a
+    standby accepts writes without a standby of its own until `copy` or `rewind`. A context manager."""
 
     def __init__(self, settings=()):
         # pg_rewind needs wal_log_hints, and the WAL since the last checkpoint that both servers have.

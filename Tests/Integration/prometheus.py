@@ -29,8 +29,8 @@ OPERATIONS = REPOSITORY / "docs/operations.md"
 INTERVAL = "1m"
 SCRAPE_SECONDS_MAX = 60
 PRESESSION_LIMIT = 5
-# The alerts whose condition may be true in this test. The load has refused tokens and events over the limit, and codes
-# and notifications that nobody takes. The others depend on the machine.
+# The alerts whose condition may be true in this test. The load has rejected tokens, events over the limit, and
+# codes and notifications that no service accepts. The other alerts depend on the machine.
 TRUE_HERE = {"DwellTokensRefused", "DwellManyRateLimited", "DwellCodesWait", "DwellPushWaits",
              "DwellDiskAlmostFull", "DwellDiskFillsUp", "DwellSlowCommits", "DwellLoopStuck"}
 
@@ -99,7 +99,7 @@ class Traffic(threading.Thread):
         try:
             with (Client(self.port, token("scraped")) as driver, Client(self.port, "no-token") as stranger,
                   Client(self.port, None) as anyone):
-                # A session of a driver with a device causes a notification, which nobody takes.
+                # A session of a driver with a device causes a notification, which no service accepts.
                 driver.request("PUT", "/native/devices/ab12", b'{"platform":"ios","environment":"production"}')
                 for event in ("enteredChargerIntentZone", "anchorDwellComplete"):
                     driver.post("/native/events", {

@@ -169,7 +169,7 @@ def _(lab):
     server.start()
     wait_until(lambda: coins(lab, server, ann) == 40, 20, "the first two pages")
     lab.call("POST", "/apple/store-notifications", {"signedPayload": bought()}, server=server).expect(200)
-    # Production does not stop the sandbox.
+    # The failing history of production does not stop that of the sandbox.
     wait_until(lambda: read_to(server)["Sandbox"] > before["Sandbox"] + 39 * DAY, 20, "the sandbox")
     assert read_to(server)["Production"] == before["Production"]
     server.kill()
@@ -229,7 +229,7 @@ def _(lab):
     wait_until(lambda: unanswered() > before, 10, "the check without a responder")
     assert len(found()) == 1, found()
     responder.start()
-    # What is no response of OCSP, such as a page of a proxy, is no answer.
+    # A body that is not an OCSP response, such as the page of a proxy, counts as no answer.
     responder.says = "nonsense"
     before = unanswered()
     restart()

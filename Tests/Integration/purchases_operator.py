@@ -104,7 +104,7 @@ def _(lab):
            "no remaining data")
     (kept,) = lab.sql("SELECT payload, signature FROM purchase_transaction WHERE transaction_id = ?", id)
     assert json.loads(as_bytes(kept[0]))["productId"] == MONTHLY and kept[1] is None, kept
-    # The subscription goes on. What Apple signs about it is stored without a link to the person too.
+    # The subscription continues. Later data that Apple signs is also stored without a link to the person.
     name = {"appAccountToken": token, "appTransactionId": account}
     renewed = lab.store.transaction(transactionId=number(), originalTransactionId=id, **name)
     refunded = lab.store.transaction(transactionId=id, revocationDate=now_ms(), **name)
@@ -116,7 +116,8 @@ def _(lab):
            "no remaining data")
     assert lab.sql("""SELECT count(*) FROM purchase_transaction JOIN purchase ON purchase.id = purchase
                       WHERE original_transaction_id = ? AND signature IS NULL""", id) == [(2,)]
-    # The same person has a new account. The refund and the renewal are known, and stored whole once the app sends them.
+    # The same person has a new account. The server knows of the refund and the renewal, and stores
+    # them completely once the app sends them.
     again = lab.apple_driver()
     buy(lab, again, refunded)
     assert statuses(lab, again) == {MONTHLY: "active"}

@@ -21,7 +21,7 @@ METRICS = "a-token-for-the-figures"
 
 
 class Phones(APNs):
-    """An APNs that notes when each notification came, and can answer by device."""
+    """An APNs that records when each notification arrives, and can respond differently for each device."""
 
     def __init__(self, folder, **options):
         super().__init__(folder, **options)
@@ -253,7 +253,7 @@ def outage(report, server, phones, count):
     wait_until(lambda: drain() or sum(delivered.values()) > count / 4, 90, "the first deliveries")
     server.kill()
     server.start()
-    # What the killed server was sending is reserved for 25 seconds.
+    # The entries that the killed server was sending are reserved for it for 25 seconds.
     wait_until(drain, 90, "every delivery")
     wait_until(lambda: rows(server, "SELECT count(*) FROM push_outbox") == [(0,)], 60, "the empty outbox")
     drain()

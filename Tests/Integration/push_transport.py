@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The way of a notification to APNs and FCM, by `dwell push-test` against the services of push_services.py: what is
-sent, what every answer leads to, one connection for many notifications, and services that stall, close, reset and go
-away."""
+"""Tests how `dwell push-test` sends notifications to APNs and FCM, with the services of push_services.py: what is sent,
+the effect of every answer, one connection for many notifications, and services that stall, close, reset streams and
+send GOAWAY."""
 
 import collections
 import re
@@ -184,7 +184,7 @@ def disturbed(report, options, folder, name, actions, count, allowed, connection
                      f"{name}: every notification has an outcome", output, errors)
         report.check(apns.connections <= connections and seconds < 30, f"{name}: at most {connections} connections",
                      apns.connections, seconds, output)
-        # A notification can arrive twice, if its answer was lost and libcurl sent it again, never more often.
+        # A notification arrives at most twice: the second time if its answer was lost and libcurl sent it again.
         report.check(found.get("delivered", 0) <= len(apns.requests) <= 2 * count, f"{name}: none is sent again and again",
                      len(apns.requests), output)
         report.note(f"{name}: {dict(found)}, {len(apns.requests)} requests, {apns.connections} connections, {seconds:.1f} s")
@@ -200,8 +200,8 @@ def disturbances(report, options, folder):
     report.check(found.get("delivered") == 1000, "a stream that GOAWAY excludes is sent again", found)
     found, _, _ = disturbed(report, options, folder, "refused streams", ["refuse"] * 10, 1000, {"unreachable"}, 12)
     report.check(found.get("delivered") == 1000, "a refused stream is sent again", found)
-    # Requests that are sent one after the other use one handle of libcurl. Its requests are sent again eight times in
-    # all.
+    # Requests that are sent one after the other use one handle of libcurl. All requests of a handle together are
+    # sent again at most eight times.
     found, _, _ = disturbed(report, options, folder, "refused one by one", ["refuse"] * 8, 200, {"unreachable"}, 12,
                             in_flight=1)
     report.check(found.get("delivered") == 200, "a handle's requests are sent again however often others were", found)

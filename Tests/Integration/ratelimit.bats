@@ -242,8 +242,8 @@ expect_remaining() {
     stop_server
 }
 
-# Without a bound, the server decides about all refused events again for each event that gives its place back: about
-# 125,000 decisions.
+# Without a bound, the server would decide about all refused events again each time the charge of an event is refunded:
+# about 125,000 decisions.
 @test "a batch whose events pass one place on is decided about in linear time" {
     limited_server METRICS_PORT="$(free_port)"
     sign_in b
@@ -277,7 +277,8 @@ expect_remaining() {
     pre_session p2
     pre_session p3
     expect_rate_limited
-    # The window of rejected events has a limit of its own, which stays: after 600 rejected events, all events get 429.
+    # Refused events have a window of their own, whose limit still applies: after 600 refused events, every event gets
+    # 429.
     for attempt in 1 2; do
         post /native/events/batch "$(jq -cn '{events: [range(500) | {}]}')"
         expect_json '.results | length == 500 and all(.status_code == 400)'

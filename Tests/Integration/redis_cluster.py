@@ -124,7 +124,7 @@ class Servers:
 
 def check_shared(report, servers, drivers, what, is_complete=True):
     """Checks that Redis counts the drivers: both servers together permit as many events as the limit says.
-    `is_complete`: whether every node of Redis works, so that the processes decide about no other driver either."""
+    `is_complete`: whether every node of Redis works. If so, the processes must make no decision themselves."""
     before = servers.by("process")
     for driver in drivers:
         statuses = servers.alternate(driver, LIMIT + 2)
@@ -169,7 +169,7 @@ def under_load(report, servers, what):
     stop = threading.Event()
 
     def run():
-        # A phone stops before its limit, and others follow.
+        # A phone stops before its driver's limit, and new phones follow.
         while not stop.is_set():
             phones = [Phone(f"load-{what.replace(' ', '-')}-{drivers.one()}") for _ in range(8)]
             part = Load(server.port, phones, per_second=10, repeat_every=3)
@@ -453,7 +453,8 @@ def check_tls(report, options):
 
         (folder / "wrong").mkdir()
         with TLSRedis(folder / "wrong", authority, "127.0.0.1") as redis:
-            # The certificate is not for the name, and not of the other authority.
+            # The certificate does not have the host name of the first URL, and the authority of the second URL did not
+            # sign it.
             urls = [redis.url_over_tls("localhost"), redis.url_over_tls(authority=stranger)]
             with Servers(options, folder / "wrong", urls) as servers:
                 for server, mistake in zip(servers.all, ("another host", "another authority")):

@@ -399,8 +399,9 @@ def _(lab):
 
 @contextlib.contextmanager
 def holding_last_event(lab, driver):
-    """On PostgreSQL, a deletion of thousands of events is over before psql has seen it. So the driver's last event is
-    locked, and the deletion waits for it. SQLite's takes long enough."""
+    """Makes the deletion last long enough to be observed. On PostgreSQL, even a deletion of thousands of events ends
+    before psql can see it. The driver's last event is therefore locked, and the deletion waits for the lock. On
+    SQLite, a deletion takes long enough without this."""
     if not POSTGRES:
         yield
         return

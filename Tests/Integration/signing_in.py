@@ -319,7 +319,7 @@ def resigned(access_token, **changes):
 
 
 def at_once(*bodies):
-    """Calls all bodies at the same time. Returns their results in order, or raises the first error."""
+    """Calls all functions in `bodies` at the same time. Returns their results in order, or raises the first error."""
     results, errors = [None] * len(bodies), []
     ready = threading.Barrier(len(bodies))
 

@@ -114,7 +114,7 @@ class Run:
 
 
 def start_together(servers):
-    """Starts the servers at once. Raises the first error of a start."""
+    """Starts the servers at the same time. Raises the first error of a start."""
     errors = []
 
     def start(server):
@@ -133,7 +133,8 @@ def start_together(servers):
 
 
 def start_on_empty_database(servers):
-    """Checks that both servers are ready, and that one of them applied all migrations: they have one time."""
+    """Checks that both servers are ready, and that one of them applied all migrations: all have the same
+    time."""
     tables = psql(servers[0].database_url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     assert not tables, tables
     start_together(servers)

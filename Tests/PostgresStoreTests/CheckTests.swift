@@ -1,4 +1,5 @@
-// The check finds nothing in what the store writes, and names what is changed on purpose.
+// Tests of the store's check: it finds no problem in the rows that the store writes, and it names each row that a test
+// has changed.
 
 import Engine
 import JourneyModel

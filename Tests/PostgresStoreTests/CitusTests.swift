@@ -1,5 +1,5 @@
-// What is different on Citus. Skipped unless DWELL_TEST_CITUS_URL names a cluster. Then the other tests of this target
-// run on it too, except those that start a server of their own.
+// Tests of what is different on Citus. They are skipped unless DWELL_TEST_CITUS_URL names a cluster. If it does, the
+// other tests of this target run on the cluster too, except those that start a server of their own.
 
 import Engine
 import JourneyModel
@@ -32,11 +32,11 @@ struct CitusTests {
     // MARK: One task
 
     private static let drivers = (0..<40).map { DriverID("one-task-\($0)") }
-    /// The end of a URL with which a statement over several shards is refused.
+    /// The end of a URL. With it, Citus rejects a statement over several shards.
     static let noFanOut = "%20-ccitus.multi_task_query_log_level%3Derror"
 
-    /// Citus plans each statement anew, and with this setting it refuses one that has a task for more than one shard.
-    /// So all statements are tested as they are sent.
+    /// Citus plans each statement when it is sent. With this setting, Citus rejects a statement that has tasks for more
+    /// than one shard. The test therefore covers all statements as the store sends them.
     @Test func `no statement of a driver's requests goes to more than one shard`() async throws {
         let database = try await StoreFixture.database()
         let user = try PostgresConfiguration(url: database.url + Self.noFanOut)
@@ -46,7 +46,7 @@ struct CitusTests {
                 try await store.earliestDeadline()
             }
             for round in 0..<3 {
-                // Round 0 opens sessions, round 1 adds late events, round 2 repeats them.
+                // Round 0 opens sessions, round 1 adds late events, round 2 repeats the events of round 1.
                 let outcomes = await withTaskGroup(of: [EventOutcome].self) { group in
                     for driver in Self.drivers {
                         group.addTask { await store.append(Self.requests(round, of: driver)) }
@@ -69,7 +69,7 @@ struct CitusTests {
 
     private static func requests(_ round: Int, of driver: DriverID) -> [AppendRequest] {
         (0..<4).map { index in
-            // Rounds 1 and 2 are before the events of round 0.
+            // The events of rounds 1 and 2 occur before those of round 0.
             let at = Moment.sample.advanced(bySeconds: (round == 0 ? 100 : 0) + index)
             let key = "\(min(round, 1))-\(index)"
             return .sample(

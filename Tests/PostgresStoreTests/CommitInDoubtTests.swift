@@ -1,6 +1,6 @@
-// Connections that are lost during COMMIT, at exactly known moments: the event is stored and the answer is lost, or the
-// event is not stored. A COMMIT that waits for a standby that does not exist has committed already; a deferred trigger
-// runs before anything is committed.
+// Tests of connections that are lost during COMMIT, at exactly known moments: after the event was stored, so that only
+// the answer is lost, or before. A COMMIT that waits for a standby that does not exist has already committed on the
+// primary. A deferred trigger runs before anything is committed.
 
 import Engine
 import JourneyModel
@@ -19,13 +19,13 @@ struct CommitInDoubtTests {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
         try await StoreFixture.withStores(on: database) { (stores) async throws in
-            // A known driver's row can be locked, a new driver's cannot.
+            // A known driver has a row that can be locked; a new driver has none.
             if isKnown { _ = await stores[0].append(.sample(.sample(.chargerTargeted, key: "first"), of: driver)) }
             try await database.setStandby("nobody")
             async let outcome = stores[0].append(request)
             let pid = try await database.backend(waitingFor: "SyncRep")
             try await database.rows("SELECT pg_terminate_backend(\(pid))")
-            // The event is found, but the standby does not have it yet.
+            // The store has found the event, and waits because the standby does not have it yet.
             _ = try await database.backend(waitingFor: "SyncRep")
             try await database.setStandby("")
             guard case .stored(let event) = await outcome else {
@@ -41,8 +41,8 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event WHERE idempotency_key = 'k'") == ["1"])
     }
 
-    /// Both servers find the event, with the same receive time. Only one of them has stored it. The driver is new,
-    /// because only the insert of a new driver waits for another one.
+    /// Both servers find the event, with the same receive time, but only one of them has stored it. The driver is new,
+    /// because only the insert of a new driver waits for the insert by the other server.
     @Test func `of two servers in doubt about one event, one has stored it`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
@@ -50,7 +50,7 @@ struct CommitInDoubtTests {
             try await database.setStandby("nobody")
             async let first = stores[0].append(request)
             let committed = try await database.backend(waitingFor: "SyncRep")
-            // The other server's batch waits for the first one to end, before it adds the driver.
+            // The other server's batch waits for the first batch to end before it adds the driver.
             async let second = stores[1].append(request)
             let waiting = try await database.backend(waitingFor: "transactionid")
             try await database.rows("SELECT pg_terminate_backend(\(waiting))")
@@ -64,7 +64,7 @@ struct CommitInDoubtTests {
         #expect(try await database.rows("SELECT count(*) FROM event WHERE idempotency_key = 'k'") == ["1"])
     }
 
-    /// As when a client has put the same event into one batch request twice.
+    /// The same event is in the batch twice, as when a client repeats an event in one batch request.
     @Test func `of two copies in a batch in doubt, one is a repeat`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
@@ -100,7 +100,7 @@ struct CommitInDoubtTests {
     }
 
     /// When the backend that waits for the standby has ended, other sessions see the event, whether the standby has it
-    /// or not. It is the same after a crash and recovery.
+    /// or not. The same holds after a crash and recovery.
     @Test func `a repeat is not acknowledged before the standby has the event`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }

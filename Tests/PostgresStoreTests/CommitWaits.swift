@@ -1,4 +1,4 @@
-// Servers whose COMMITs wait, so that a test can act in the middle of one.
+// Lets COMMITs wait, so that a test can act in the middle of one.
 
 import TestSupport
 
@@ -14,7 +14,7 @@ extension StoreFixture {
 
 extension StoreFixture.Database {
     /// Makes each COMMIT wait for the standby `name`, or for none if `name` is empty. If no standby has this name, a
-    /// COMMIT waits until the setting changes, but it is on the disk before it waits.
+    /// COMMIT waits until the setting changes. The commit record is flushed to disk before this wait.
     func setStandby(_ name: String) async throws {
         try await rows("ALTER SYSTEM SET synchronous_standby_names = '\(name)'")
         try await rows("SELECT pg_reload_conf()")

@@ -1,5 +1,5 @@
-// Corrections of settings: the trial and the refold count the same, the result equals the fold with the other settings,
-// and it can be undone.
+// Tests of corrections of settings: the trial and the refold count the same, the result equals the fold with the other
+// settings, and a correction can be undone.
 
 import Engine
 import JourneyModel
@@ -131,7 +131,7 @@ struct CorrectionTests {
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             let store = stores[0]
             let stored = try await Self.store(3, in: store)
-            // Only the last event was received since the time of the correction.
+            // Only the last event was received within the time span of the correction.
             _ = try await database.rows(
                 """
                 UPDATE event SET received_at_ms = received_at_ms - 500000000

@@ -1,4 +1,5 @@
-// The deletion of a driver's events and sessions: in pieces, resumable, and so that no event creates the driver again.
+// Tests of the deletion of a driver's events and sessions. The deletion runs in pieces and can be resumed, and for some
+// time no event creates the driver again.
 
 import Crypto
 import Engine
@@ -19,7 +20,7 @@ struct ErasureTests {
             arguments: [digests.driver(driver), now.millisecondsSinceEpoch])
     }
 
-    /// Begins a deletion as Erasing does, as far as it is about events.
+    /// Begins a deletion as `Erasing` does, but only the part that concerns events.
     static func begin(
         _ driver: DriverID, pseudonym: String, at now: Moment, in store: PostgresEventStore
     ) async throws -> Int64? {
@@ -40,7 +41,7 @@ struct ErasureTests {
         }
     }
 
-    /// Requests of a driver that name the word in every member that a client may choose.
+    /// Returns requests of a driver. Every text that a client may choose contains the word.
     static func requests(_ count: Int, of driver: DriverID, word: String) -> [AppendRequest] {
         (0..<count).map { index in
             let names: [EventName] = [
@@ -75,7 +76,8 @@ struct ErasureTests {
             #expect(place == before.count)
             let row = try #require(
                 try await Self.begin(driver, pseudonym: "erased-1", at: .sample.advanced(bySeconds: 9000), in: store))
-            // The first transaction has rewritten only some of the events. The feed waits.
+            // The first transaction has rewritten only some of the events. Until the last piece, the feed returns
+            // nothing.
             #expect(try await store.unfinished() == [row])
             #expect(try await store.storedEvents(after: 0, limit: 10) == [])
             #expect(try await store.leftovers(ofReceipt: "r")?.isEmpty == false)
@@ -89,7 +91,7 @@ struct ErasureTests {
             #expect(fed.count == before.count)
             #expect(Set(fed.map(\.eventID)).count == fed.count)
             #expect(fed.last?.sent.chargerID == "c")
-            // What is left is one consistent journey: each session has its row and its owner.
+            // The rows that are left are consistent: the session of each event has its row and its owner.
             let unnamed = try await database.rows(
                 """
                 WITH owned AS MATERIALIZED (SELECT session_id, owner FROM session_owner),
@@ -139,7 +141,7 @@ struct ErasureTests {
         try await StoreFixture.withStores(2, on: database, digests: Self.digests) { (stores) async throws in
             let row = try #require(row)
             #expect(try await stores[1].unfinished() == [row])
-            // Both at once, as two instances that start together.
+            // Both stores complete the deletion, as two instances do that start together.
             async let first: Void = stores[0].completeErasure(of: row)
             async let second: Void = stores[1].completeErasure(of: row)
             _ = try await (first, second)
@@ -207,7 +209,7 @@ struct ErasureTests {
                 try stores[0].collideWithAdding(driver, at: now, db)
                 try Self.tombstone(driver, at: now, db)
                 ready.yield()
-                // Until the event's batch waits for this transaction's row.
+                // Polls until the event's batch waits for this transaction's row.
                 let end = ContinuousClock.now + .seconds(10)
                 while try SQLRow.fetchOne(db, sql: "SELECT 1 FROM pg_locks WHERE NOT granted LIMIT 1") == nil,
                     .now < end

@@ -1,5 +1,5 @@
-// A driver's events have positions that ascend with their numbers, also if a batch waits for the driver's row under a
-// lock while other transactions move the driver.
+// Tests that a driver's events have positions that ascend with their numbers, also if a batch waits for the locked row
+// of the driver while other transactions move the driver.
 
 import Engine
 import Foundation
@@ -16,14 +16,15 @@ struct EventPositionTests {
 
     private func request(_ key: String) -> AppendRequest { .sample(.sample(.diagnostic("d"), key: key), of: driver) }
 
-    /// PostgreSQL gives a transaction its number when it locks a row: after the wait for the row's first update, and
-    /// before the wait for the next one, if the row was updated again meanwhile. The two updates here let a batch under
-    /// a lock wait at exactly this place.
+    /// A transaction that waits for a row lock gets its number after the wait for the row's first update. If the row
+    /// was updated again meanwhile, the transaction already has its number while it waits for the second update. The
+    /// two updates in this test make a batch that locks the driver's row wait at exactly this place.
     @Test(.enabled(if: CitusCluster.named == nil, "the backends of a cluster may run on another machine"))
     func `a batch that got its number before a faster batch is run again with another one`() async throws {
         let database = try await StoreFixture.databaseOnOwnServer()
         defer { database.server?.stop() }
-        // A backend that looks for a deadlock has locks that all others need. It must not be stopped then.
+        // A backend that looks for a deadlock holds locks that all others need. The test must not stop a backend at
+        // that moment.
         try await database.rows("ALTER DATABASE \(database.name) SET deadlock_timeout = '1h'")
         try await StoreFixture.withStores(2, on: database) { (stores) async throws in
             _ = try await stores[0].appended(request("first"))
@@ -33,7 +34,7 @@ struct EventPositionTests {
                 next.close()
             }
             _ = try await update.run([.init(.begin), .init(Self.touch)])
-            // Batches that find the row locked are run again, the fourth one under a lock.
+            // The row is locked, so the batch is run again. The fourth run locks the driver's row, and waits for it.
             async let slow = stores[0].append(request("slow"))
             let batch = try await database.backend(waitingFor: "transactionid")
             try await Self.whileStopped(batch) {
@@ -57,8 +58,8 @@ struct EventPositionTests {
         #expect(events == ["first|1", "fast|2", "slow|3"])
     }
 
-    /// On Citus the number is the coordinator's, and the rows are locked on another server. The transaction that the
-    /// batch waits for gets its number at its end here, as a batch of another instance may.
+    /// On Citus, the coordinator gives the transaction its number, and the rows are locked on another server. The
+    /// transaction that the batch waits for gets its number only at its end here, as a batch of another instance may.
     @Test(.enabled(if: CitusCluster.named != nil, "DWELL_TEST_CITUS_URL names no Citus cluster"))
     func `a batch on Citus gets its number when it has the driver's row`() async throws {
         let database = try await StoreFixture.database()
@@ -105,7 +106,7 @@ struct EventPositionTests {
             try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
     }
 
-    /// Stops a process during the body.
+    /// Stops a process while the body runs, with SIGSTOP and SIGCONT.
     private static func whileStopped(_ pid: String, _ body: () async throws -> Void) async throws {
         let pid = try #require(pid_t(pid))
         try #require(kill(pid, SIGSTOP) == 0)

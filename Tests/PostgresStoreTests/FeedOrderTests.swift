@@ -1,4 +1,4 @@
-// The feed skips no event, however the transactions of several instances overlap.
+// Tests that the feed skips no event, however the transactions of several instances overlap.
 
 import Engine
 import JourneyModel
@@ -23,7 +23,7 @@ struct FeedOrderTests {
             let connection = try await PostgresConnection.open(
                 try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
             defer { connection.close() }
-            // Another instance's batch that has its number, and is not committed yet.
+            // This transaction is like another instance's batch that has its number and is not committed yet.
             let open = PostgresStatement("open_number", "SELECT pg_current_xact_id()::text")
             _ = try await connection.run([.init(.begin), .init(open)], until: .inSeconds(10))
             try await Self.append("second", of: "b", to: store)
@@ -81,7 +81,8 @@ struct FeedOrderTests {
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             try await Self.append("before", of: "a", to: stores[0])
         }
-        // As after pg_dump and restoring into a new server: the stored positions are above all that the server gives.
+        // Simulates a restore of a dump (pg_dump) into a new server: the stored positions are higher than all positions
+        // that the new server gives.
         _ = try await database.rows("UPDATE event SET position = position + (1000000::int8 << 16)")
         _ = try await database.migrate()
         try await StoreFixture.withStores(on: database) { (stores) async throws in

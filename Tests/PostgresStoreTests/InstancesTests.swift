@@ -1,4 +1,5 @@
-// Several instances on one database: the same drivers' events at once, deadlines, and connections that are cut.
+// Tests of several instances on one database: concurrent events of the same drivers, deadlines, and connections that
+// are cut.
 
 import Engine
 import JourneyModel
@@ -175,7 +176,8 @@ struct InstancesTests {
                         var random = SeededRandom(seed: UInt64(index))
                         for event in journey.events {
                             let request = AppendRequest.random(event, of: journey.driver)
-                            // As a phone does: the same event again until it is answered, by any instance.
+                            // Like a phone, the task sends the same event again, to any instance, until the event is
+                            // acknowledged.
                             while true {
                                 let outcome = await stores.randomPick(&random).append(request)
                                 let kind =

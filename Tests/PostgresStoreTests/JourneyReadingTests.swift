@@ -1,4 +1,4 @@
-// Reads of journeys, changes, sessions and their events.
+// Tests of reads of journeys, changes, sessions and their events.
 
 import Engine
 import JourneyModel
@@ -80,7 +80,7 @@ struct JourneyReadingTests {
             for submission in events {
                 _ = await store.append(.sample(submission, of: driver, receivedAt: start.advanced(bySeconds: 5000)))
             }
-            // A second journey is in its session when a third one begins.
+            // The second journey is in its session when the third one begins, below.
             let second = SampleJourney.whole(prefix: "f", session: "second", from: later)
             for submission in second.prefix(4) {
                 _ = await store.append(.sample(submission, of: driver, receivedAt: later.advanced(bySeconds: 500)))

@@ -1,4 +1,4 @@
-// Late events: how many events are folded again and written, and what that costs the driver.
+// Tests of late events: how many events are folded again and written, and what that costs the driver.
 
 import Engine
 import JourneyModel
@@ -69,7 +69,7 @@ struct LateEventTests {
         let count = 3_000
         try await StoreFixture.withStores(on: database) { (stores) async throws in
             let events = (1...count).map { number in
-                // From the 300th on, the journey does not depend on what was before.
+                // From the 300th event on, the journey does not depend on the events before it.
                 let name: EventName = number == 300 ? .chargerTargeted : .diagnostic("ping")
                 return request(name, "\(number)", at: number)
             }
@@ -95,7 +95,7 @@ struct LateEventTests {
                 == ["\(count + 3)|\(count + 3)|\(count + 3)"])
     }
 
-    /// They need different stored events, and nothing is written.
+    /// The late events need different stored events. The store rejects them all, so it writes nothing.
     @Test(.timeLimit(.minutes(2)))
     func `three late events far from each other that are refused are all answered`() async throws {
         let database = try await StoreFixture.database()

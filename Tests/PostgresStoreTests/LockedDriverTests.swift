@@ -1,4 +1,4 @@
-// A driver whose row another transaction keeps locked: the other drivers of the batch do not wait.
+// Tests of a driver whose row another transaction keeps locked: the other drivers of the batch do not wait.
 
 import Engine
 import JourneyModel
@@ -26,14 +26,14 @@ struct LockedDriverTests {
                 "lock", "SELECT 1 FROM driver WHERE driver_id = '\(drivers[0].rawValue)' FOR UPDATE")
             _ = try await other.run([.init(.begin), .init(lock)])
             let begin = ContinuousClock.now
-            // One call, so that they are in one batch.
+            // One call, so that all requests are in one batch.
             async let outcomes = stores[0].append(requests("second"))
             let count = "SELECT count(*) FROM event WHERE idempotency_key = 'second'"
             while try await database.rows(count) != ["50"], .now - begin < .seconds(3) {
                 try await Task.sleep(for: .milliseconds(10))
             }
             #expect(try await database.rows(count) == ["50"])
-            // Longer than a statement waits for a lock.
+            // The pause is longer than a statement waits for a lock.
             try await Task.sleep(for: .seconds(5))
             #expect(try await database.rows(count) == ["50"])
             _ = try await other.run([.init(.commit)])

@@ -1,5 +1,5 @@
-// The migrations in the binary are those of `migrations/postgresql/`; they run once, and a database of another version
-// is refused.
+// Tests of the migrations: the binary contains those of `migrations/postgresql/`, they run once, and a database of
+// another version is refused.
 
 import Foundation
 import TestSupport

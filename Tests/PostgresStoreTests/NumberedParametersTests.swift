@@ -1,4 +1,4 @@
-// Parameters are numbered outside of literals, names and comments only.
+// Tests that parameters are numbered only outside of literals, names and comments.
 
 import Postgres
 import Testing

@@ -1,4 +1,5 @@
-// Counts over all drivers, the records of `dwell explain`, and what the server asks about the database.
+// Tests of counts over all drivers, of the records of `dwell explain`, and of the server's questions about the
+// database.
 
 import Engine
 import Identity
@@ -26,7 +27,7 @@ struct OperatorReadingTests {
         try await StoreFixture.withStores(on: database) { (stores) async throws in try await body(stores[0]) }
     }
 
-    /// With very many drivers their count takes longer than a statement of a request may.
+    /// With very many drivers, counting them takes longer than a statement of a request may take.
     @Test(.enabled(if: CitusCluster.named == nil, "a view takes the place of the table"))
     func `the drivers are counted for longer than a request may take`() async throws {
         let database = try await StoreFixture.database()
@@ -89,7 +90,7 @@ struct OperatorReadingTests {
             let last = try #require(try await store.recordedEvents(of: driver, limit: 3))
             #expect(last.events.map(\.idempotencyKey) == ["y5", "y6", "y7"] && last.isCut)
             let second = try #require(try await store.recordedEvents(ofSession: "second", limit: 100))
-            // The journey begins with the first event after the end of the one before.
+            // A journey begins with the first event after the end of the previous journey.
             #expect(second.events.map(\.idempotencyKey) == ["x7"] + (0..<8).map { "y\($0)" })
             #expect(try await store.recordedEvents(ofSession: "third", limit: 100) == nil)
         }

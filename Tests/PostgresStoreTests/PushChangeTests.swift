@@ -1,4 +1,4 @@
-// The changes of journeys that notifications depend on, and an entry that is made of them.
+// Tests of the changes of journeys that notifications depend on, and of the outbox entry that is made from them.
 
 import Engine
 import Identity

@@ -1,6 +1,7 @@
-// Random journeys, delivered late, twice and in batches. PostgreSQL gives the same outcomes as the store in memory, and
-// what is stored in the end is the fold of all events in order. DWELL_POSTGRES_JOURNEYS sets the number of journeys; a
-// failure names its seed, and DWELL_PROPERTY_SEED=<seed> with DWELL_POSTGRES_JOURNEYS=1 repeats it alone.
+// Tests random journeys, delivered late, twice and in batches. PostgreSQL gives the same outcomes as the store in
+// memory, and the stored events are in the end the fold of all events in order. DWELL_POSTGRES_JOURNEYS sets the number
+// of journeys. A failure names its seed; DWELL_PROPERTY_SEED=<seed> with DWELL_POSTGRES_JOURNEYS=1 repeats only the
+// failed journey.
 
 import Engine
 import JourneyModel
@@ -22,7 +23,7 @@ struct RandomJourneyTests {
     }
 
     /// `tailBegin` is the number of events that are read first to fold a late event. A journey has at most 30 events of
-    /// clients, so 64 are nearly always enough, and for many late events one is not.
+    /// clients, so 64 events are nearly always enough. One event is not enough for many late events.
     @Test(arguments: [64, 1])
     func `outcomes are those of the store in memory, and the table is the fold in order`(tailBegin: Int64) async throws
     {

@@ -1,4 +1,4 @@
-// Tests the bytes of the column `recent_changes`, and the lanes, whose values stored rows depend on.
+// Tests the bytes of the column `recent_changes`, and the numbers of lanes. Stored rows depend on both.
 
 import JourneyModel
 import TestSupport

@@ -1,4 +1,4 @@
-// Drivers whom an older release has folded are folded again, in the background or with their next event.
+// Tests that drivers whom an older release has folded are folded again, in the background or with their next event.
 
 import Engine
 import JourneyModel

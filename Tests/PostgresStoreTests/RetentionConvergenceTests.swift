@@ -1,6 +1,6 @@
-// Retention and the fold on random journeys, with two instances: events arrive late and in any order, expiries are
-// stored, and in between the oldest rows are deleted. What is left must be what it would be had nothing been deleted.
-// Set DWELL_RETENTION_JOURNEYS=1000 for a long run.
+// Tests retention and the fold on random journeys, with two instances: events arrive late and in any order, expiries
+// are stored, and in between the oldest rows are deleted. The rows that are left must be those that there would be if
+// nothing had been deleted. Set DWELL_RETENTION_JOURNEYS=1000 for a long run.
 
 import Engine
 import JourneyModel
@@ -15,7 +15,8 @@ struct RetentionConvergenceTests {
 
     private static func receivedAt(turn: Int) -> Moment { .sample.advanced(bySeconds: 1_000_000 + 1000 * turn) }
 
-    /// A driver, and the driver's events that arrived at or above the floor, in the order of arrival.
+    /// A driver with the events that arrive in each turn. `counting` has the events that arrived at or above the floor,
+    /// in the order of arrival.
     private struct Driver {
         let id: DriverID
         var turns: [[OrderedEvent]]

@@ -1,4 +1,4 @@
-// Which driver a session belongs to, while another instance claims it for a new driver.
+// Tests which driver a session belongs to while another instance claims it for a new driver.
 
 import Engine
 import JourneyModel
@@ -75,7 +75,8 @@ struct SessionClaimTests {
             try database.configuration, on: StoreFixture.loops.next(), until: .inSeconds(10))
         defer { other.close() }
         try await StoreFixture.withStores(on: database) { (stores) async throws in
-            // The connection that is used next then knows the statements, and waits in the middle of the reads.
+            // This request prepares the statements on the connection. The next batch on it therefore waits in the
+            // middle of its reads.
             let warm = EventSubmission.sample(.sessionRestored, key: "k", session: "other")
             _ = try await stores[0].appended(.sample(warm, of: DriverID("other")))
             let lock = PostgresStatement("lock", "LOCK TABLE session_owner IN ACCESS EXCLUSIVE MODE")

@@ -164,7 +164,8 @@ struct ExpectedEvent: Hashable, Sendable {
 }
 
 extension AppendRequest {
-    /// The request of a random event. It is received later than every event, so that none is ahead of the clock.
+    /// Returns the request of a random event. It is received later than every event occurs, so that no event is ahead
+    /// of the server's clock.
     static func random(_ event: OrderedEvent, of driver: DriverID) -> AppendRequest {
         let submission = EventSubmission.sample(
             event.name, key: event.idempotencyKey, eventID: event.eventID, session: event.sessionID,

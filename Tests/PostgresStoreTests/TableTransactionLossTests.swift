@@ -1,4 +1,4 @@
-// Connections that are lost during a transaction of SharedTables: before its COMMIT, in it, and after it.
+// Tests of connections that are lost during a transaction of SharedTables: before, during and after its COMMIT.
 
 import Engine
 import SharedTables
@@ -87,7 +87,7 @@ struct TableTransactionLossTests {
         #expect(try await database.rows("SELECT count(*) FROM sample") == ["1"])
     }
 
-    /// The transaction is committed, but after the crash another one could have its number.
+    /// The transaction is committed, but after the crash another transaction could have its number.
     @Test func `after a crash of the server a lost COMMIT is unknown, and a transaction before COMMIT is run again`()
         async throws
     {
@@ -110,7 +110,7 @@ struct TableTransactionLossTests {
                 }
             }
             try await database.setStandby("")
-            // An idle connection may still be the lost one.
+            // The pool's idle connection may be one that the crash ended. The change succeeds nevertheless.
             _ = try await insert(stores[0])
         }
         #expect(try await database.rows("SELECT count(*) FROM sample") == ["2"])

@@ -1,4 +1,4 @@
-// Transactions of SharedTables on PostgreSQL: values, isolation, errors, cancellation, close.
+// Tests of transactions of SharedTables on PostgreSQL: values, isolation, errors, cancellation, and closing.
 
 import Dispatch
 import Engine
@@ -137,7 +137,8 @@ struct TableTransactionTests {
             let count: @Sendable (any SQLTransaction) throws -> Int = { db in
                 try Int.fetchOne(db, sql: "SELECT count(*) FROM sample") ?? -1
             }
-            // Neither row conflicts with the other. Only what was read does.
+            // The inserted rows do not conflict with each other, but each changes the count that the other transaction
+            // has read.
             async let first = stores[0].change { db in
                 let found = try count(db)
                 if runs.withLock({ runs in

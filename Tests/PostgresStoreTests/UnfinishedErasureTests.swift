@@ -1,5 +1,5 @@
-// Other work on a driver between two pieces of the driver's deletion. About half of the events then have new ids.
-// Nothing may copy an old id to a row that the deletion has rewritten already.
+// Tests of other work on a driver between two pieces of the driver's deletion, when about half of the events have new
+// ids. Nothing may copy an old id to a row that the deletion has rewritten already.
 
 import Engine
 import JourneyModel
@@ -34,7 +34,7 @@ struct UnfinishedErasureTests {
             try await store.completeErasure(of: row)
             #expect(try await store.find(["marta"]) == [])
             #expect(try await store.leftovers(ofReceipt: "r") == [])
-            // What was left out is done when the deletion is complete.
+            // A refold that was left out during the deletion is done after it.
             var refold = RefoldRequest(now: Self.now)
             while let next = try await store.refold(refold).next { refold.after = next }
             #expect(try await store.hasUnfinishedRefolds() == false)
@@ -60,7 +60,7 @@ struct UnfinishedErasureTests {
         case .retentionOfSessions:
             let sessions = try await store.agedSessions(openedBefore: Self.now, after: 0, limit: 1000)
             #expect(sessions == [])
-            // Those that were found before the deletion began.
+            // These sessions were found before the deletion began.
             let all = try await database.rows("SELECT number FROM session").compactMap { Int64($0) }
             #expect(try await store.delete(sessions: all[...], openedBefore: Self.now) == 0)
         case .correction:

@@ -8,9 +8,9 @@ import TestSupport
 final class CuttingProxy: ConnectionHandler, Sendable {
     enum Fault: Hashable, Sendable {
         case none
-        /// Forwards this many further bytes to the server, and closes both connections at the next one.
+        /// Forwards this many further bytes to the server. Closes both connections when another byte arrives.
         case cutRequests(afterBytes: Int)
-        /// Forwards this many further bytes to the client, and closes both connections at the next one.
+        /// Forwards this many further bytes to the client. Closes both connections when another byte arrives.
         case cutReplies(afterBytes: Int)
         /// Forwards nothing more, in either direction.
         case silence

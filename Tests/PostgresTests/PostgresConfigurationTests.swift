@@ -1,4 +1,4 @@
-// URLs of the operator. No error and no description contains a password.
+// Tests of the database URLs that an operator sets. No error and no description contains a password.
 
 import Secrets
 import Testing

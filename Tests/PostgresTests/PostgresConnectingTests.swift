@@ -1,4 +1,4 @@
-// Connecting: time limits, several hosts, TLS, passwords, and servers whose settings do not fit.
+// Tests of connecting: time limits, several hosts, TLS, passwords, and servers with unsuitable settings.
 
 import Secrets
 import Sockets

@@ -1,4 +1,4 @@
-// Connections that are lost before, during and after a COMMIT, and servers that do not answer.
+// Tests of connections that are lost before, during and after a COMMIT, and of servers that do not answer.
 
 import Sockets
 import TestSupport
@@ -26,8 +26,8 @@ import Testing
 
     // MARK: - Cut by the network
 
-    /// Cuts the connection at every fifth byte of the request. The server commits if only the Sync is missing, which is
-    /// the last five bytes.
+    /// Cuts the connection at every fifth byte of the request. The last five bytes are the Sync message. If only these
+    /// bytes are missing, the server commits.
     @Test func `a transaction whose request is cut is in doubt, and never reported as done`() async throws {
         let server = try await PostgresServer.shared()
         let database = try await databaseWithTable(server)

@@ -1,4 +1,4 @@
-// Segments, errors within them, and transactions, against a real server.
+// Tests of segments, of errors within them, and of transactions, with a real server.
 
 import Sockets
 import TestSupport
@@ -112,7 +112,7 @@ import Testing
                 async let first = connection.failure([.sql("BEGIN"), wait, insert(1), insert(1), .sql("COMMIT")])
                 #expect(await eventually { connection.sentCount == 1 })
                 async let second = connection.run([.sql("BEGIN"), insert(2), .sql("COMMIT")])
-                // A statement that is prepared behind the failed transaction.
+                // This statement is prepared behind the transaction that fails.
                 async let third = connection.run([.sql("SELECT count(*), 'first use' FROM t")])
                 async let fourth = connection.run([insert(3)])
                 #expect(await eventually { connection.sentCount == 4 })

@@ -1,4 +1,4 @@
-// Lending connections, and servers that stop and come back.
+// Tests of lending connections, and of servers that stop and come back.
 
 import Logging
 import Sockets
@@ -86,7 +86,7 @@ import Testing
 
     @Test func `no task waits longer than its deadline, which may have passed already`() async throws {
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        // Not running: there is no connection.
+        // `run` is not called, so the pool has no connection.
         let pool = PostgresPool(
             try PostgresConfiguration(url: try await PostgresServer.shared().url()), size: 1, loops: Loops.group,
             logger: logger)

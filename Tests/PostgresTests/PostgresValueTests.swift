@@ -1,4 +1,4 @@
-// Every type of value, to the server and back.
+// Tests that values of every type are sent to the server and read back.
 
 import TestSupport
 import Testing

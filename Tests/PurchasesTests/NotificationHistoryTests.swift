@@ -153,8 +153,8 @@ import Testing
         let first = state.first()
         #expect(first.map(\.onlyFailures) == [false, true, true, true])
         #expect(first.map(\.to) == [0, 0, -1, -2].map { Self.ago($0) })
-        // Apple attempts a delivery for 157 hours. Seven days before the last pass therefore contain every notification
-        // that Apple may have attempted again since.
+        // Apple attempts a delivery for 157 hours. The span that begins seven days before the last pass therefore
+        // contains every notification that Apple may have attempted again since the last pass.
         #expect(first.map(\.from) == [Self.ago(2, 3600), Self.ago(9), Self.ago(7), Self.ago(6)])
         #expect(state.requests.count == 2 * first.count)
         #expect(state.readTo == [Self.production: Self.ago(-2)])
@@ -214,7 +214,7 @@ import Testing
             state.readTo[Self.production] = Self.ago(20)
             state.brokenSecondPages = [.production]
         }
-        // The first page was stored.
+        // In both attempts, only the notification of the first page was stored.
         let state = await run(apple)
         #expect(state.taken == ["one", "one"] && state.results().count == 2)
         #expect(state.readTo == [Self.production: Self.ago(20)])

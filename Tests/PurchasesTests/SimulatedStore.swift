@@ -286,7 +286,7 @@ struct SimulatedStore {
     private mutating func signAgain() {
         wait(1)
         guard now < 365 * 24, var current = subscription, current.purchaseDate <= hour(now) else { return }
-        // The subscription expired during the wait. Undo the wait and sign nothing.
+        // If the subscription expired during the wait, undo the wait and sign nothing.
         if let status = truth[current.productID]?.status, status == .active,
             current.expiresDate.map({ $0 <= hour(now) }) == true
         {

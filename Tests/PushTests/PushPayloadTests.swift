@@ -1,4 +1,4 @@
-// Tests of the bytes that are sent: APNs's body and FCM's message, and the fields beside them.
+// Tests of the bytes that are sent: the body for APNs and the message for FCM, and the fields beside them.
 
 import Engine
 import Identity

@@ -39,8 +39,8 @@ import Testing
         store.set { $0.outbox.append(push) }
     }
 
-    /// Runs rounds until every outcome is written and nothing more is due now. The clock advances by what the sender
-    /// waits between reads and before a write.
+    /// Runs rounds until every outcome is written and nothing more is due now. After each round, the clock advances by
+    /// the time after which the sender writes outcomes.
     private func settle() async throws {
         for _ in 0..<2000 {
             await sender.round()

@@ -113,7 +113,7 @@ final class ScriptedDelivery: PushDelivery {
         mutex.withLock { $0.answer = answer }
     }
 
-    /// Lets calls wait until `release`.
+    /// Makes calls wait until `release`.
     func hold() { mutex.withLock { $0.isHeld = true } }
 
     func release() {

@@ -19,8 +19,8 @@ struct AccountFileTests {
     @Test func `lines about nobody have a bound beside their age`() async throws {
         let fixture = try await AccountFixture()
         try await fixture.accounts.recordRefusal(.signInApple, reason: "first", from: .at(start))
-        // Pretends that at least `passingMax` entries follow the first entry, and that the next entry is one with which
-        // old ones are deleted. The audit's row number is moved forward, and the entries themselves are not written.
+        // Advances the row number of the audit without writing rows, as if at least `passingMax` entries followed the
+        // first entry. The number of the next entry is a multiple of `forgettingInterval`, so old entries are deleted.
         let interval = AuditRows.forgettingInterval
         let next = (AuditRows.passingMax / interval + 1) * interval
         try await fixture.store.change { db in

@@ -1,5 +1,5 @@
 // Tests of the deletion of a driver in a real file. None of the driver's data is left in a table or in the bytes of the
-// file, and the remaining rows are consistent. From the second of the deletion on, the driver's tokens are rejected.
+// file, and the remaining rows are consistent. Tokens that were issued before the deletion are rejected.
 
 import Engine
 import Foundation

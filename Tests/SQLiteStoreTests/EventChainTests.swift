@@ -50,7 +50,7 @@ struct EventChainTests {
                 for number in 0..<150 {
                     try table.add(at: arrival.time(number, of: 150, &random))
                     guard number % 20 == 19 else { continue }
-                    // Mostly the oldest events, as retention does, and sometimes any others, even all.
+                    // Delete mostly the oldest events, as retention does, and sometimes any others, even all.
                     let share = Int.random(in: 0...10, using: &random)
                     let oldest = table.places.prefix(table.places.count * share / 10)
                     let isSparse = Bool.random(using: &random)

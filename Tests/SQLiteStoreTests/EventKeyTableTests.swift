@@ -1,4 +1,4 @@
-// Tests the table of idempotency keys with hashes of a few bits, so that most keys meet others in their place.
+// Tests the table of idempotency keys with hashes of a few bits, so that most keys collide with others.
 
 import Foundation
 import GRDB
@@ -58,7 +58,7 @@ struct EventKeyTableTests {
             var stored: [Int64: (key: String, driver: Int64)] = [:]
             var removed: [(key: String, driver: Int64)] = []
             for id in Int64(1)...60 {
-                // Drivers use the same keys.
+                // Both drivers use some of the same keys.
                 let key = Bool.random(using: &random) ? "key-\(id / 2)" : UUID().uuidString.lowercased()
                 try insert(id, key, of: id % 2, keys, db)
                 stored[id] = (key, id % 2)

@@ -1,5 +1,5 @@
 // Tests that the unallocated space of pages in the database file contains nothing of removed rows, and that the rest of
-// each page does not change. A twin database without the file layers shows what SQLite alone leaves.
+// each page does not change. A second database, without Dwell's VFS, shows what SQLite alone leaves.
 
 import CSQLiteVFS
 import Foundation
@@ -34,7 +34,7 @@ struct FreeSpaceTests {
     private let folder: ScratchFolder
 
     init() throws {
-        // SQLite takes its options for the process only before its first use.
+        // SQLite accepts options for the process only before its first use.
         try #require(DatabaseOpening.isConfigured)
         folder = try ScratchFolder()
     }

@@ -31,7 +31,7 @@ struct KeyCheckTests {
         try keys.doctor(
             "UPDATE event_key SET place = 1 + (SELECT place FROM event_key WHERE number = 3) WHERE number = 7")
         #expect(try keys.problems() == [problem])
-        // Now the search for event 3 meets event 7.
+        // Exchange the two events in the table, so that the search for the key of event 3 finds event 7 first.
         try keys.doctor("UPDATE event_key SET number = iif(number = 3, 7, 3) WHERE number IN (3, 7)")
         #expect(try keys.problems() == [problem])
     }
@@ -61,7 +61,7 @@ struct KeyCheckTests {
         #expect(try keys.problems() == [])
     }
 
-    /// After a restart, the move goes on behind this event.
+    /// After a restart, the move continues after this event.
     @Test func `an event that a move has left out`() async throws {
         try await fill(140, countMax: 100)
         let moved = try keys.listed().rows[0]

@@ -1,5 +1,5 @@
-// Tests of the moves of keys to `event_key` across restarts: a move goes on where it was, so the number of events that
-// a start must read is bounded, however short the life of each process is.
+// Tests of the moves of keys to `event_key` across restarts. A move continues where it stopped, so the number of events
+// that a start must read is bounded, however short the life of each process is.
 
 import Engine
 import GRDB
@@ -10,7 +10,7 @@ import Testing
 @testable import SQLiteStore
 
 struct KeyMoveTests {
-    /// A move begins with 100 events, and has ended when there are half as many more.
+    /// A move begins after 100 events, and is complete after 50 more.
     private static let countMax = 100
     private static let unlistedMax = 150
 
@@ -76,7 +76,7 @@ struct KeyMoveTests {
         #expect(try keys.problems() == [])
     }
 
-    /// Their rows are gone, so only their numbers remain, in `event_key_early`.
+    /// The rows of the deleted events are gone. Only the numbers of these events remain, in `event_key_early`.
     @Test(arguments: [1, 40])
     func `the numbers of deleted events are forgotten, too`(eventsPerLife: Int) async throws {
         for first in stride(from: 1, to: 170, by: eventsPerLife) {

@@ -85,7 +85,7 @@ struct LateRefoldTests {
         #expect(await answer.value == .failed(.unknown("the store is closed")))
     }
 
-    /// Completes interrupted refolds, as the server does after its start. Returns the number of parts without the last.
+    /// Completes interrupted refolds, as the server does after its start. Returns the number of parts before the last.
     private func completeRefolds(_ store: SQLiteEventStore) async throws -> Int {
         var request = RefoldRequest(resumesOnly: true)
         var parts = 0

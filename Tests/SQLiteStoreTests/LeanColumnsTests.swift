@@ -51,7 +51,7 @@ struct LeanColumnsTests {
                 "2026-01-31T08:00:00.1+00:00",
             ] { try expectSame(odd, stored: odd, db) }
         }
-        // A text that does not stand for the moment is kept.
+        // A text that denotes another moment is kept unchanged.
         let text = "2026-01-31T08:00:00.000Z"
         #expect(OccurredAtColumn.text(text, at: Moment(millisecondsSinceEpoch: 5)) == text)
     }

@@ -29,7 +29,8 @@ struct NewestKeysTests {
                 model.removeAll { $0.event > last }
                 next = max(1, last + 1)
             }
-            // There are few places. As in real ones, the high bits stand for the driver and the low bits for the hash.
+            // There are only 200 places, so most are used more than once. As in the store, the high bits of a place
+            // stand for the driver and the low bits for the hash.
             let place = Int64.random(in: 0..<50, using: &random) << 24 | Int64.random(in: 0..<4, using: &random)
             placed.add(PlacedEvents.Entry(place: place, event: next))
             model.append(PlacedEvents.Entry(place: place, event: next))
@@ -45,7 +46,7 @@ struct NewestKeysTests {
         try await keys.append(1...100, to: store)
         #expect(try keys.listed().rows == [])
         try await keys.expectRepeats(1...100, in: store)
-        // Each further event makes two keys due. They are written when 64 are due.
+        // Each further event makes two keys due to be moved. Keys are written when 64 are due.
         try await keys.append(101...140, to: store)
         #expect(try keys.listed().rows.count == 64 && keys.listed().through == 0)
         try await keys.expectRepeats(1...140, in: store)
@@ -120,7 +121,7 @@ struct NewestKeysTests {
         await again.close()
     }
 
-    /// As during an update, when the new server has begun and the old one still has connections.
+    /// This happens during an update: the new server has started, and the old one still has connections.
     @Test(arguments: [1, 20, 1000])
     func `two processes know each other's keys`(countMax: Int) async throws {
         let stores = [try keys.open(countMax: countMax), try keys.open(countMax: countMax)]

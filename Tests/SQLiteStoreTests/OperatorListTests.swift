@@ -215,8 +215,8 @@ import Testing
         // A query that has a list of ids as a parameter scans this list.
         let scans = plan.filter { $0.hasPrefix("SCAN ") && !$0.contains("CONSTANT ROW") }
         #expect(scans.allSatisfy { $0.hasPrefix("SCAN listed VIRTUAL TABLE") }, "\(plan)")
-        // To sort, SQLite would read all rows before it returns the first one. Only the history and a list may sort,
-        // because they are bounded.
+        // A query that sorts reads all its rows before it returns the first one. Only two kinds of queries may sort,
+        // because their rows are few: those of the history of operations, and those of a list of ids.
         if !sql.contains("operation_count"), !sql.contains("listed") {
             #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)")
         }

@@ -48,7 +48,8 @@ import Testing
 
     private func states(_ changes: PushChanges) -> [JourneyState] { changes.changes.map(\.after.state) }
 
-    /// Queues what the rules make of all changes at the time `now`. Returns whether this call moved the position.
+    /// Queues the entries that the rules produce from all changes at the time `now`. Returns whether this call moved
+    /// the position.
     private func queue(in fixture: AccountFixture, at now: Moment) async throws -> Bool {
         let page = try await changes(in: fixture)
         let entries = page.changes.flatMap { PushRules.entries(for: $0, at: now) }

@@ -49,7 +49,8 @@ struct SettingsCorrectionTests {
         }
     }
 
-    /// - Parameter settings: the settings for the events of the corrected time span; nil for those of each event.
+    /// - Parameter settings: the settings for the events of the corrected time span; nil for the settings stored
+    ///   with each event.
     private func expected(
         _ journey: DeliveredJourney, _ settings: Settings?, insteadOf: String? = nil
     ) -> DeliveredJourney.Expected {
@@ -167,7 +168,7 @@ struct SettingsCorrectionTests {
             #expect(try trial(name, .correction(order)).drivers == 0, "Nothing is left to correct.")
             changedSessions += tried.sessions.values.reduce(0, +)
 
-            // The correction is undone, and a crash interrupts this.
+            // Undo the correction. A crash interrupts the undo.
             order.settings = .stored
             let undo = try await begin(order, store).correction
             _ = try await refold(undo.id, store, partsMax: Int.random(in: 1...60, using: &random))

@@ -1,4 +1,4 @@
-// Tests that a commit makes one write to the WAL and one sync. To this end, SQLite's own writes are delayed and joined.
+// Tests that a commit makes one write to the WAL and one sync. For this, Dwell's VFS delays and joins SQLite's writes.
 // Other connections must not notice the delay. This also holds if commits are not synced, and if a transaction exceeds
 // the cache or is rolled back. FaultTests tests failing writes.
 

@@ -1,4 +1,4 @@
-// The deletion of old entries of the audit while new ones are added.
+// Tests of the deletion of old entries of the audit while new ones are added.
 
 import Engine
 import Identity
@@ -38,8 +38,8 @@ struct AuditTests {
         for _ in 0..<(4 * AuditRows.forgettingInterval) {
             try await fixture.accounts.recordRefusal(.signInApple, reason: "r", from: .at(start))
         }
-        // Entries are deleted at certain numbers. On PostgreSQL a transaction that was run again has used two numbers,
-        // so there may be one deletion more or less than four.
+        // Old entries are deleted when the number of a new entry is a multiple of `forgettingInterval`. On PostgreSQL,
+        // a repeated transaction uses two numbers, so there may be one deletion more or less than four.
         let left = try await oldCount(fixture)
         #expect((1000 - 5 * 128...1000 - 3 * 128).contains(left))
         await fixture.close()

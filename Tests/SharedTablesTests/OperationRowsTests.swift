@@ -23,7 +23,7 @@ struct OperationRowsTests {
             }
             #expect(try await store.count("settings_change") == 1)
             let rules = RecordedRules(version: "rules", json: "{}")
-            // The note was given before, so it is left out.
+            // This note is already stored with the first settings, so it is not stored again.
             #expect(try await !store.record(second, rules: rules, note: note, at: start.advanced(bySeconds: 1)))
             #expect(try await store.record(second, rules: rules, at: start.advanced(bySeconds: 2)))
             for number in 0..<3 {
@@ -39,8 +39,8 @@ struct OperationRowsTests {
         }
     }
 
-    /// Both servers read two changes, and the second server records the first change after the first server has
-    /// recorded both.
+    /// Two servers read the same two changes. The second server records the first change only after the first server
+    /// has recorded both changes.
     @Test(arguments: TestedDatabase.allCases)
     func `a change that a server records late is there once, and one that returns is there twice`(
         _ database: TestedDatabase

@@ -1,5 +1,5 @@
-// Tests of Apple's notifications on each database. A notification takes effect once; what the facts in it do not say is
-// kept for a while.
+// Tests of Apple's notifications on each database. A notification takes effect once. Its payload is kept for a while
+// if it says something that the stored facts do not.
 
 import Engine
 import Identity

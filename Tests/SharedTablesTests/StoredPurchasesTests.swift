@@ -89,7 +89,7 @@ struct StoredPurchasesTests: PurchaseSamples {
         }
         let old = try Self.transaction(token: tokens["ada"])
         #expect(try await purchases.take(Self.notification(1, old), at: Self.start) == .taken(owner: DriverID("ada")))
-        // Ada's subscription lapses. The same Apple Account subscribes again, in the app of bea.
+        // Ada's subscription lapses. The same Apple Account subscribes again, in Bea's app.
         let new = try Self.transaction("2", original: "1", token: tokens["bea"], from: 40, to: 70, signed: 40)
         #expect(try await purchases.take(Self.notification(2, new), at: Self.at(40)) == .taken(owner: DriverID("bea")))
         // Somebody asks for a refund of the lapsed period, and Apple signs its transaction again.
@@ -104,7 +104,7 @@ struct StoredPurchasesTests: PurchaseSamples {
             try await purchases.add(ShownPurchase(transaction: old), of: Self.caller("ada"), at: Self.at(53))
                 == .ownedByAnother)
         #expect(try await purchases.facts(of: DriverID("bea")).transactions.count == 2)
-        // Of two transactions of the same time, the higher id decides.
+        // Of two transactions with the same time, the one with the higher id decides.
         let twin = try Self.transaction("3", original: "1", token: tokens["ada"], from: 40, to: 70, signed: 40)
         #expect(try await purchases.take(Self.notification(5, twin), at: Self.at(54)) == .taken(owner: DriverID("ada")))
         await opened.close()

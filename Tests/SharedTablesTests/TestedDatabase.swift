@@ -58,7 +58,7 @@ extension SQLDatabase {
 protocol RestartableStore: AnyObject {
     var store: any SQLDatabase { get }
     func closeAndOpen() async throws
-    /// Opens the database as it is while the store uses it, as after a crash.
+    /// Opens the database in the state that a crash of the store would leave.
     func crashAndOpen() async throws
     func close() async
 }

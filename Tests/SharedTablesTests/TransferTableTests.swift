@@ -1,4 +1,5 @@
-// A transfer forgets no table and no column: its lists are compared with the schemas of both databases.
+// Tests that a transfer copies every table and column, by comparing the transfer's lists with the schemas of both
+// databases.
 
 import Identity
 import JourneyModel
@@ -66,7 +67,7 @@ struct TransferTableTests {
         "driver": ["lane", "id", "last_seq", "recent_changes"], "journey_base": ["lane"], "session": ["lane"],
         "event": ["lane"],
     ]
-    /// Stored columns of SQLite that are read through the view's computed ones, or by other code.
+    /// Stored columns of SQLite that a transfer reads through computed columns of the view `event`, or with other code.
     private static let readOtherwise: Columns = [
         "driver": ["recent_changes"],
         "event_row": [

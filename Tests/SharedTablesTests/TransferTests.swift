@@ -1,6 +1,6 @@
-// Transfers from SQLite to PostgreSQL: random journeys are the same in both databases afterwards, also those that
-// change during the transfer. A transfer can be interrupted after each part, and a server does not start before it is
-// complete.
+// Tests of transfers from SQLite to PostgreSQL. Afterwards random journeys are the same in both databases, including
+// journeys that change during the transfer. A transfer can be interrupted after each part. A server does not start
+// before the transfer is complete.
 
 import Engine
 import Foundation
@@ -33,7 +33,7 @@ struct TransferTests {
         try SQLiteEventStore(path: database.path, nowMilliseconds: 0, digests: try digests())
     }
 
-    /// Transfers. `interrupt` is called after each part that the target has stored.
+    /// Transfers the database. `interrupt` is called after each part that the target has stored.
     private static func transfer(
         _ source: TestDatabase, to target: TestDatabase,
         report: @escaping @Sendable (TransferReport) -> Void = { _ in },
@@ -253,7 +253,7 @@ struct TransferTests {
         Self.expectSame(before, try await Self.seen(sent, store))
         // Deleted drivers stay deleted.
         #expect(try await store.journey(of: DriverID("driver-3")) == Journey())
-        // Events go on behind those that were transferred.
+        // A new event gets a position after those of the transferred events.
         let late = sent[59].deliveries[sent[59].half]
         guard case .stored = await store.append([late])[0] else { throw Interrupted() }
         #expect(await store.append([late])[0].isReplay)
@@ -268,7 +268,7 @@ struct TransferTests {
         let sqlite = try Self.openSQLite(source)
         let sent = (1...20).map(Sent.init)
         for one in sent { for request in one.deliveries { _ = await sqlite.append([request]) } }
-        // More events than a part has.
+        // This driver has more events than one part of a transfer contains.
         let busy = DriverID("busy")
         let many = (0..<9_000).map { index in
             AppendRequest.sample(
@@ -292,7 +292,7 @@ struct TransferTests {
                 try await Self.transfer(source, to: target) { report in
                     if case .begins(_, let count) = report { found.withLock { $0 = count } }
                 } interrupt: {
-                    // Each run gets one part further.
+                    // The n-th run is interrupted after n parts.
                     if left.withLock({ left in
                         left -= 1
                         return left == 0

@@ -102,8 +102,8 @@ extension EventTablesContract {
             let rest = try await store.events(EventFilter(), before: page.next, limit: 3)
             try expect(page.elements.map(\.name) + rest.elements.map(\.name), all, "two pages")
         },
-        // OperatorReadingTests test the chargers that are only registered: PostgreSQL finds them, but SQLite's table of
-        // places has none.
+        // OperatorReadingTests of PostgreSQL test chargers that occur only in registrations: PostgreSQL finds them, but
+        // SQLite does not, because its table of places does not contain them.
         Clause("a search finds drivers and sessions by their beginning, and no other chargers") { store in
             _ = try await store.register(
                 SessionRegistration(

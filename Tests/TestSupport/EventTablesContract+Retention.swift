@@ -15,13 +15,13 @@ extension EventTablesContract {
     }
 
     /// Runs rounds until `count` events are deleted, or for ten seconds. Returns how many were deleted. On PostgreSQL a
-    /// round leaves out an event as long as a transaction that is older than the event's is running on the server, even
-    /// one of the server's own maintenance.
+    /// round skips an event while a transaction that is older than the event's is running, even a transaction of
+    /// PostgreSQL's own maintenance.
     private static func deleted(_ count: Int, by keeping: RetentionService) async throws -> Int {
         try await allDeleted(count, by: keeping).events
     }
 
-    /// Does the same, and returns everything that was deleted.
+    /// Does the same as `deleted`, and returns the counts of all kinds of rows.
     private static func allDeleted(
         _ count: Int, by keeping: RetentionService
     ) async throws -> RetentionService.Deleted {
@@ -37,8 +37,8 @@ extension EventTablesContract {
         return deleted
     }
 
-    /// Reads the feed until `count` events are in it, or for ten seconds. PostgreSQL leaves out an event as long as a
-    /// round does.
+    /// Reads the feed until `count` events are in it, or for ten seconds. On PostgreSQL the feed skips an event for the
+    /// same time as a round of retention.
     private static func fed(_ count: Int, by store: any Store) async throws -> [FeedEvent] {
         let end = ContinuousClock.now + .seconds(10)
         var events = try await store.storedEvents(after: 0, limit: 100)
@@ -81,7 +81,7 @@ extension EventTablesContract {
             try expect(try await store.journey(of: driver).state, .sessionEnded, "the journey")
             try await drive("c", of: driver, clock, to: store)
             clock.advance(bySeconds: 5 * day)
-            // The journey at the floor is in session-b and names session-a as the one before. Both rows stay.
+            // The journey at the floor is in session-b and names session-a as the previous session. Both rows stay.
             try expect(try await allDeleted(8, by: keeping(store, clock)), .init(events: 8), "the next round")
         },
         Clause("a driver of whom nothing is left stands where it stood, and goes on from there") { store in
@@ -144,7 +144,7 @@ extension EventTablesContract {
             try expect(new.waitingCount, 8, "waiting for a new consumer")
             try expect(new.lostCount, 0, "lost to a new consumer")
             let old = try await store.position(of: "analytics")
-            // A store with consecutive ids leaves the count to the reader, who sees the gap.
+            // If a store has consecutive ids, the reader counts the lost events from the gap between the ids.
             let next = try await store.storedEvents(after: old.last, limit: 1)[0].id
             let lost = store.hasConsecutiveIDs ? next - old.last - 1 : old.lostCount
             try expect(lost, 5, "lost to the old consumer")

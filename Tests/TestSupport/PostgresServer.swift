@@ -1,5 +1,6 @@
-// Starts a real PostgreSQL in a folder of its own, with TLS. It ends with the test process, however that ends: a shell
-// in a session of its own stops the server and removes the folder when the pipe from the test process is closed.
+// Starts a real PostgreSQL in a folder of its own, with TLS. The server ends with the test process, however that
+// process ends: a shell in its own session stops the server and removes the folder when the pipe from the test process
+// is closed.
 
 import Foundation
 import Synchronization
@@ -161,8 +162,8 @@ package final class PostgresServer: Sendable {
     }
 
     /// Runs a command without the descriptors that it inherits beyond the standard ones. One of them is the socket by
-    /// which Process notices that its process has ended. If a server kept it open, the ended process would stay a
-    /// zombie, and Swift Testing would wait forever for the process of the next exit test.
+    /// which `Process` notices that the process it started has ended. If a server kept the socket open, the ended
+    /// process would stay a zombie, and Swift Testing would wait forever for the process of the next exit test.
     private static let closingDescriptors = #"""
         bash -c 'for path in /proc/$$/fd/*; do
             fd=${path##*/}

@@ -92,7 +92,7 @@ package enum SQLDatabaseContract {
         let failure = await failure {
             try await database.change { db in
                 let row = try db.addDriver(DriverID("failing"), at: .sample)
-                // The table allows two kinds.
+                // The table allows only two other values of `kind`.
                 try db.execute(
                     sql: "INSERT INTO sign_in_session (sid, driver, kind, method, created_at_ms, last_used_at_ms,"
                         + " expires_at_ms) VALUES ('failing', ?, 'third', 'otp', 0, 0, 0)",

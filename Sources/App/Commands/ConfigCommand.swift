@@ -220,7 +220,7 @@ enum SettingsHistoryText {
         return settings + (before.rules == after.rules ? [] : [rulesText(after.rules)])
     }
 
-    /// Returns the settings of a version by name. Each value is the text that was stored.
+    /// Returns the settings after a change, by their names. Each value is the text that was stored.
     private static func values(_ change: SettingsChange) -> [String: String] {
         guard case .object(let members)? = try? JSONValue.parse(Array(change.settings.utf8)) else { return [:] }
         return members.reduce(into: [:]) { values, member in

@@ -178,7 +178,7 @@ private enum DriverListStatements {
         """)
 
     /// The chargers of events and of registered sessions. There is no table of all chargers: each step finds the next
-    /// charger by one probe of each index. Parameters as of `byName`.
+    /// charger by one probe of each index. The parameters are those of `byName`.
     static let chargersByName = PostgresStatement(
         "chargers_by_name",
         """

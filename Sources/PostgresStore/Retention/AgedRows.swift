@@ -40,7 +40,8 @@ enum AgedRows {
         ORDER BY session.number LIMIT $3::int8
         """)
 
-    /// The next sessions, each with whether it is to be deleted. Parameters as of `sessions`.
+    /// Selects the next sessions by number. The last column tells whether retention deletes the session. The parameters
+    /// are those of `sessions`.
     static let registrations = PostgresStatement(
         "aged_registrations",
         """
@@ -129,7 +130,8 @@ enum AgedRows {
         WHERE push_outbox.driver = gone.driver AND push_outbox.session = gone.session_id
         """)
 
-    /// The next audit entries, each with whether it is to be deleted. Parameters as of `sessions`.
+    /// Selects the next audit entries. The last column tells whether retention deletes the entry. The parameters are
+    /// those of `sessions`.
     static let auditLines = PostgresStatement(
         "aged_audit_lines",
         """

@@ -127,8 +127,9 @@ package final class RedisRateLimiter: Admission {
         post(AdmissionScript.forceCharge(inRedis(claim), limits), of: claim.driver)
     }
 
-    /// Charges the window here and in Redis. The reply of Redis tells whether the window is full with the charges of
-    /// other processes, or of this process before it was restarted. `quota` then reports a full window too.
+    /// Charges the window here and in Redis. The window in Redis also contains the charges of other processes, and those
+    /// of this process from before its restart. It can therefore be full while the window here is not. If the reply of
+    /// Redis says that its window is full, `quota` reports a full window until that window resets.
     package func charge(_ claim: AdmissionClaim, times: Int) {
         if limits.isOff(claim.limitClass) { return }
         let times = min(times, limits.chargesMax(of: claim.limitClass))

@@ -75,8 +75,9 @@ final class EventChain {
 
     // MARK: Search
 
-    /// Goes back from the last element of `path`, which is at or after `place`, to the first event that is at or after
-    /// `place`. Appends every event on the way, so that this event is the last element afterwards.
+    /// Goes back in the order, from the last element of `path` to the earliest event that is not before `place`. Appends
+    /// each event whose row it reads and keeps, so that the earliest event is the last element afterwards. Jumps leave
+    /// out events. The last element must not be before `place`.
     ///
     /// - Parameter beyond: the id of an event that is known to be before `place`; its row is not read.
     func descend(_ path: inout [ChainLink], to place: ChainPlace, beyond: Int64? = nil) throws(SQLiteError) {

@@ -18,10 +18,10 @@ final class NewestKeys: Sendable {
         var lastNumber: Int64 = -1
     }
 
-    /// The number of events in memory at which a move begins. A start reads the rows of at most one and a half times as
-    /// many events. With a higher number, more events would share a page, but memory would grow: it takes 40 bytes for
-    /// each event while the events are moved. The number is a little less than a power of two, because the memory for
-    /// entries doubles when it is full.
+    /// A move begins when this number of events is in memory. When the server starts, it reads the rows of at most one
+    /// and a half times this number of events. With a higher value, more events would share a page, but the events
+    /// would take more memory: 40 bytes for each event during a move. The value is a little less than a power of two,
+    /// because the array of entries doubles its capacity when it is full.
     static let countMax = 250_000
 
     let countMax: Int

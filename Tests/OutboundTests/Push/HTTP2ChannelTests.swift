@@ -1,6 +1,6 @@
-// Tests how a channel ends requests without a response: time limit, cancellation, shutdown, too many. The server
-// accepts connections and never answers the TLS handshake. push_transport.py tests the channel against a server that
-// speaks HTTP/2.
+// Tests how a channel ends requests without a response: at the time limit, on cancellation, on shutdown, and when there
+// are too many. The server accepts connections and never answers the TLS handshake. push_transport.py tests the channel
+// against a server that speaks HTTP/2.
 
 import Foundation
 import Testing
@@ -33,7 +33,7 @@ import Testing
 
     @Test func everyRequestEndsByItsTimeLimit() async throws {
         try await withSilence(HTTP2Channel.Limits(timeoutMilliseconds: 300)) { channel in
-            // Twice, because the second time begins with another libcurl handle.
+            // The requests are sent twice, because the second round begins with another libcurl handle.
             for _ in 0..<2 {
                 let outcomes = await withTaskGroup(of: OutgoingFailure?.self) { group in
                     for _ in 0..<50 { group.addTask { await outcome(channel) } }

@@ -1,4 +1,4 @@
-// Tests the counting of outcomes.
+// Tests that the outcomes of notifications are counted for each push service.
 
 import Crypto
 import Foundation

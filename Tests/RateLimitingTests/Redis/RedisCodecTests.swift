@@ -54,8 +54,8 @@ struct RedisCodecTests {
         #expect(throws: RedisProtocolError.self) { for _ in 0..<10 { _ = try feed(reader, piece[...]) } }
     }
 
-    /// Replaces, removes or doubles bytes of the stream and splits it at random: each result is read or rejected, and
-    /// all memory is freed. Only the address sanitizer can detect memory that is not freed.
+    /// Replaces, removes or duplicates bytes of the stream and splits it at random. Each result is read or rejected,
+    /// and all memory is freed. Only the address sanitizer can detect memory that is not freed.
     @Test func mutatedStreamIsReadOrRefused() throws {
         var random = SeededRandom(seed: 7)
         for _ in 0..<20_000 {

@@ -206,7 +206,7 @@ extension WithRedis {
                     #expect(!restarted.quota(of: ann, in: .refusals).isExhausted)
                     refuse(restarted, times: 1)
                     #expect(await eventually { restarted.quota(of: ann, in: .refusals).isExhausted })
-                    // No window is left behind by a reply that arrives after the deletion.
+                    // A reply that arrives after the deletion does not create a window again.
                     refuse(restarted, times: 1)
                     await restarted.forget(ann)
                     #expect(!restarted.quota(of: ann, in: .refusals).isExhausted)

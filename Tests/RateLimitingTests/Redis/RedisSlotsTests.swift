@@ -1,5 +1,5 @@
-// Tests the slots of a Redis Cluster: the slot of a key, the reply to CLUSTER SLOTS, and the replies with which nodes
-// and sentinels say where a key or a primary is.
+// Tests the slots of a Redis Cluster: the slot of a key, the reply to CLUSTER SLOTS, redirects, the reply to
+// HELLO, and the replies of sentinels.
 
 import JourneyModel
 import Sockets
@@ -148,7 +148,8 @@ struct RedisSlotsTests {
         #expect(RedisRedirect(errorText: text, askedHost: "asked") == nil)
     }
 
-    /// Bytes of valid redirects are replaced, removed or doubled. Whatever is read has a slot, a host and a port.
+    /// Replaces, removes or duplicates bytes of a valid redirect. Every redirect that is still accepted has a slot, a
+    /// host and a port.
     @Test func mutatedRedirectIsReadOrRefused() throws {
         var random = SeededRandom(seed: 11)
         for _ in 0..<20_000 {

@@ -22,8 +22,8 @@ struct OldDatabase {
         }
     }
 
-    /// Creates a database of that release from one of this release, in which all columns of that release can still be
-    /// read.
+    /// Copies a database of this release into a new database of that release. The database of this release must still
+    /// have all columns of that release.
     init(_ path: String, from newer: String) throws {
         self.path = path
         let old = MigrationRun().upTo(DatabaseRebuild.number - 1)
@@ -76,8 +76,8 @@ struct OldDatabase {
         try queue.write { db in try db.execute(sql: sql) }
     }
 
-    /// What a reader finds: by table, the rows with the columns of `columns`, each value as SQL. Of a digest only the
-    /// first half, which is all that is compared.
+    /// What a reader finds: by table, the rows with the columns of `columns`, each value as SQL. A digest is cut to its
+    /// first half, because only this half is compared.
     static func contents(of path: String, columns: [String: [String]]) throws -> [String: [String]] {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
