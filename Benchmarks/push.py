@@ -83,7 +83,7 @@ def push(options, binary, folder, what, rate=0, during=None):
         sys.exit(f"{run.stdout}{run.stderr}")
     line = (f"{what}: {options.count / seconds:.0f} notifications/s for {seconds:.1f} s on {apns.counts['connections']} "
             f"connection(s), at most {apns.counts['most_streams']} streams")
-    # The load generator's time is counted too as soon as it is waited for.
+    # Beside events, another part of the processor time belongs to the server and is not measured, so none is printed.
     print(line + ("" if events else f", {processor / options.count * 1e6:.0f} µs of processor time each"))
     if events:
         print(f"  beside it: {json.dumps(events)}")

@@ -95,7 +95,8 @@ class Questions:
             ("POST", "/native/sessions", {"session_id": f"{driver}-registered"}, driver)]
 
     def ask(self):
-        """Sends all requests to both servers at the same time. Returns the answers as (request, status, Retry-After, seconds)."""
+        """Sends all requests to both servers at the same time. Returns the answers as (request, status, Retry-After,
+        seconds)."""
         answers = []
 
         def ask(server, method, path, body, driver):

@@ -151,6 +151,7 @@ private final class MemoryQueue: AppleRevocationQueue {
             let delivery = try await delivery(http, url)
             let run = Task { await delivery.run() }
             await server.waitForRequests(1)
+            while !queue.left.isEmpty { try await Task.sleep(for: .milliseconds(1)) }
             run.cancel()
             await run.value
         }

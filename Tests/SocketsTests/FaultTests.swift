@@ -67,8 +67,11 @@ extension SocketsSuite {
                 let tests = FaultTests()
                 // Dispatch and the runtime open some descriptors once and keep them. A first conversation opens them
                 // before the descriptors are counted.
-                try? await tests.converse(FaultScript(Fault(.send, EPIPE), at: .max - 1), "without fault")
+                do throws(TransportError) {
+                    try await tests.converse(FaultScript(Fault(.send, EPIPE), at: .max - 1), "without fault")
+                } catch { exit(EXIT_FAILURE) }
                 let before = openDescriptorCount()
+                guard before > 0 else { exit(EXIT_FAILURE) }
                 for fault in FaultTests.harmless + FaultTests.harmful {
                     for n in 1...3 { try? await tests.converse(FaultScript(fault, at: n), "\(fault) at call \(n)") }
                 }
