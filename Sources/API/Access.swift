@@ -57,9 +57,11 @@ struct Access: Sendable {
             responder: { request in
                 switch judge(request) {
                 case .known(let caller) where caller.isService && !admitsServices:
+                    metrics.count(.accepted)
                     let response = ProblemResponse.notForServices.response(requestID: request.id, form)
                     return .response(noted(response, of: caller, route, request.id, request.receivedAt))
                 case .known(let caller):
+                    metrics.count(.accepted)
                     switch respond(request, caller) {
                     case .response(let response):
                         return .response(noted(response, of: caller, route, request.id, request.receivedAt))
@@ -76,6 +78,7 @@ struct Access: Sendable {
                     return .work {
                         do throws(ProblemResponse) {
                             let caller = try await found(lookUp)
+                            metrics.count(.accepted)
                             if caller.isService, !admitsServices { throw .notForServices }
                             let response = await respond(request, caller).response()
                             return noted(response, of: caller, route, request.id, request.receivedAt)
@@ -102,6 +105,8 @@ struct Access: Sendable {
                 if let problem = contentRefusal(caller.driver) { throw problem }
                 return .welcome(client: caller.driver.rawValue)
             } catch {
+                // The token was accepted, but the responder, which counts accepted tokens, is not called.
+                if driver != nil { metrics.count(.accepted) }
                 var response = error.response(requestID: request.id, form)
                 response.principal = driver?.rawValue
                 return .refused(noted(response, driver, route, request))
@@ -141,7 +146,7 @@ struct Access: Sendable {
 
     /// Returns the check that admits operators. An operator presents `OPS_TOKEN` or an access token of the role `ops`.
     func operatorOnly(_ handler: @escaping OpenHandler) -> CredentialCheck {
-        let check = operatorHandler { _ in Response(status: .ok) }
+        let check = operatorHandler(isJudge: true) { _ in Response(status: .ok) }
         return CredentialCheck(
             judge: { request in
                 let response = await check(request)
@@ -149,12 +154,15 @@ struct Access: Sendable {
             }, handler: operatorHandler(handler))
     }
 
-    private func operatorHandler(_ handler: @escaping OpenHandler) -> RequestHandler {
+    private func operatorHandler(isJudge: Bool = false, _ handler: @escaping OpenHandler) -> RequestHandler {
         anyone { request throws(ProblemResponse) in
             try await guesses.judged(request, token: "ops_token") { () throws(ProblemResponse) in
                 if hasOperatorToken(request) { return }
                 let caller = try await caller(of: request)
-                guard caller.role == TokenRole.ops.rawValue else {
+                let isOperator = caller.role == TokenRole.ops.rawValue
+                // If the judge welcomes the request, the request is checked again when it is complete.
+                if !isJudge || !isOperator { metrics.count(.accepted) }
+                guard isOperator else {
                     throw ProblemResponse(.forbidden, "Operator access required.")
                 }
             }
@@ -179,7 +187,9 @@ struct Access: Sendable {
     }
 
     /// Checks the request's token without waiting. Every refusal is a 401, because shipped clients take both 401 and
-    /// 403 as "sign in again" (contract, section 3). The response does not say why the token was refused.
+    /// 403 as "sign in again" (contract, section 3). The response does not say why the token was refused. Counts
+    /// refused tokens only. Its callers count an accepted token, because a request whose content arrives after its head
+    /// is checked twice.
     private func judge(_ request: Request) -> CallerVerdict {
         let now = request.receivedAtMilliseconds / 1000
         // The cache of verified tokens contains only valid tokens, and it compares all bytes of a token. The form of
@@ -191,9 +201,7 @@ struct Access: Sendable {
                 }
             }
             switch verdict {
-            case .known(let caller)?:
-                metrics.count(.accepted)
-                return .known(caller)
+            case .known(let caller)?: return .known(caller)
             case .refused(let refusal)? where refusal != .malformed: return .refused(refused(refusal))
             default: break
             }
@@ -203,9 +211,7 @@ struct Access: Sendable {
             return .refused(unauthorized("A bearer token is required.", challenge: "Bearer realm=\"dwell\""))
         }
         switch token.withUTF8({ tokens.judge(UnsafeRawBufferPointer($0), atSecondsSince1970: now) }) {
-        case .known(let caller):
-            metrics.count(.accepted)
-            return .known(caller)
+        case .known(let caller): return .known(caller)
         case .refused(let refusal): return .refused(refused(refusal))
         case .needsLookup(let lookUp): return .needsLookup(lookUp)
         }
@@ -223,9 +229,7 @@ struct Access: Sendable {
         _ lookUp: () async throws(TokenRefusal) -> Caller
     ) async throws(ProblemResponse) -> Caller {
         do throws(TokenRefusal) {
-            let caller = try await lookUp()
-            metrics.count(.accepted)
-            return caller
+            return try await lookUp()
         } catch {
             throw refused(error)
         }

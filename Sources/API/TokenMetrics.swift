@@ -1,5 +1,5 @@
 // The results of access token checks: how often a token was valid, missing or refused, or its status could not be read.
-// A request whose content arrives after its head is checked twice, and an accepted token is then counted twice.
+// Each request counts once, even if its token is checked again when its content has arrived.
 
 import CoreMetrics
 import MetricInstruments

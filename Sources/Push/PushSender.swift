@@ -72,7 +72,7 @@ package actor PushSender {
 
     /// Entries that were read and are not under way yet, the last one first.
     private var ready: [DuePush] = []
-    private var inFlightCount = 0
+    private(set) var inFlightCount = 0
     /// Devices with an entry that was read and whose outcome is not written yet.
     private var busyDevices: Set<Int64> = []
     /// Outcomes that are not written yet.

@@ -72,6 +72,27 @@ import Testing
         try Self.expectRefused(await Self.ask(endpoint, fields: [("Authorization", "Bearer good")]), "revoked")
     }
 
+    /// A request whose content arrives after its head is judged first, then answered. A refused one is only judged.
+    @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken })
+    func eachTokenIsCountedOnce(row: Row) async throws {
+        let api = ScriptedAPI(limits: .off)
+        let endpoint = try #require(api.surface.first { Row(endpoint: $0).testDescription == row.testDescription })
+        let judge = try #require(endpoint.route.prepared.judge)
+        let good = Self.request(endpoint, fields: [("Authorization", "Bearer good")])
+        guard case .welcome = await judge(good) else {
+            Issue.record("refused with a good token")
+            return
+        }
+        _ = await endpoint.route.response(to: good)
+        guard case .refused = await judge(Self.request(endpoint, fields: [("Authorization", "Bearer bad")])) else {
+            Issue.record("accepted with a bad token")
+            return
+        }
+        let text = api.metrics.text()
+        #expect(text.contains("dwell_access_tokens_total{result=\"accepted\"} 1\n"))
+        #expect(text.contains("dwell_access_tokens_total{result=\"refused\"} 1\n"))
+    }
+
     /// A driver's valid token is rejected with 403. OperatorTests tests the tokens that are accepted.
     @Test(arguments: surface.filter { $0.endpoint.credential == .operatorToken })
     func anOperatorsTokenIsWanted(row: Row) async throws {

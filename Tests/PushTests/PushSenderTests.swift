@@ -40,10 +40,12 @@ import Testing
     }
 
     /// Runs rounds until every outcome is written and nothing more is due now. After each round, the clock advances by
-    /// the time after which the sender writes outcomes.
+    /// the time after which the sender writes outcomes. It does not advance while a notification is under way: if the
+    /// machine is busy, its lease would end first, and the notification would be sent again.
     private func settle() async throws {
         for _ in 0..<2000 {
             await sender.round()
+            while await sender.inFlightCount > 0 { await Task.yield() }
             clock.advance(byMilliseconds: PushSender.commitMilliseconds)
             if await sender.isIdle, !store.hasDue(at: clock.now) { return }
             await Task.yield()
