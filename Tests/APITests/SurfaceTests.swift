@@ -3,6 +3,7 @@
 
 import HTTP1
 import HTTPServer
+import PrometheusExport
 import RateLimiting
 import Testing
 
