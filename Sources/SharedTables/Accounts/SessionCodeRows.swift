@@ -24,7 +24,8 @@ extension StoredAccounts: SessionCodeStore {
 
 enum SessionCodeRows {
     /// How long a row is kept after its code has expired. Within this time, a repeat of an accepted code gets its
-    /// response again.
+    /// response again. Afterwards, the next issue of any code deletes the row. Retention deletes it earlier if it
+    /// deletes the session.
     static let keptMilliseconds: Int64 = 86_400_000
 
     private struct Session {
