@@ -264,7 +264,8 @@ struct SimulatedStore {
         }
     }
 
-    /// Returns whether a transaction of another product, which would give access by its own members, has not expired.
+    /// Returns whether there is a subscription to another product than that of `current` which has not expired and is
+    /// neither revoked nor marked as upgraded. Without later facts, it would give access.
     private func hasReplacedUnexpired(_ current: TransactionFact) -> Bool {
         PurchaseFacts(facts).transactions.values.contains {
             $0.kind == .autoRenewable && $0.productID != current.productID && $0.revocation == nil && !$0.isUpgraded
