@@ -56,12 +56,12 @@ struct Access: Sendable {
             judge: driverJudge(route, form, admitsServices, contentRefusal),
             responder: { request in
                 switch judge(request) {
-                case .known(let caller) where caller.isService && !admitsServices:
-                    metrics.count(.accepted)
-                    let response = ProblemResponse.notForServices.response(requestID: request.id, form)
-                    return .response(noted(response, of: caller, route, request.id, request.receivedAt))
                 case .known(let caller):
                     metrics.count(.accepted)
+                    if caller.isService, !admitsServices {
+                        let response = ProblemResponse.notForServices.response(requestID: request.id, form)
+                        return .response(noted(response, of: caller, route, request.id, request.receivedAt))
+                    }
                     switch respond(request, caller) {
                     case .response(let response):
                         return .response(noted(response, of: caller, route, request.id, request.receivedAt))

@@ -157,9 +157,7 @@ enum ProfileBody {
     private static func decode(
         _ request: Request, absent: ProfileChange.Member
     ) throws(ProblemResponse) -> ProfileChange {
-        let bytes = try BodyDecoding.json(request)
-        let value: JSONValue
-        do { value = try JSONValue.parse(bytes) } catch { throw ProblemResponse(.malformedJSON(error)) }
+        let value = try JSONBody.value(of: request)
         return try JSONBody.decode(value) { members in
             ProfileChange(
                 name: member("name", of: value, absent: absent, &members),

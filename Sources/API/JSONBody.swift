@@ -8,10 +8,13 @@ enum JSONBody {
     static func decode<Body>(
         _ request: Request, _ read: (inout MemberReader) -> Body?
     ) throws(ProblemResponse) -> Body {
+        try decode(try value(of: request), read)
+    }
+
+    /// Parses the JSON body of a request.
+    static func value(of request: Request) throws(ProblemResponse) -> JSONValue {
         let bytes = try BodyDecoding.json(request)
-        let value: JSONValue
-        do { value = try JSONValue.parse(bytes) } catch { throw ProblemResponse(.malformedJSON(error)) }
-        return try decode(value, read)
+        do { return try JSONValue.parse(bytes) } catch { throw ProblemResponse(.malformedJSON(error)) }
     }
 
     static func decode<Body>(

@@ -1,4 +1,4 @@
-/// The maximum lengths of bodies in bytes, of the routes that do not have `Route.bodyBytesUsualMax`. Each applies both before and after decompression (contract, section 3,
+/// The maximum lengths of bodies in bytes, of the routes that do not have `Route.defaultBodyBytesMax`. Each applies both before and after decompression (contract, section 3,
 /// "Limits").
 enum RequestLimits {
     static let batchBytesMax = 1024 * 1024

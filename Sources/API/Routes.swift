@@ -277,7 +277,7 @@ package struct API: Sendable {
     /// Returns a route whose limits count events, not requests. If the driver has used up the limit of refusals, the
     /// content of the request is not read.
     private func event(
-        _ template: String, _ respond: @escaping CallerResponder, bodyBytesMax: Int = Route.bodyBytesUsualMax,
+        _ template: String, _ respond: @escaping CallerResponder, bodyBytesMax: Int = Route.defaultBodyBytesMax,
         admitsServices: Bool = false
     ) -> Endpoint {
         let check = access.driver(respond, route: template, admitsServices: admitsServices) { [refusalLimit] driver in

@@ -25,7 +25,7 @@ package struct Request: Sendable {
 
     package init(
         method: Method, path: String, query: String? = nil, fields: Fields = Fields(), body: [UInt8] = [],
-        bodyBytesMax: Int = Route.bodyBytesUsualMax, id: String, receivedAtMilliseconds: Int64,
+        bodyBytesMax: Int = Route.defaultBodyBytesMax, id: String, receivedAtMilliseconds: Int64,
         remoteAddress: String = "", parameters: [String: String] = [:]
     ) {
         self.method = method

@@ -68,7 +68,7 @@ package struct Route: Sendable {
     /// route's name in logs and metrics.
     package var template: String
     /// The maximum length of a body in bytes, for routes that declare no other.
-    package static let bodyBytesUsualMax = 64 * 1024
+    package static let defaultBodyBytesMax = 64 * 1024
 
     /// The maximum length of a body in bytes. A longer body is refused with 413. If its length is declared, it is
     /// refused before it is read. Otherwise it is refused as soon as it exceeds the maximum.
@@ -84,7 +84,7 @@ package struct Route: Sendable {
     package var rateLimitPolicy = Fields()
 
     package init(
-        _ method: Method, _ template: String, bodyBytesMax: Int = bodyBytesUsualMax, judge: RequestJudge? = nil,
+        _ method: Method, _ template: String, bodyBytesMax: Int = defaultBodyBytesMax, judge: RequestJudge? = nil,
         responder: @escaping Responder
     ) {
         self.method = method
@@ -96,7 +96,7 @@ package struct Route: Sendable {
 
     /// Creates a route that starts a task for every request.
     package init(
-        _ method: Method, _ template: String, bodyBytesMax: Int = bodyBytesUsualMax, judge: RequestJudge? = nil,
+        _ method: Method, _ template: String, bodyBytesMax: Int = defaultBodyBytesMax, judge: RequestJudge? = nil,
         handler: @escaping RequestHandler
     ) {
         self.init(
@@ -109,7 +109,7 @@ package struct Route: Sendable {
     /// Creates a route that requires a credential. Its responder refuses every request until the middleware
     /// `Credentials` has installed the check.
     package init(
-        _ method: Method, _ template: String, bodyBytesMax: Int = bodyBytesUsualMax, credential: CredentialCheck
+        _ method: Method, _ template: String, bodyBytesMax: Int = defaultBodyBytesMax, credential: CredentialCheck
     ) {
         self.init(
             method, template, bodyBytesMax: bodyBytesMax,

@@ -75,9 +75,9 @@ final class EventChain {
 
     // MARK: Search
 
-    /// Goes back in the order, from the last element of `path` to the earliest event that is not before `place`. Appends
-    /// each event whose row it reads and keeps, so that the earliest event is the last element afterwards. Jumps leave
-    /// out events. The last element must not be before `place`.
+    /// Walks back in the order, from the last element of `path` to the earliest event that is not before `place`. Each
+    /// event on which the walk stops is appended, so the earliest event is the last element afterwards. Events that a
+    /// jump passes over are not appended. The last element at the call must not be before `place`.
     ///
     /// - Parameter beyond: the id of an event that is known to be before `place`; its row is not read.
     func descend(_ path: inout [ChainLink], to place: ChainPlace, beyond: Int64? = nil) throws(SQLiteError) {
