@@ -87,7 +87,7 @@ int dwell_write_cleared(
     unsigned char cleared[PAGE_MAX];
     size_t begin = 0, end = 0, size = (size_t)count;
     int is_page = count >= PAGE_MIN && count <= PAGE_MAX && (size & (size - 1)) == 0 && offset % count == 0;
-    // A checkpoint writes pages in the order of their numbers, so it writes page 1, if at all, before all others.
+    // A checkpoint writes pages in the order of their numbers. If it writes page 1, it writes page 1 first.
     if (is_page && offset == 0 && number4((const unsigned char *)bytes + LARGEST_ROOT) != 0)
         checkpoint->clears_pages = 0;
     if (!checkpoint->clears_pages || !is_page

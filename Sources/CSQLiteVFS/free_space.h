@@ -4,7 +4,7 @@
 
 #include <sqlite3.h>
 
-// What a layer of the database file knows about the checkpoint that is running. Initially zero.
+// What a layer over the database file knows about the running checkpoint. All fields are zero at first.
 struct checkpoint {
     // Whether the pages that the checkpoint writes may be changed.
     int clears_pages;

@@ -9,9 +9,9 @@
 // - A commit without that sync becomes visible through the header of the WAL index. The shared memory has two copies of
 //   this header. SQLite calls a barrier between writing one copy and the other (walIndexWriteHdr), and readers wait
 //   until both copies are equal. The barrier also writes the held frames.
-// - Other connections do not see the frames of a transaction that is rolled back, or of a transaction that is larger
-//   than the cache and not committed yet. These frames are written before the connection releases its write lock on the
-//   WAL, because afterwards another connection may write at the same offset.
+// - Two kinds of frames are invisible to other connections: those of a transaction that is rolled back, and those of an
+//   uncommitted transaction that is larger than the cache. These frames are written before the connection releases its
+//   write lock on the WAL, because afterwards another connection may write at the same offset.
 // - A call that reads the file, its size or anything else about it first writes the held frames.
 //
 // If writing the held frames fails, they are dropped, because SQLite rolls the transaction back. The call that caused

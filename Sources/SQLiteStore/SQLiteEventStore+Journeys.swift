@@ -60,7 +60,7 @@ extension SQLiteEventStore: JourneyReader {
         }
     }
 
-    /// One read of the newest row numbers finds the drivers, so `drivers` is not used.
+    /// One query finds the drivers of all events after `id`, so `drivers` is not used.
     package func committedChanges(
         after id: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges {

@@ -4,8 +4,8 @@ import Engine
 import Foundation
 
 extension SQLiteEventStore: TruncatableWAL {
-    /// Size in bytes that the WAL exceeds only if a long read prevents SQLite from resetting the WAL. Without such a
-    /// read, the largest WAL ever measured had 298 MB, while a large table was written at full speed.
+    /// The WAL exceeds this size in bytes only if a long read prevents SQLite from resetting the WAL. The largest WAL
+    /// ever measured without such a read was 298 MB, while a large table was written at full speed.
     package static var logBytesMax: Int64 { 2 * Int64(DatabaseOpening.walBytesMax) }
 
     package func truncateLog(quietFor quiet: Duration) async {

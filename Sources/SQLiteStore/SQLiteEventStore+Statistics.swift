@@ -1,4 +1,5 @@
-// The ports of metrics and the operator page on SQLite. The functions are beside the tables that they read.
+// The protocols of metrics and the operator page on SQLite. Their functions are implemented beside the tables that they
+// read.
 
 import Engine
 import Identity

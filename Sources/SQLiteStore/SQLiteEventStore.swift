@@ -1,5 +1,5 @@
-// `EventStore` on SQLite. Passes writes to the writer, and runs reads on the read connections. The protocol documents
-// the guarantees. Writer, WriterConnection and EventAppending implement them.
+// `EventStore` on SQLite. Passes writes to the writer, and runs reads on the read connections. The protocol
+// `EventStore` documents the guarantees. Writer, WriterConnection and EventAppending implement them.
 
 package import CoreMetrics
 package import Engine
@@ -151,8 +151,8 @@ package final class SQLiteEventStore: EventStore {
         while true {
             let removalCount = newest.removalCount
             let (lastNumber, outcomes) = try await readOutsideRefold(of: driver) { db in
-                // Memory has the keys of all events of this snapshot that this process has stored, because a key is
-                // added before the commit.
+                // If this process stored an event of the snapshot, memory has the event's key, because the key is added
+                // to memory before the commit.
                 let lastNumber = try StoredEvents.lastNumber(db)
                 guard newest.lastNumber >= lastNumber else { return (lastNumber, [EventOutcome?]?.none) }
                 return (

@@ -16,8 +16,8 @@ package struct DriverDay: Hashable, Sendable {
         var previousSession: String?
         drives = scenarios.filter(\.isDrive).map { scenario in
             // Each scenario has its own seed. If a scenario is left out, the other drives therefore stay the same.
-            // There is one exception: a drive resets the session of the drive before it, and that session may then be
-            // another one.
+            // There is one exception: a drive may reset the session of the preceding drive, and without the left-out
+            // scenario, that is another session.
             let index = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(
                 scenario, seed: seed &* 0x1_0000 &+ index, settings: settings, previousSession: previousSession)

@@ -1,5 +1,6 @@
 // Plays the drives of one driver. Sends every delivery of every drive, one after the other, and compares each response
-// with the expected one. Then sends every event once more and compares the final verdicts, and at last the sessions.
+// with the expected one. Then sends every event once more and compares the final verdicts. At the end, compares the
+// sessions.
 
 import JourneyClient
 import JourneyModel
@@ -110,7 +111,7 @@ struct DriverPlay {
                 try compare(answer, outcome, with: message, of: drive, "sent in a batch of \(messages.count)")
             }
         }
-        // Wait as long as the server asks, as a phone does.
+        // Waits as long as the server asks, as a phone does.
         if !left.isEmpty, let seconds = outcome.response.retryAfterSeconds {
             sender.tally.change { $0.limited += 1 }
             try await sender.sleep(.seconds(seconds))
@@ -163,7 +164,7 @@ struct DriverPlay {
 
     // MARK: Comparison
 
-    /// Compares each session in the events of the drive with the server's final response about that session.
+    /// For each session that the drive's events name, compares the expected outcome with the server's final response.
     private func compareSessions(of drive: Int) async throws {
         var compared: Set<String> = []
         for message in messages[drive] {

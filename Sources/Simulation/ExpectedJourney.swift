@@ -1,5 +1,5 @@
-// The simulation's own fold of one driver's events. From the events that the server has acknowledged, the fold computes
-// the responses that the server must give. The fold takes nothing else from the server's responses.
+// The simulation's own fold of one driver's events. The fold computes the responses that the server must give. From the
+// server's responses to events, it takes only which events were acknowledged.
 
 import JourneyModel
 

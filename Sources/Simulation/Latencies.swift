@@ -32,8 +32,8 @@ package struct Latencies: Hashable, Sendable {
         return maxMicroseconds
     }
 
-    /// Returns the index of the bucket for a time in microseconds. The times from 2^n to 2^(n+1) share 64 buckets. The
-    /// highest bit of the time is n, and the six bits below it select one of the 64 buckets.
+    /// Returns the index of the bucket for a time in microseconds. The times from 2^n to 2^(n+1) share 64 buckets. n is
+    /// the position of the highest bit that is set in the time. The six bits below it select one of the 64 buckets.
     private static func bucket(of value: Int) -> Int {
         let doubling = min(Int.bitWidth - 1 - value.leadingZeroBitCount, 39)
         let below = min(value, (1 << 40) - 1) - (1 << doubling)

@@ -43,7 +43,8 @@ package struct SimulatedDrivers: Sendable {
     private static let concurrentDriversMax = 256
     private static let progressInterval = Duration.milliseconds(200)
 
-    /// Makes an identity token in Apple's form for that subject and raw nonce. Each call returns a different token.
+    /// Makes an identity token in Apple's form for the given subject and raw nonce. Each call returns a different
+    /// token.
     package typealias IdentityToken = @Sendable (_ subject: String, _ nonce: String) async throws -> String
 
     /// - Parameters:

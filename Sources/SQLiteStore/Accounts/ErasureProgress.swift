@@ -8,9 +8,9 @@ import Identity
 import JourneyModel
 import SharedTables
 
-/// The steps of a deletion, in their order. Sessions come before events for the following reason. The idempotency key
-/// of an expiry contains the id of the expiry's session. An expiry may be stored between two steps, and by then the
-/// session must have its new id.
+/// The steps of a deletion, in their order. Sessions come before events, because the idempotency key of an expiry
+/// contains the id of the expiry's session. If an expiry is stored after the events are rewritten, its session must
+/// already have the new id.
 enum ErasureStep: String, CaseIterable {
     case audit
     case sessions
@@ -84,9 +84,9 @@ struct ErasureProgress {
     }
 
     /// Rewrites at most `rowsMax` rows. If the last of them is an event, the other events of the same millisecond are
-    /// rewritten too, even beyond `rowsMax`. If two pieces rewrote these events, their order would change. The call may
-    /// also complete the deletion, so that the WAL is truncated. It does so only if it has rewritten no rows, or if
-    /// `mayComplete` is true.
+    /// rewritten too, even beyond `rowsMax`. Their order would change if two pieces rewrote them. If no rows are left,
+    /// the call may complete the deletion, and the writer then truncates the WAL. The call does so only if it has
+    /// rewritten no rows itself, or if `mayComplete` is true.
     mutating func advance(rowsMax: Int, mayComplete: Bool, _ db: Database) throws -> ErasurePiece {
         var piece = ErasurePiece(step: step)
         while let step = piece.step, piece.rowCount < rowsMax {
@@ -186,8 +186,8 @@ struct ErasureProgress {
         return (rows.count, last == nil)
     }
 
-    /// Gives the event a key with the number `place`, and removes what the client sent. `occurred_at` gets one of the
-    /// two forms that follow from the moment (OccurredAtColumn.swift).
+    /// Gives the event a key with the number `place`, and removes what the client sent. `occurred_at` becomes one of
+    /// the two texts that can be computed from the moment (OccurredAtColumn.swift).
     private func rewriteEvent(
         _ event: Int64, place: Int64, sequencePlace: Int64, _ keys: EventKeyTable, _ db: Database
     ) throws {

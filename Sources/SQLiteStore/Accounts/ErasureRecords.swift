@@ -44,7 +44,7 @@ package enum ErasureRecords {
     }
 
     private static func list(_ path: String) throws -> [RecordedErasure] {
-        // One byte more than a list may have, so that a longer file is noticed without reading all of it.
+        // Reads one byte more than a list may have, so that a longer file is noticed without reading all of it.
         let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
         defer { try? handle.close() }
         let data = try handle.read(upToCount: listBytesMax + 1) ?? Data()

@@ -65,8 +65,8 @@ package struct ErasureScan: ErasureSearch {
         }
     }
 
-    /// Returns whether one of the driver's events is listed at a place other than that of its present key. This can
-    /// only be the place of the key that the event had before the deletion.
+    /// Returns whether `event_key` lists one of the driver's events at a place other than the place of the event's
+    /// present key. Such a place can only come from the key that the event had before the deletion.
     private static func hasOldKey(_ events: Set<Int64>, _ db: Database) throws -> Bool {
         guard try db.tableExists("event_key") else { return false }
         let keys = try EventKeyTable(db)

@@ -20,7 +20,7 @@ extension SQLiteEventStore: EventErasure {
             arguments: [pseudonym, driver])
     }
 
-    /// Versions before migration 14 stored codes in `one_time_code`.
+    /// Deletes the codes in `one_time_code`, where versions before migration 14 stored them.
     package func eraseOlderCodes(ofPhone digest: [UInt8], _ db: any SQLTransaction) throws {
         try db.execute(sql: "DELETE FROM one_time_code WHERE phone_digest = ?", arguments: [digest])
     }
@@ -43,8 +43,8 @@ extension SQLiteEventStore: EventErasure {
         while let next = step {
             // A server that stops must not wait for a long deletion. The next start continues it.
             if Task.isCancelled { throw .cancelled }
-            // Before the last piece, copy the WAL into the database file. The last piece rewrites no rows. It runs
-            // right after this copy, before the WAL has grown again.
+            // The last piece rewrites no rows, and the writer then truncates the WAL. The WAL is copied into the
+            // database file right before the last piece, so that little is left to copy during the truncation.
             if next == .wal { await copyWAL() }
             let advance = { @Sendable (db: Database) throws -> ErasurePiece in
                 var progress = try ErasureProgress(of: driver, db)

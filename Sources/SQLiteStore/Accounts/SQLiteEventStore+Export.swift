@@ -51,7 +51,7 @@ extension SQLiteEventStore: EventExport {
                 """)
     }
 
-    /// Returns the row numbers of at most `limit` of a driver's rows, those after the row `last`.
+    /// Returns the row numbers of the driver's next rows after the row `last`, at most `limit`.
     private typealias Keys =
         @Sendable (_ driver: Int64, _ last: Int64?, _ limit: Int, _ db: Database) throws -> [Int64]
 
@@ -63,7 +63,8 @@ extension SQLiteEventStore: EventExport {
             arguments: [driver, last ?? 0, limit])
     }
 
-    /// In the order of the chain, which finds the place of `last` again without reading the events before it.
+    /// Returns events in the order of the chain. A walk through the chain can continue after `last` without reading the
+    /// events before it.
     private static let eventKeys: Keys = { driver, last, limit, db in
         let chain = try EventChain(db)
         let place = try last.flatMap { try chain.link($0)?.place }
@@ -77,9 +78,9 @@ extension SQLiteEventStore: EventExport {
         return keys
     }
 
-    /// Returns a list of rows by their row numbers. `sql` selects the row with a given row number and driver. Each
-    /// column has the name that `JSONWriter.member` expects. `more` writes the members that `sql` does not select; its
-    /// first argument is the row number.
+    /// Returns an export list whose keys are row numbers. `sql` selects the row with a given row number and driver.
+    /// Each column has the name that `JSONWriter.member` expects. `more` writes the members that `sql` does not select;
+    /// its first argument is the row number.
     private static func list(
         _ name: String, keys: @escaping Keys, sql: String,
         more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)? = nil

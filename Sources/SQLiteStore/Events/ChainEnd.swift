@@ -1,9 +1,10 @@
-// The end of a driver's chain of events (EventChain.swift): what an event that comes after all others needs to know.
-// The driver's row holds it, so that such an event reads no row of another event.
+// The end of a driver's chain of events (EventChain.swift). It has everything that is needed to append an event that
+// comes after all others. The driver's row stores it, so that appending such an event reads no row of another event.
 
-/// The driver's last event in the order (corrected_at_ms, id), and its climb: this event, the nearest earlier event
-/// with a higher level, the nearest earlier event with a higher level than that, and so on. The column `driver.chain`
-/// holds it in this form, with each number in zigzag and LEB128 encoding; NULL means that the driver has no events:
+/// The driver's last event in the order (corrected_at_ms, id), and the climb of this event. A climb consists of the
+/// event itself, the nearest earlier event with a higher level (`EventChain.level`), the nearest earlier event with a
+/// higher level than that one, and so on. The column `driver.chain` is NULL if the driver has no events. Otherwise it
+/// has the following form, with each number in zigzag and LEB128 encoding:
 ///
 ///     chain = corrected_at_ms of the last event, its id, then for each further event of the climb
 ///             its id minus the id before it
@@ -22,8 +23,8 @@ struct ChainEnd: Equatable {
     /// The id of the driver's last event; nil without events.
     var last: Int64? { climb.last }
 
-    /// Returns whether a new event with this `corrected_at_ms` comes after all others. At an equal time it does,
-    /// because a new event has the highest id.
+    /// Returns whether a new event with this `corrected_at_ms` comes after all others. An event with the same time as
+    /// the last event also comes after it, because a new event has the highest id.
     func isBefore(_ time: Int64) -> Bool { climb.isEmpty || time >= self.time }
 
     /// Appends an event that comes after all others. Returns the ids for the event's columns `previous` and `jump`.
@@ -37,7 +38,8 @@ struct ChainEnd: Equatable {
         return (previous, jump)
     }
 
-    /// Adds an event that does not come last to the climb, if its level is higher than that of every later event.
+    /// Adds an event that is not the last in the order. The climb changes only if the event's level is higher than the
+    /// level of every later event.
     ///
     /// - Parameter isLater: whether an event of the climb comes after the new one.
     mutating func insert(_ id: Int64, isLater: (Int64) -> Bool) {

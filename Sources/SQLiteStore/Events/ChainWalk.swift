@@ -10,17 +10,18 @@ struct ChainWalk {
     private let chain: EventChain
     private let direction: Direction
     private let times: ClosedRange<Int64>
-    /// Backward: the next event. Forward: the events on the way from the driver's last event back to the next one. The
-    /// last element is the next event unless `current` is set.
+    /// Backward: only the next event. Forward: the events that the search met on its way back from the driver's last
+    /// event to the next event. If `current` is nil, the last element is the next event. Otherwise `nextForward` first
+    /// searches for the next event.
     private var path: [ChainLink] = []
     /// Forward: the event that was returned last.
     private var current: ChainLink?
-    /// An event that `nextMillisecond` has read and not returned.
+    /// An event that `nextMillisecond` has read but not returned yet.
     private var kept: ChainLink?
 
     /// - Parameters:
     ///   - last: the driver's last event (`ChainEnd.last`).
-    ///   - times: `corrected_at_ms` of the events that are wanted.
+    ///   - times: the wanted range of `corrected_at_ms`.
     init(
         _ chain: EventChain, from last: Int64?, _ direction: Direction,
         times: ClosedRange<Int64> = Int64.min...Int64.max

@@ -1,5 +1,5 @@
-// The ids of a driver's events in the order of time, for code that reads through GRDB: statements name the ids, because
-// no index finds a driver's events (EventChain.swift).
+// The ids of a driver's events in the order of time, for code that reads through GRDB. Such code first finds the ids
+// and then selects the rows by id, because no index finds a driver's events (EventChain.swift).
 
 import GRDB
 import GRDBSQLite
@@ -7,15 +7,15 @@ import GRDBSQLite
 struct DriverEvents {
     private enum Source {
         case chain(ChainWalk)
-        /// A file of a release without the chain. It has an index by driver and time.
+        /// A database file of an old release, which has no chain but an index by driver and time.
         case rows(RowCursor)
     }
 
     private var source: Source
-    /// For `.rows`: the first event of the next millisecond, which was read to find the end of the one before.
+    /// For `.rows`: the first event of the next millisecond. It was read to find the end of the previous millisecond.
     private var kept: (id: Int64, time: Int64)?
 
-    /// - Parameter times: `corrected_at_ms` of the events that are wanted.
+    /// - Parameter times: the wanted range of `corrected_at_ms`.
     init(
         of driver: Int64, _ direction: ChainWalk.Direction,
         times: ClosedRange<Int64> = Int64.min...Int64.max, _ db: Database
@@ -35,7 +35,7 @@ struct DriverEvents {
         source = .chain(try ChainWalk(try EventChain(db), from: end.last, direction, times: times))
     }
 
-    /// False for a file of a release without the chain.
+    /// False for a database file of an old release, which has no chain.
     static func hasChains(_ db: Database) throws -> Bool {
         try db.columns(in: "event").contains { $0.name == "previous" }
     }
@@ -86,8 +86,8 @@ struct DriverEvents {
 
     // MARK: Statements
 
-    /// Returns the beginning of a FROM clause that reads the rows of the ids in a parameter, `?` by default. Callers
-    /// bind the result of `list` to this parameter.
+    /// Returns the beginning of a FROM clause that reads the events whose ids are in the SQL parameter `parameter`.
+    /// Callers bind the result of `list` to this SQL parameter.
     static func listedSQL(_ parameter: String = "?") -> String {
         "json_each(\(parameter)) AS listed CROSS JOIN event ON event.id = listed.value"
     }
@@ -124,7 +124,7 @@ struct DriverEventRows {
 }
 
 extension EventChain {
-    /// Uses the connection of a running read or write of GRDB.
+    /// Creates the chain on the connection of a GRDB read or write that is in progress.
     convenience init(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")

@@ -74,8 +74,8 @@ final class DriverRow {
         return try change(&chain)
     }
 
-    /// Sets the clock memory. For most events the memory stays the same, because a correct clock has usually been seen
-    /// before. In this case the function does nothing.
+    /// Sets the clock memory. Does nothing if the memory stays the same. This is so for most events, because a correct
+    /// clock has usually been seen before.
     func remember(_ memory: ClockMemory) {
         if memory == clockMemory { return }
         clockMemory = memory
@@ -91,8 +91,8 @@ final class DriverRow {
         return session
     }
 
-    /// Sets the journey after the head. `event` is the event that changed it. Records a change if readers of the
-    /// journey's stream would see a difference.
+    /// Sets the journey after the head. `event` is the event that changed the journey. Records a change if readers of
+    /// the journey's stream would see a difference.
     func move(to journey: StoredJourney, by event: Int64) {
         let isSeen =
             self.journey.journey.state != journey.journey.state
@@ -111,8 +111,8 @@ final class DriverRow {
     }
 
     /// Sets the result of a refold by the rules of this release or by a correction of settings. If the new journey
-    /// differs from the stored one, no event caused the difference. The recent changes are then deleted, so that a
-    /// reader that reconnects to the stream gets a snapshot.
+    /// differs from the stored one, deletes the recent changes, because no event caused the difference. A reader that
+    /// reconnects to the stream then gets a snapshot.
     func replaceFold(head: Head?, journey: StoredJourney) {
         rules = Fold.rulesVersion
         self.head = head
@@ -135,11 +135,11 @@ final class DriverRow {
 }
 
 /// A cache of recently seen drivers, in their state within the current transaction. `forget` must be called after every
-/// rollback, after other code has changed the table, and when another connection has written. Changes reach the
-/// database only with `writeChanged`. Therefore `writeChanged` must be called before other code reads or changes the
-/// table, before a savepoint is created or released, and before COMMIT.
+/// rollback, after other code has changed the table, and when another connection has written. Changes of cached rows
+/// reach the database only with `writeChanged`. Therefore `writeChanged` must be called before other code reads or
+/// changes the table, before a savepoint is created or released, and before COMMIT.
 final class DriverCache {
-    /// The maximum number of cached drivers, each less than a kilobyte.
+    /// The maximum number of cached drivers. Each takes less than a kilobyte.
     private static let rememberedMax = 8192
 
     /// The cached rows by driver_id. Only drivers with an ASCII driver_id are cached (Texts.swift says why).
@@ -150,7 +150,7 @@ final class DriverCache {
     private let find: PreparedStatement
     private let add: PreparedStatement
     private let update: PreparedStatement
-    /// Room for the bytes of a column, so that no row needs an array of its own.
+    /// A buffer for the bytes of the column `chain`. It is reused for all rows, so that a write allocates no new array.
     private var chainBytes: [UInt8] = []
 
     init(on connection: OpaquePointer) throws(SQLiteError) {

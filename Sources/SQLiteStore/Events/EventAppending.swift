@@ -48,10 +48,12 @@ final class EventAppending {
         forget()
     }
 
-    /// Empties the caches. Must be called when the caches may differ from the database. This is the case if another
-    /// connection, or a change other than an event (for example an erasure), may have changed drivers or the texts that
-    /// drivers share. Changed rows in the cache must then be written before the call. The caches also differ after a
-    /// rollback, for which `noteRollback` calls this function; unwritten changes are then dropped.
+    /// Empties the caches. Must be called when the caches may differ from the database, in two cases:
+    ///
+    /// - Another connection, or a change other than an event (for example an erasure), may have changed drivers or the
+    ///   texts that drivers share. The caller must first write the changed rows in the cache.
+    /// - A transaction or a savepoint was rolled back. In this case, `noteRollback` calls this function, which drops
+    ///   the unwritten changes.
     func forget() {
         internTables.forget()
         uses.forget()
@@ -74,7 +76,8 @@ final class EventAppending {
         if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
         // This event began a refold earlier, and its driver was erased before the refold was complete.
         if append.isStored { return .outcome(.failed(.driverErased)) }
-        // A service names the driver. It must neither create a driver by a wrong id nor write to a deleted one.
+        // A service chooses the driver's id itself. An event with a wrong id must not create a driver, and a deleted
+        // driver must not get an event.
         if append.request.service != nil, driver == nil || append.request.driver.isPseudonym {
             return .outcome(.driverNotFound)
         }
@@ -165,7 +168,8 @@ final class EventAppending {
                 registered: registered, event: submission.chargerID, sessionID: submission.sessionID))
     }
 
-    /// Returns the settings whose version is stored with an expiry of the driver's session in progress.
+    /// Returns the settings for an expiry of the driver's session in progress. The expiry is stored with the version of
+    /// these settings.
     func settings(ofExpiryOf driver: DriverRow, _ request: ExpiryRequest) throws(SQLiteError) -> VersionedSettings {
         guard let rules = request.rules else { return request.settings }
         let choice = rules.choice(for: SettingsSubject(driver: driver.driver, appVersion: nil, at: request.now))
@@ -214,7 +218,8 @@ final class EventAppending {
     ///
     /// - Parameters:
     ///   - correction: applied if no other refold of the driver is in progress.
-    ///   - reporting: the row number of the correction whose counts the caller reports.
+    ///   - reporting: the row number of the correction whose counts the caller reports. The counts of any other
+    ///     correction are kept for `takeUnreported`.
     func refold(
         _ driver: DriverRow, correction: Refolding.Correction? = nil, reporting: Int64? = nil, now: Moment? = nil
     ) throws(SQLiteError) -> Refolding.Piece {

@@ -1,15 +1,15 @@
-// A driver's events as a singly linked list in the order (corrected_at_ms, id). The list replaces an index. An event
-// that comes after all others changes only its own page and that of the driver's row, and every place in the order can
-// nevertheless be found in few steps.
+// A driver's events as a singly linked list in the order (corrected_at_ms, id). The list replaces an index. Storing an
+// event that comes after all others changes only two pages: the page of the event's row and the page of the driver's
+// row. Every place in the order can nevertheless be found in few steps.
 //
-// `previous` is the event before. `jump` is the nearest earlier event with a higher level. The level is a function of
-// the id alone: half of the events have level 0, a quarter level 1, and so on. The links therefore depend only on which
-// events are stored, not on the order in which they arrived. Of n events, a search reads O(log² n) at worst and about 2
-// log n on average.
+// Each event has two links. `previous` is the event directly before it. `jump` is the nearest earlier event with a
+// higher level. The level is a function of the id alone: half of the events have level 0, a quarter level 1, and so on.
+// The links therefore depend only on which events are stored, not on the order in which they arrived. Of n events, a
+// search reads O(log² n) at worst and about 2 log n on average.
 //
-// Retention relinks `previous` when it deletes events. It leaves `jump` as it is; a jump to a row that does not exist
-// counts as none, and a search then goes on by `previous`. An id is never given twice, so such a jump never leads to
-// another event.
+// When retention deletes events, it updates `previous` of the remaining events and leaves `jump` unchanged. If the
+// target of a jump no longer exists, a search ignores the jump and follows `previous`. Ids are never reused, so such a
+// jump never leads to another event.
 
 /// The place of an event in its driver's order.
 struct ChainPlace: Hashable, Comparable {
@@ -50,7 +50,8 @@ final class EventChain {
             "SELECT corrected_at_ms, previous, jump FROM event_row WHERE id = ?1", on: connection)
     }
 
-    /// Returns the level of an event. The multiplication spreads consecutive ids.
+    /// Returns the level of an event. The multiplication scatters consecutive ids, so that their levels differ
+    /// irregularly.
     static func level(of id: Int64) -> Int {
         (UInt64(bitPattern: id) &* 0x9E37_79B9_7F4A_7C15).leadingZeroBitCount
     }
@@ -75,9 +76,9 @@ final class EventChain {
 
     // MARK: Search
 
-    /// Walks back in the order, from the last element of `path` to the earliest event that is not before `place`. Each
-    /// event on which the walk stops is appended, so the earliest event is the last element afterwards. Events that a
-    /// jump passes over are not appended. The last element at the call must not be before `place`.
+    /// Walks back in the order, from the last element of `path` to the earliest event that is not before `place`.
+    /// Appends each event that the walk visits, so `path` then ends with that earliest event. Events that a jump skips
+    /// are not appended. The caller must pass a `path` whose last element is not before `place`.
     ///
     /// - Parameter beyond: the id of an event that is known to be before `place`; its row is not read.
     func descend(_ path: inout [ChainLink], to place: ChainPlace, beyond: Int64? = nil) throws(SQLiteError) {
@@ -110,11 +111,12 @@ final class EventChain {
         fileprivate var jumping: [Int64] = []
     }
 
-    /// Finds the links of an event that is about to be stored and does not come last, and adds it to `end`. The rows of
-    /// other events are changed by `link`, after the event is stored.
+    /// Finds the links of a new event that does not come last, and adds the event to `end`. After the event is stored,
+    /// `link` changes the rows of other events.
     ///
-    /// The search meets every later event that has no event of a higher level between itself and the new one's place.
-    /// These are the only events that can jump to the new one, and they do if its level is higher than theirs.
+    /// A later event can jump to the new event only if no event between the two has a level higher than that of the
+    /// later event. The search visits all these later events. Each of them jumps to the new event if the new event has
+    /// the higher level.
     func insertion(of id: Int64, at time: Int64, into end: inout ChainEnd) throws(SQLiteError) -> Insertion {
         guard let last = end.last else { throw .unreadable("chain") }
         let place = ChainPlace(time: time, id: id)
@@ -140,9 +142,9 @@ final class EventChain {
         for later in insertion.jumping { try setJump(of: later, to: id) }
     }
 
-    /// Returns the nearest event with a level higher than `level`, from the event `start` backwards. A jump passes only
-    /// events whose levels are not higher than that of the event that has the jump, and an event without a jump has no
-    /// earlier event with a higher level.
+    /// Searches backwards from the event `start`, and returns the first event with a level higher than `level`.
+    /// Following the jumps misses no such event. A jump skips only events whose levels are not higher than that of the
+    /// jump's own event. An event without a jump has no earlier event with a higher level.
     private func nearest(from start: Int64?, above level: Int) throws(SQLiteError) -> Int64? {
         var id = start
         while let current = id {
@@ -154,11 +156,12 @@ final class EventChain {
         return nil
     }
 
-    /// Takes events out of the chain: writes `previous` of the events that stay. The rows of the events that are taken
-    /// out must still exist, and must be deleted afterwards. Returns the last event that stays; nil if none is left.
+    /// Removes events from the chain by updating `previous` of the remaining events. The rows of the removed events
+    /// must still exist, and must be deleted afterwards. Returns the last remaining event; nil if none remains.
     func unlink(_ links: [ChainLink], from end: ChainEnd) throws(SQLiteError) -> Int64? {
         var last = end.last
-        // The event after the one that is taken out. Its new `previous` is kept here, and written when it is final.
+        // The event after the removed one. Its new `previous` is kept here, and written once no further removal can
+        // change it.
         var after: ChainLink?
         var isWritten = true
         for gone in links.sorted(by: { $0.place > $1.place }) {

@@ -1,10 +1,11 @@
 // The fold in the database. Adds an event at its place in the contract's order. In the same transaction it updates what
 // the event changes: the verdicts of later events, the driver's head, and the expiries of deadlines that pass because
-// of the event. If these are too many events for one transaction, Refolding.swift continues. Reads no clock.
+// of the event. If a late event changes more events than one transaction may refold, Refolding.swift continues. Reads
+// no clock.
 //
-// Invariant after every transaction, unless a refold of the driver is incomplete: if a deadline passes between two
-// consecutive stored events, its expiry is stored between them. Therefore, when a new event makes a deadline pass, the
-// expiry of that deadline is not stored yet.
+// Invariant: if a deadline passes between two consecutive stored events, the expiry of the deadline is stored between
+// them. The invariant holds after every transaction, except for a driver whose refold is incomplete. If a new event
+// makes a deadline pass, the expiry of that deadline is therefore not stored yet.
 
 import Engine
 import JourneyModel
@@ -241,7 +242,7 @@ final class EventFolding {
 
     /// Returns the expiry of a deadline that passes in a refolded journey, with its verdict and the journey after it.
     /// The expiry gets the receive time and the settings version of `next`. `next` is the late event that caused the
-    /// refold, or else the event that shows that the deadline has passed.
+    /// refold. If no late event caused it, `next` is the event that shows that the deadline has passed.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
         driver: DriverRow

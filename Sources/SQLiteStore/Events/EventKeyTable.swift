@@ -21,7 +21,8 @@ final class EventKeyTable {
     private let move: PreparedStatement
     private let remove: PreparedStatement
     private let connection: OpaquePointer
-    /// Prepared when they are used, because a database from before migration 27 lacks their tables.
+    /// These two statements are prepared at their first use, because a database from before migration 27 lacks their
+    /// tables.
     private var noteEarly: PreparedStatement?
     private var addLater: PreparedStatement?
     /// Only `dwell check` uses this.
@@ -45,7 +46,7 @@ final class EventKeyTable {
         remove = try PreparedStatement("DELETE FROM event_key WHERE place = ?1", on: connection)
     }
 
-    /// Uses the connection of a running read or write of GRDB.
+    /// Creates the table on the connection of a GRDB read or write that is in progress.
     convenience init(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
@@ -53,9 +54,9 @@ final class EventKeyTable {
         try self.init(on: connection)
     }
 
-    /// Calls `read` with the row number of each event that is listed at `place` or after it without a gap, until `read`
-    /// returns a value. `place` is the place of a key. Nearly always there is no such event, or the first one has the
-    /// key. Returns nil if `read` returned no value.
+    /// Calls `read` with the row number of each listed event, from `place` up to the first free place, until `read`
+    /// returns a value. `place` is the computed place of a key. Nearly always, `place` is free or lists the event with
+    /// the key. Returns nil if `read` returned no value.
     func first<Value>(
         from place: Int64, _ read: (Int64) throws(SQLiteError) -> Value?
     ) throws(SQLiteError) -> Value? {
@@ -79,7 +80,8 @@ final class EventKeyTable {
         try noteEarly(event)
     }
 
-    /// Lists an event of the writer's memory, unless the table lists it already or the event was changed meanwhile.
+    /// Lists an event that the writer has in memory. Does nothing if the table already lists the event, or if the event
+    /// was changed meanwhile and is noted in `event_key_early`.
     func addLater(_ entry: PlacedEvents.Entry) throws(SQLiteError) {
         let addLater = try prepared(
             \.addLater,
@@ -105,7 +107,8 @@ final class EventKeyTable {
         try noteEarly(event)
         guard var gap = try place(ofListed: event) else { return }
         try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, gap) }
-        // An event after the gap moves into the gap if its search would otherwise end there. This makes a new gap.
+        // An event after the gap is moved into the gap if the search for this event would otherwise end at the gap. The
+        // move leaves a new gap.
         var place = gap + 1
         while let next = try self.event(at: place) {
             if let beginning = try beginning(of: next), beginning <= gap {
@@ -222,13 +225,13 @@ final class EventKeyTable {
 }
 
 extension SQLiteError {
-    /// Like the error of a unique index.
+    /// Has the same code as the error of a unique index, SQLITE_CONSTRAINT_UNIQUE.
     static let twoEventsWithOneKey = SQLiteError(
         extendedCode: SQLITE_CONSTRAINT | (8 << 8), message: "two events of a driver with one key")
 }
 
 extension EventKeyTable {
-    /// The events that are listed from the place ?1 on without a gap, as the common table expression
+    /// The events that are listed from the place ?1 up to the next free place. They form the common table expression
     /// `listed (place, event)`, for queries on read connections.
     static let listedSQL = """
         WITH RECURSIVE listed (place, event) AS (

@@ -9,10 +9,10 @@ final class EventKeys {
     private let moving: KeyMove
     private let findProgress: PreparedStatement
     private let findUnlisted: PreparedStatement
-    /// The number up to which each event in memory is committed.
+    /// All events in memory up to this number are committed.
     private var committedNumber: Int64 = 0
-    /// Whether memory has all events that `event_key` lacks, as far as the transaction in progress sees them, and no
-    /// event that was rolled back.
+    /// Whether memory has every event that `event_key` lacks and the current transaction sees, and no event that was
+    /// rolled back.
     private var isCurrent = false
     /// The key that was looked up last and not found. A key is looked up right before its event is added.
     private var lastNew: (driver: Int64, key: StoredKey, place: Int64)?
@@ -52,9 +52,9 @@ final class EventKeys {
         return nil
     }
 
-    /// Returns the row number of the next event. The number is higher than every number that was given before, even to
-    /// events that have been deleted. Must be called before the event's row is written, because this function may read
-    /// the rows that memory lacks.
+    /// Returns the row number of the next event. The number is higher than the number of every earlier event, including
+    /// deleted events. Must be called before the event's row is written, because this function may read the rows that
+    /// memory lacks.
     func nextNumber() throws(SQLiteError) -> Int64 {
         try bringUpToDate()
         return newest.lastNumber + 1
@@ -86,9 +86,9 @@ final class EventKeys {
         lastNew = nil
     }
 
-    /// Must be called after the rollback of a savepoint, and before the rollback of a transaction, because as soon as
-    /// the lock is released, another process may store events with the same numbers. Events that the transaction stored
-    /// before the savepoint are read from their rows again.
+    /// Must be called after the rollback of a savepoint, and before the rollback of a transaction. The rollback of a
+    /// transaction releases the lock, and another process may then store events with the same numbers. Events that the
+    /// transaction stored before the savepoint are read from their rows again.
     func noteRollback() {
         forget()
         moving.noteRollback()
@@ -130,7 +130,7 @@ final class EventKeys {
             committedNumber = progress.listedThrough
         }
         if progress.isMoving {
-            // A move begins with committed events.
+            // All events of a move are committed.
             try readRows(through: progress.movingThrough)
             committedNumber = max(committedNumber, progress.movingThrough)
         }

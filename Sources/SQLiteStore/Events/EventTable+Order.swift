@@ -45,8 +45,8 @@ extension EventTable {
         return count
     }
 
-    /// Returns the last of the driver's events, in the order of the fold, that is before `time` and not before `floor`.
-    /// Returns nil if there is none.
+    /// Considers the driver's events at or after `floor` and before `time`. Returns the last of them in the order of
+    /// the fold; nil if there is none.
     func last(from last: Int64?, before time: Moment, notBefore floor: Moment?) throws(SQLiteError) -> FoldedEventRow? {
         var found: FoldedEventRow?
         try forEach(from: last, backTo: floor, startingAt: time.advanced(byMilliseconds: -1)) { row in

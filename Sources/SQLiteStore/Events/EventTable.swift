@@ -35,9 +35,9 @@ struct FoldedEventRow {
     /// second.
     var secondPlace: Int64?
     var closedSession: Int64?
-    /// Row numbers in `settings_version`. `settingsVersion` means the settings stored with the event. `foldSettings`
-    /// means the settings that a correction put in their place for the fold; nil if there are none. `event` has the
-    /// durations of `foldSettings`, or those of `settingsVersion` if `foldSettings` is nil.
+    /// Row numbers in `settings_version`. `settingsVersion` refers to the settings stored with the event.
+    /// `foldSettings` refers to the settings that a correction makes the fold use instead; nil without a correction.
+    /// `event` has the durations of `foldSettings`, or those of `settingsVersion` if `foldSettings` is nil.
     var settingsVersion: Int64
     var foldSettings: Int64?
     /// Whether `foldSettings` differs from the stored value.
@@ -56,14 +56,14 @@ struct StoredKeyRow {
 /// The column `event.digest`.
 enum EventDigest {
     /// Returns the part of an event's SHA-256 that is stored. 16 bytes suffice to tell a repeat from another event. Two
-    /// events do not have the same 16 bytes by chance, and a driver who searches for two such events deceives only
-    /// himself.
+    /// different events never have the same 16 bytes by chance. A driver who constructs two such events on purpose
+    /// harms only the driver's own data.
     static func stored(_ digest: [UInt8]) -> ArraySlice<UInt8> { digest.prefix(16) }
 }
 
 final class EventTable {
     let keys: EventKeys
-    /// The links between a driver's events. EventTable+Order.swift reads events by them.
+    /// The links between a driver's events. EventTable+Order.swift follows these links to read events.
     let chain: EventChain
     private let findKey: PreparedStatement
     private let add: PreparedStatement
@@ -74,8 +74,9 @@ final class EventTable {
 
     /// - Parameters:
     ///   - newestKeys: filled at the first use of a key.
-    ///   - derivesEvidence: whether `forEach` computes two values that rows of old releases lack, instead of reading
-    ///     them from the columns. A refold that writes stores these values first (Refolding.swift).
+    ///   - derivesEvidence: whether `forEach` computes `previous_state` and `second_place` for rows of old releases,
+    ///     which lack these values. A refold that writes does not need this, because it stores these values first
+    ///     (Refolding.swift).
     init(
         on connection: OpaquePointer, newestKeys: NewestKeys = NewestKeys(), derivesEvidence: Bool = false
     ) throws(SQLiteError) {

@@ -2,9 +2,9 @@
 // stores the expiry of one driver's deadline. ExpiryScheduler (Engine) decides when to do this.
 //
 // An expiry is stored exactly once, even with several server instances. The transaction that stores the expiry begins
-// with BEGIN IMMEDIATE and then reads the driver's row. At its end, no running deadline is left in that row. In
-// addition, a second event with the same idempotency key is refused (EventKeys). Both expiries would have the same key,
-// because the key of an expiry is a function of its session, kind and deadline.
+// with BEGIN IMMEDIATE and then reads the driver's row. When the transaction ends, the row no longer has this deadline,
+// so no other server finds it. In addition, a second event with the same idempotency key is refused (EventKeys). Both
+// expiries would have the same key, because the key of an expiry is a function of its session, kind and deadline.
 
 import Engine
 import JourneyModel

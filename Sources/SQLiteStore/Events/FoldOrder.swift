@@ -1,5 +1,6 @@
-// The order of the fold, written as the terms of an SQL ORDER BY. It is the order of OrderedEvent's `<`. Events of the
-// same second have the order that the fold has found. SQLite sorts NULL before integers, and compares texts by memcmp.
+// The order of the fold, written as the terms of an SQL ORDER BY. It is the order of OrderedEvent's `<`. For events of
+// the same second, `second_place` is the order that the fold has determined. SQLite sorts NULL before integers, and
+// compares texts by memcmp.
 
 enum FoldOrder {
     /// Columns of `event` and `event_kind`.

@@ -1,6 +1,6 @@
 // The events of a driver's latest second, kept in memory. Clients of v1 send times in whole seconds, so several events
 // of a driver often share a second, and each new one is ordered together with the earlier ones (OrderWithinSecond).
-// With these rows at hand, nothing is read for that.
+// With these rows in memory, ordering a new event reads nothing from the database.
 
 import JourneyModel
 
@@ -19,7 +19,7 @@ struct HeadSecond {
 /// The head seconds of recent drivers. An entry is valid while its `head` is the driver's head, and as long as nobody
 /// else changes the rows of the second. `forget` must be called after a rollback and after such changes.
 struct HeadSeconds {
-    /// The maximum number of events of all drivers together, about half a kilobyte each.
+    /// The maximum number of events of all drivers together. An event takes about half a kilobyte.
     private static let rowsMax = 16_384
 
     private var seconds: [Int64: HeadSecond] = [:]

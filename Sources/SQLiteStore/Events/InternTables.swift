@@ -8,8 +8,8 @@ import Engine
 import JourneyModel
 
 final class InternTables {
-    /// The maximum number of cached values per table. An installation has far fewer kinds and settings. If there are
-    /// more places than this, the places that are not in the cache are read from the database.
+    /// The maximum number of cached values per table. An installation has far fewer kinds and settings than this, but
+    /// may have more places. Places that are not in the cache are read from the database.
     private static let rememberedMax = 10_000
 
     private struct Kind: Hashable {
@@ -58,9 +58,9 @@ final class InternTables {
     }
 
     private var kinds: [Kind: KindRow] = [:]
-    /// The kind that was used last for each event name, indexed by lifecycle rank, which all diagnostic names share.
-    /// Comparing an event with this kind is faster than hashing the event's kind, and nearly all events of a name are
-    /// of one kind.
+    /// The kind that was used last for each event name. The index is the lifecycle rank of the name; all diagnostic
+    /// names share one rank. Nearly all events of a name are of one kind, and comparing an event with this kind is
+    /// faster than hashing the event's kind.
     private var lastKinds: [(kind: Kind, row: KindRow)?] = []
     private var places: [String: Int64] = [:]
     private var settings: [String: Int64] = [:]

@@ -1,11 +1,12 @@
 // Writes the keys of the newest events to `event_key`, many at a time and in the order of their places, so that the
 // rows of a page are written together. A move begins when there are `NewestKeys.countMax` events that the table does
-// not list. Each event that is stored since then makes two keys due, and a transaction writes the due keys if there are
-// enough of them. The move therefore ends when about half as many events have been added as it moves.
+// not list. From then on, each stored event makes two keys due for writing, and a transaction writes the due keys if
+// there are enough of them. A move of n events therefore ends when about n / 2 further events have been stored.
 //
-// The table `event_key_progress` says how far the move is. After a restart, or beside another process, it goes on from
-// there. The number of events that the table does not list is therefore bounded, however short the life of each process
-// is. Deleted events count as well, because `event_key_early` has their numbers until the end of the move.
+// The table `event_key_progress` records how far the move is. After a restart, or if another process began the move,
+// the move continues from there. The number of events that `event_key` does not list is therefore bounded, even if
+// every process runs only for a short time. Deleted events count as well, because `event_key_early` has their numbers
+// until the end of the move.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -13,10 +14,11 @@ import Dispatch
 import Synchronization
 
 final class KeyMove {
-    /// A new move with more events is sorted on another thread. Sorting fewer events takes less than a millisecond.
+    /// The events of a new move are sorted on another thread if there are more than this. Sorting fewer events takes
+    /// less than a millisecond.
     private static let sortedHereMax = 10_000
-    /// Maximum number of keys that a transaction writes, twice as many as a full group of events makes due. Keys with
-    /// the same place are written together, even beyond this number.
+    /// Maximum number of keys that a transaction writes. It is twice the number that a full group of events makes due.
+    /// Keys with the same place are written together, even beyond this number.
     private static let pieceMax = 4 * Writer.groupMax
 
     /// The row of `event_key_progress`.
@@ -25,7 +27,7 @@ final class KeyMove {
         var listedThrough: Int64
         /// The last event of the move in progress. Not higher than `listedThrough` if no move is in progress.
         var movingThrough: Int64
-        /// `event_key` lists those events of the move whose keys belong at lower places.
+        /// `event_key` already lists those events of the move whose keys belong at lower places than this one.
         var movedPlace: Int64
 
         var isMoving: Bool { movingThrough > listedThrough }
@@ -40,9 +42,9 @@ final class KeyMove {
     private let newest: NewestKeys
     private let setProgress: PreparedStatement
     private let forgetEarly: PreparedStatement
-    /// As committed; nil before memory was filled.
+    /// The committed progress; nil before memory was filled.
     private(set) var progress: Progress?
-    /// What the transaction in progress has written.
+    /// The progress that the current transaction has written; nil if it has written none.
     private var written: Progress?
     /// Nil if no move is in progress.
     private var sorted: Sorted?
@@ -63,8 +65,8 @@ final class KeyMove {
         if progress.isMoving, sorted == nil { begin(sortsHere: true) }
     }
 
-    /// Begins a move if memory is full, or writes a piece of the one in progress. Must be called before COMMIT, when
-    /// memory has all events.
+    /// If a move is in progress, writes a piece of it. Otherwise begins a move if memory is full. Must be called before
+    /// COMMIT, when memory has all events.
     func writePiece() throws(SQLiteError) {
         guard var next = progress else { return }
         guard next.isMoving else {
@@ -128,8 +130,8 @@ final class KeyMove {
             let byPlace = entries.sorted { $0.place < $1.place }
             sorted.entries.withLock { $0 = byPlace }
         }
-        // With `sortsHere`, the transaction in progress can already write a piece. It may be the only one of this
-        // process.
+        // With `sortsHere`, the current transaction can already write a piece. This matters if it is the only
+        // transaction of this process.
         if sortsHere || entries.count <= Self.sortedHereMax {
             sort()
         } else {

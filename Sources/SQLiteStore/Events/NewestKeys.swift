@@ -12,7 +12,7 @@ final class NewestKeys: Sendable {
     private struct State {
         /// The events that were added last.
         var filling = PlacedEvents()
-        /// The events before them, while their rows of `event_key` are written.
+        /// The events of the move in progress, which were added before. Their rows of `event_key` are being written.
         var moving: PlacedEvents?
         var removalCount = 0
         var lastNumber: Int64 = -1
@@ -43,7 +43,7 @@ final class NewestKeys: Sendable {
 
     /// The number of times that events were removed from memory. A reader that finds an event neither in memory nor in
     /// its snapshot of `event_key` reads again if this number has changed. The snapshot may be older than the end of a
-    /// move, or the event may have been removed from memory until its row was read again.
+    /// move. Or the event may have been missing from memory until its row was read again.
     var removalCount: Int { state.withLock { $0.removalCount } }
 
     /// Returns the events whose keys belong at this place.
@@ -63,7 +63,7 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Removes the events with higher numbers than `last`. None of them may be among those that are being moved.
+    /// Removes the events with higher numbers than `last`. None of these events may be part of the move in progress.
     func remove(after last: Int64) {
         state.withLock { state in
             guard state.lastNumber > last else { return }
@@ -73,7 +73,7 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Removes all events. `event_key` lists those up to the number `listedThrough`.
+    /// Removes all events from memory. `event_key` lists all events up to the number `listedThrough`.
     func removeAll(listedThrough: Int64) {
         state.withLock { state in
             state.filling = PlacedEvents()
@@ -83,8 +83,8 @@ final class NewestKeys: Sendable {
         }
     }
 
-    /// Keeps the present events apart from those that are added later, and returns them in the order of addition.
-    /// `events(at:)` finds them until `endMove`.
+    /// Separates the present events from those that are added later, and returns the present events in the order of
+    /// addition. `events(at:)` still finds these events until `endMove`.
     func beginMove() -> [PlacedEvents.Entry] {
         state.withLock { state in
             let full = state.filling
@@ -104,7 +104,7 @@ final class NewestKeys: Sendable {
 }
 
 /// Events by their places, in the order of addition. A hash table with open addressing that allows several events at
-/// one place. 24 bytes an event.
+/// one place. Each event takes 24 bytes.
 struct PlacedEvents {
     struct Entry: Hashable, Sendable {
         /// The place of the event's key (EventKeyHash).
@@ -113,7 +113,8 @@ struct PlacedEvents {
     }
 
     private(set) var entries: [Entry] = []
-    /// Indexes in `entries`, plus one; 0 is a free slot. The count is a power of two, or 0 while there are no entries.
+    /// Each slot is an index in `entries` plus one, or 0 if the slot is free. The number of slots is a power of two, or
+    /// 0 while there are no entries.
     private var slots: [UInt32] = []
 
     func events(at place: Int64) -> [Int64] {
@@ -138,8 +139,9 @@ struct PlacedEvents {
         }
     }
 
-    /// Removes the entries at the end whose events have higher numbers than `last`. No other entry is behind such an
-    /// entry in the slots, because they were filled in the order of addition. A slot can therefore simply be freed.
+    /// Removes from the end the entries whose events have higher numbers than `last`. Slots are filled in the order of
+    /// addition, so a search for an earlier entry never passes the slot of a removed one. That slot can therefore
+    /// simply be freed.
     mutating func remove(after last: Int64) {
         while let entry = entries.last, entry.event > last {
             var slot = firstSlot(of: entry.place)

@@ -1,5 +1,5 @@
-// The column `event.occurred_at_text`. Most clients write a time in one of two forms, which follow from the moment. The
-// text is stored only if it has another form.
+// The column `event.occurred_at_text`. Most clients write a time in one of two forms. A text of these forms can be
+// computed from the moment, so a text is stored only if it has another form.
 
 import JourneyModel
 
@@ -23,8 +23,8 @@ enum OccurredAtColumn {
         case other
     }
 
-    /// In a text of one of the two forms, the moment determines every digit. It therefore suffices that the text stands
-    /// for the moment. The exception is a leap second, which stands for the same moment as another text.
+    /// In both forms, the moment determines every digit. It therefore suffices to check that the text denotes the
+    /// moment. The exception is a leap second (`:60`), because another text denotes the same moment.
     private static func form(of bytes: UnsafeBufferPointer<UInt8>, at moment: Moment) -> Form {
         let hasMilliseconds = bytes.count == 24
         guard hasMilliseconds || bytes.count == 20, bytes[10] == UInt8(ascii: "T"), bytes.last == UInt8(ascii: "Z"),

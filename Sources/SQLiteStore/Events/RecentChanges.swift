@@ -44,8 +44,8 @@ struct RecentChanges {
     /// Whether older changes may have been dropped.
     var isFull: Bool { changes.count >= Self.countMax }
 
-    /// Appends a change to the column, and drops the oldest changes beyond `countMax`. Nearly every event runs this
-    /// function, so the other changes are not decoded and encoded again.
+    /// Appends a change to the column, and drops the oldest changes beyond `countMax`. This function runs for nearly
+    /// every event. To save time, it does not decode the other changes and encode them again.
     static func append(_ change: Change, to bytes: inout [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         var count = 0

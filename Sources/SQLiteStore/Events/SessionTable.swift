@@ -33,8 +33,9 @@ final class SessionTable {
         findRegisteredCharger = try PreparedStatement(
             "SELECT registered_charger FROM session WHERE id = ?1 AND registered_charger IS NOT NULL", on: connection)
         // Three kinds of sessions are never deleted. First, a session that the driver's journey names. Second, a
-        // session that is named by the journey with which the driver's fold begins: its events may be deleted, but it
-        // is still needed. Third, the newest session, because SQLite would give its row number to the next session.
+        // session that the journey at the driver's floor (`journey_base`) names, because the fold needs it even after
+        // retention has deleted its events. Third, the newest session, because SQLite would give its row number to the
+        // next session.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (
@@ -84,9 +85,8 @@ final class SessionTable {
         }
     }
 
-    /// Examines the driver's last `recentMax` sessions, and reads no more rows than these. Of the unused ones, keeps
-    /// the newest `unusedMax` and deletes the others. The limit protects against a driver who registers sessions
-    /// without end.
+    /// Examines only the driver's last `recentMax` sessions. Of the unused sessions among them, keeps the newest
+    /// `unusedMax` and deletes the others. The limit protects against a driver who registers sessions without end.
     func forgetUnusedBeyondMax(of driver: Int64) throws(SQLiteError) {
         try forgetUnused.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)

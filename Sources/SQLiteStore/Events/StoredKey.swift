@@ -7,7 +7,8 @@ import JourneyModel
 
 struct StoredKey: Equatable {
     private enum Form {
-        /// 16 bytes stand for a UUID in lower case, 17 bytes with a zero at the end for one in upper case.
+        /// A UUID in lower case is stored as its 16 bytes. A UUID in upper case is stored as its 16 bytes and a zero
+        /// byte.
         case lowercase
         case uppercase
         case text
@@ -15,7 +16,7 @@ struct StoredKey: Equatable {
 
     private let form: Form
     private let text: String
-    /// The UUID's bytes, in their order. Zero for a text.
+    /// The UUID's bytes, in their order. Zero if the key is stored as text.
     private let uuid: (UInt64, UInt64)
 
     init(_ text: String) {
@@ -72,13 +73,13 @@ struct StoredKey: Equatable {
     /// Whether the key is stored as the bytes of a UUID.
     var isUUID: Bool { form != .text }
 
-    /// Binds the key to a parameter of a statement of the writer.
+    /// Binds the key to a parameter of one of the writer's statements.
     func bind(to bindings: borrowing Bindings, at index: Int32) throws(SQLiteError) {
         if case .text = form { return try bindings.set(index, text) }
         try bindings.check(withBytes { bindings.bind(index, blob: $0) })
     }
 
-    /// The key as an argument of a statement of GRDB.
+    /// The key as an argument of a GRDB statement.
     var databaseValue: DatabaseValue {
         if case .text = form { return text.databaseValue }
         return withBytes { Data($0) }.databaseValue

@@ -13,8 +13,8 @@ enum StoredSessions {
         FROM driver JOIN session ON session.driver = driver.id
         """
 
-    /// SQL condition that is false for a session whose events retention has deleted and whose row is kept only because
-    /// the driver's fold begins in it.
+    /// SQL condition for the sessions that are shown. It is false for a session whose events retention has deleted, and
+    /// whose row remains only because the journey at the driver's floor names the session.
     static let isThere = """
         (registered_at_ms IS NOT NULL OR session.id = driver.session
         OR EXISTS (SELECT 1 FROM event WHERE event.session = session.id))
@@ -56,9 +56,9 @@ enum StoredSessions {
             })
     }
 
-    /// Finds the last event after which the journey was still in the session, and returns the journey as it was after
-    /// this event. Three things can change the result: events of the session, its deadlines, and an event of another
-    /// journey that closes the session.
+    /// Finds the session's last event after which the journey was still in the session, and returns the journey as it
+    /// was after this event. If an event of another journey has closed the session since then, returns a journey in
+    /// SESSION_ENDED instead.
     ///
     /// - Returns: a journey without the session's id; nil if the journey was not in the session after any of the
     ///   session's events.

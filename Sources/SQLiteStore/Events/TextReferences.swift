@@ -12,8 +12,8 @@ final class TextReferences {
         var row: Int64
     }
 
-    /// The maximum number of cached uses per table. Each takes 32 bytes. A use that is no longer cached costs one index
-    /// lookup.
+    /// The maximum number of cached uses per table. Each use takes 32 bytes. A use that is no longer cached costs one
+    /// index lookup.
     private static let rememberedMax = 32_768
 
     private var places: Set<Use> = []

@@ -1,5 +1,5 @@
-// Proves that each driver's chain (EventChain.swift) contains exactly the driver's events, in order and with the links
-// that its definition gives. `dwell check` runs this, because a query by driver finds only what the chain contains.
+// Checks that each driver's chain (EventChain.swift) contains exactly the driver's events, in order and with the
+// correct links. `dwell check` runs this, because a query by driver finds only what the chain contains.
 
 import GRDB
 
@@ -20,7 +20,7 @@ struct ChainCheck {
         let chain = try EventChain(db)
         let end = try DriverEvents.end(of: driver, db)
         var problems: [String] = []
-        // The end of the chain of the events so far. It gives the links that the next one must have.
+        // The end of a chain built from the events so far. It determines the links that the next event must have.
         var built = ChainEnd()
         var count = 0
         do throws(SQLiteError) {
@@ -33,7 +33,7 @@ struct ChainCheck {
                 }
                 let expected = built.append(link.id, at: link.time)
                 var isJump = link.jump == expected.jump
-                // Retention leaves jumps to the events that it deletes.
+                // A jump to a deleted event is no error, because retention does not update jumps.
                 if !isJump, let jump = link.jump { isJump = try chain.link(jump) == nil }
                 if link.previous != expected.previous || !isJump {
                     let links = [link.previous, link.jump, expected.previous, expected.jump].map { $0 ?? 0 }

@@ -90,8 +90,8 @@ package enum DatabaseBackup {
         } catch let error as DatabaseError
             where [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
         {
-            // Because the old database is damaged, SQLite cannot lock this file exclusively. A restore must replace a
-            // damaged database nevertheless.
+            // SQLite cannot lock the old database exclusively, because it is damaged. A restore must replace a damaged
+            // database nevertheless.
             return try DatabaseFiles.takePlace(of: path, new, keepingAt: old)
         } catch {
             throw MaintenanceRefusal(path, error)
@@ -121,7 +121,7 @@ package enum DatabaseBackup {
                 // file and removes the WAL.
                 let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
                 guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
-                // If the database was not in WAL mode, this takes the lock.
+                // If the database was not in WAL mode, the following statement takes the lock.
                 try db.execute(sql: "BEGIN EXCLUSIVE; ROLLBACK")
             }
         } catch {

@@ -50,8 +50,8 @@ package struct DatabaseCheck: Sendable {
         try run(beforeRefold: false, progress)
     }
 
-    /// - Parameter beforeRefold: whether drivers that an older release folded are skipped, like drivers whose refold is
-    ///   in progress. The server refolds the former once it has opened the database.
+    /// - Parameter beforeRefold: whether drivers that an older release folded are skipped. The server refolds these
+    ///   drivers after it has opened the database. Drivers whose refold is in progress are always skipped.
     func run(
         beforeRefold: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) -> Report {

@@ -33,7 +33,7 @@ package struct DatabaseContents: Hashable, Sendable {
     }
 }
 
-/// The effect of a restore.
+/// What a restore would do, for the operator to confirm.
 package struct RestorePlan: Sendable {
     package enum Current: Sendable {
         case missing

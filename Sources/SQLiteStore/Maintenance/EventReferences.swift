@@ -1,12 +1,13 @@
-// Proves what foreign keys of `event` would prove. Also proves that each row of `event_key` lists an existing event,
-// and that there are as many such rows as events up to the number `event_key_progress.listed_through`. The table of
-// events has no foreign keys, because SQLite would look up each of them for every event that is stored. `dwell check`
-// and every backup and restore run this instead. Only `dwell check` looks up each key (KeyCheck.swift).
+// Checks what foreign keys of the table of events would guarantee. That table has no foreign keys, because SQLite would
+// look up each of them for every stored event. `dwell check` and every backup and restore run this check instead. It
+// also verifies that each row of `event_key` lists an existing event, and that `event_key` has as many rows as there
+// are events that it must list. Only `dwell check` looks up each key (KeyCheck.swift).
 
 import GRDB
 
 enum EventReferences {
-    /// Returns the first problem; nil when there is none, and for a database of a release whose table had foreign keys.
+    /// Returns the first problem; nil if there is none. Also returns nil for a database of an old release, whose table
+    /// of events has foreign keys.
     static func problem(_ db: Database) throws -> String? {
         guard try db.tableExists("event_key") else { return nil }
         if let problem = try String.fetchOne(db, sql: damagedEventSQL) { return "a row of event \(problem)" }
@@ -20,7 +21,7 @@ enum EventReferences {
         let eventCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM event_row WHERE \(isListed("id"))") ?? 0
         let keyCount = try Int.fetchOne(db, sql: "SELECT count(*) FROM \(keys) WHERE \(isListed("number"))") ?? 0
         if eventCount != keyCount { return "event_key has \(keyCount) rows for \(eventCount) events" }
-        // The rows of a move that has not ended.
+        // The other rows belong to a move of keys (KeyMove.swift) that has not ended.
         let table = try EventKeyTable(db)
         let others = try Row.fetchCursor(db, sql: "SELECT place, number FROM \(keys) WHERE NOT \(isListed("number"))")
         while let row = try others.next() {

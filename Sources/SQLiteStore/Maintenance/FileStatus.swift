@@ -1,4 +1,4 @@
-// What the system says of a file without opening it.
+// The metadata of a file, read without opening the file.
 
 #if canImport(Glibc)
     import Glibc

@@ -1,7 +1,7 @@
-// Proves that no two events of a driver have the same idempotency key, and that the writer finds each event by its key.
-// `dwell check` runs this: it searches for the key of every event as the writer does, in `event_key` and, for events
-// that the table does not list yet, in memory. Reads events in the order of their numbers, so that it needs memory only
-// for the events that are not listed.
+// Checks for `dwell check` that no two events of a driver have the same idempotency key, and that the writer finds each
+// event by its key. Searches for the key of every event as the writer does. The writer finds listed events in
+// `event_key`, and all other events in memory. Reads events in the order of their numbers, so that memory has to hold
+// only the events that are not listed.
 
 import GRDB
 
@@ -13,11 +13,11 @@ struct KeyCheck {
     /// The examined events that were not listed.
     private var unlisted = PlacedEvents()
 
-    /// Returns nil for a database of a release whose table had an index by key.
+    /// Returns nil for a database of an old release, which has an index by key instead of the table `event_key`.
     init?(_ db: Database) throws {
         guard try db.tableExists("event_key") else { return nil }
         keys = try EventKeyTable(db)
-        // Before migration 29, an interrupted move began again.
+        // A database from before migration 29 has no column `moved_place`, because an interrupted move began again.
         let hasMovedPlace =
             try db.tableExists("event_key_progress")
             && db.columns(in: "event_key_progress").contains { $0.name == "moved_place" }
@@ -37,7 +37,8 @@ struct KeyCheck {
         return !rows.isEmpty
     }
 
-    /// - Parameter movedPlace: an event whose key belongs at a lower place must be listed even if `isListed` is false.
+    /// - Parameter movedPlace: if the event's key belongs at a lower place than this, the event must be listed even if
+    ///   `isListed` is false.
     private mutating func examine(
         _ event: Int64, of driver: Int64, isListed: Bool, movedPlace: Int64, _ problems: inout [String]
     ) throws {

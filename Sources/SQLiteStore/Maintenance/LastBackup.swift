@@ -18,9 +18,9 @@ extension SQLiteEventStore {
 }
 
 extension DatabaseBackup {
-    /// Records in the database at `path` that `file` is a verified copy of it. Recording is separate from making the
-    /// backup, because a backup that cannot be recorded is still valid. Nothing can be recorded in a read-only
-    /// database, or in one that lacks the table `last_backup`.
+    /// Records in the database at `path` that `file` is a verified copy of this database. Recording is separate from
+    /// making the backup, because a backup that cannot be recorded is still valid. Nothing can be recorded in a
+    /// read-only database, or in one that lacks the table `last_backup`.
     package static func record(_ file: String, of path: String, at now: Moment) throws(MaintenanceRefusal) {
         do {
             let attributes = try FileManager.default.attributesOfItem(atPath: file)
@@ -32,7 +32,7 @@ extension DatabaseBackup {
             configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
             let queue = try DatabaseQueue(path: path, configuration: configuration)
             defer { try? queue.close() }
-            // If no server runs, closing the connection copies the WAL.
+            // The file layers are needed because closing this connection copies the WAL if no server runs.
             try queue.writeWithoutTransaction { db in
                 guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else { return }
                 try DatabaseOpening.addFileLayers(db)

@@ -129,7 +129,7 @@ extension SQLiteEventStore: OperatorListReader {
     }
 
     /// An event may have been received earlier than an event with a lower id, by at most this number of milliseconds.
-    /// It is more than the time that a request may take.
+    /// This number is larger than the longest time that a request may take.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     private static let eventColumnsSQL = """

@@ -1,5 +1,5 @@
-// The changes of journeys that notifications may depend on, from the column `recent_changes` of the drivers with new
-// events (RecentChanges.swift). Late events that change only the past leave no change there.
+// Reads the changes of journeys that may cause notifications. These changes are in the column `recent_changes` of the
+// drivers with new events (RecentChanges.swift). A late event that changes only the past adds no change to this column.
 
 import Engine
 import GRDB

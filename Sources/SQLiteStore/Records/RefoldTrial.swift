@@ -1,7 +1,7 @@
 // Folds stored events again in memory, by other rules or settings, and counts what would change. Only reads, one driver
 // at a time and each in one snapshot, so a server may run meanwhile. Memory does not grow with the number of drivers or
-// events. `dwell refold --dry-run` and `dwell config try` use it. It folds and counts with the code of the refold that
-// writes.
+// events. `dwell refold --dry-run` and `dwell config try` use this type. Folding and counting use the same code as the
+// refold that writes.
 
 package import Engine
 import GRDB
@@ -30,7 +30,7 @@ package struct RefoldTrial: RecordsReader {
     /// - Parameters:
     ///   - now: see `RefoldRequest.now`.
     ///   - progress: called with the number of examined drivers and the number of all drivers.
-    /// - Throws: also if a correction names unknown settings.
+    /// - Throws: if the file cannot be read, or if a correction names unknown settings.
     package func run(
         _ change: Change, now: Moment, _ progress: (MaintenanceProgress) -> Void = { _ in }
     ) throws(RecordsUnreadable) -> Outcome {
@@ -146,8 +146,8 @@ private final class TrialFold {
         }
         var walk = FoldWalk(from: journey)
         var tally = RefoldTally()
-        // The stored journey after the event that was read last, in the stored order. The walk may fold the events of a
-        // second in another order.
+        // The journey stored with the event that was read last. Events are read in the stored order, but the walk may
+        // fold the events of one second in another order.
         var stored = journey
         let appVersion = try appVersion(of: driver, db)
         let correcting = { (row: inout FoldedEventRow) throws(SQLiteError) in

@@ -14,8 +14,8 @@ struct Refolded {
     /// Whether this is the last of the events that share a second. Also true for an event that shares its second with
     /// no other.
     var endsSecond = true
-    /// The stored journey after the last stored event that shares the second of this event. If no event of that second
-    /// is stored, this is the journey before that second, to which passed deadlines are applied.
+    /// The stored journey after the last stored event that shares this event's second. If no event of this second is
+    /// stored, this is the journey before the second, with passed deadlines applied.
     var journeyStored: Journey
 
     var isChanged: Bool {
@@ -23,8 +23,8 @@ struct Refolded {
             || closedSession != row.closedSession || row.hasNewFoldSettings
     }
 
-    /// Whether the journey after this event equals the stored one. If the journeys are equal, no later event changes,
-    /// because a verdict depends only on the event and on the journey before it.
+    /// Whether the journey after this event equals the stored one. If the journeys are equal, the results of later
+    /// events stay the same, because a verdict depends only on the event and on the journey before it.
     var meetsStoredJourney: Bool { endsSecond && after.journey == journeyStored }
 }
 
@@ -63,9 +63,9 @@ struct FoldWalk {
         return try fold([row], visit)
     }
 
-    /// Folds the driver's events from `start` on for which `isMeant` is true. Stops after `rowsMax` events, or later,
-    /// at the end of the millisecond of the last one, because the events of a millisecond are read and sorted together.
-    /// Returns true if the walk stopped at this limit and more events are left.
+    /// Folds the driver's events from `start` on for which `isMeant` is true. Stops after `rowsMax` events, but not
+    /// before the end of the last event's millisecond, because the events of a millisecond are read and sorted
+    /// together. Returns true if the walk stopped at this limit and more events are left.
     ///
     /// `last` is the last event of the driver's chain.
     ///

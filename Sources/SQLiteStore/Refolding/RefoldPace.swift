@@ -1,7 +1,8 @@
-/// The rules by which refolds and deletions share the writer with other work. One transaction continues refolds of one
-/// or several drivers, by at most `rowsPerPiece` events, and at most one deletion, by at most `rowsPerErasurePiece`
-/// rows. Both limits are exceeded if the events of a millisecond must be completed. If there was other work within
-/// `quiet`, a pause of `pauseFactor` times the time taken follows, in which the writer does only other work.
+/// The rules by which refolds and deletions share the writer with other work. One transaction refolds at most
+/// `rowsPerPiece` events, of one or several drivers. It also continues at most one deletion, by at most
+/// `rowsPerErasurePiece` rows. Both limits are exceeded if the events of a millisecond must be completed. If there was
+/// other work within the last `quiet`, a pause follows, in which the writer does only other work. The pause is
+/// `pauseFactor` times as long as the refolds and the deletion took.
 struct RefoldPace: Sendable {
     /// The maximum number of events refolded in the transaction that stores a late event. An ordinary late event from a
     /// phone causes fewer than ten events to be refolded.

@@ -1,5 +1,5 @@
-// Counts what a refold of one driver changes. The refold that writes and the one that only reads (`RefoldTrial`) count
-// with this type, so that a dry run reports what the real run then changes.
+// Counts what a refold of one driver changes. The real refold and the trial that only reads (`RefoldTrial`) both count
+// with this type. A dry run therefore reports what the real run then changes.
 
 import Engine
 import JourneyModel
@@ -9,7 +9,8 @@ struct RefoldTally {
     private(set) var counts = RefoldCounts()
     private var sessions = SessionComparison()
 
-    /// Returns the counts since the last call of this function. The comparison of the sessions continues.
+    /// Returns the counts since the last call of this function, and resets them. The comparison of the sessions is not
+    /// reset.
     mutating func takeCounts() -> RefoldCounts {
         defer { counts = RefoldCounts() }
         return counts
@@ -37,10 +38,11 @@ struct RefoldTally {
     }
 }
 
-/// The outcome of each session of a driver by the stored verdicts and by the new ones. An outcome is the session's
-/// state, or why the session ended.
+/// The outcome of each session of a driver, according to the stored verdicts and according to the new ones. An outcome
+/// is the session's state, or why the session ended.
 private struct SessionComparison {
-    /// The outcomes by the stored verdicts (`old`) and by the new ones (`new`), by row number in `session`.
+    /// The outcomes according to the stored verdicts (`old`) and the new ones (`new`). The keys are row numbers in
+    /// `session`.
     private var old: [Int64: SessionOutcome] = [:]
     private var new: [Int64: SessionOutcome] = [:]
     /// The ids of the sessions.
@@ -64,8 +66,8 @@ private struct SessionComparison {
         }
     }
 
-    /// Records a session's outcome by the stored verdicts. Rules before version 2 did not store why a session ended. In
-    /// that case, the reason is derived from the event that ended the session.
+    /// Records a session's outcome according to the stored verdicts. Rules before version 2 did not store why a session
+    /// ended. In that case, the reason is derived from the event that ended the session.
     private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
         if case .over? = old[session] { return }
         let journey = row.after.journey
@@ -74,7 +76,8 @@ private struct SessionComparison {
             ? .over(journey.endedBy ?? Self.ending(by: row.event.name)) : .inProgress(journey.state)
     }
 
-    /// Notes the journeys after the last event, to which the deadlines before `now` are applied.
+    /// Records the outcomes at the time `now`. They differ from those after the last event if a deadline has passed
+    /// since.
     mutating func noteHeads(_ stored: StoredJourney, _ folded: StoredJourney, at now: Moment) {
         remember(stored)
         remember(folded)

@@ -10,12 +10,12 @@ import JourneyModel
 struct DueRefold: Sendable {
     /// Row number in `driver`.
     var number: Int64
-    /// Nil if no driver is left, and only the correction's counts that were not reported yet are wanted.
+    /// Nil if no driver is left. The writer then returns only the correction's counts that were not reported yet.
     var driver: DriverID?
     /// The row number of the correction that is to be applied; nil if there is none.
     var correction: Int64?
-    /// The time of the first event that the correction changes. Nil while a refold of the driver is in progress; that
-    /// refold is completed first, and may be the correction's own.
+    /// The time of the first event that the correction changes. Nil while a refold of the driver is in progress. That
+    /// refold is completed first. It may be one that applies this correction.
     var from: Moment?
     var now: Moment?
 }
@@ -67,13 +67,13 @@ enum RefoldWaitList {
         return Search(due: DueRefold(number: row[0], driver: DriverID(row[1]), now: request.now), last: row[0])
     }
 
-    /// The number of a driver's events that one statement looks at.
+    /// The maximum number of a driver's events that one statement examines.
     private static let partMax = 1_000
 
     static func hasEvent(of driver: Int64, since: Moment, _ db: Database) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM \(DriverEvents.listedSQL()) WHERE received_at_ms >= ?)")
-        // The events received last are mostly those that happened last.
+        // The events received last are mostly those that happened last, so the search begins with these.
         var events = try DriverEvents(of: driver, .backward, db)
         while case let ids = try events.next(partMax), !ids.isEmpty {
             let arguments: StatementArguments = [DriverEvents.list(ids), since.millisecondsSinceEpoch]

@@ -23,8 +23,8 @@ final class Refolding {
     /// event. Only the refold that was continued last is kept. If a restart or a refold of another driver comes in
     /// between, the comparison of the sessions therefore lacks the earlier pieces.
     private var tallySoFar: (driver: Int64, last: Int64, tally: RefoldTally)?
-    /// Counts of pieces of a correction that were done outside the correction's own request, for example for a driver's
-    /// next event. The next part of that request reports them.
+    /// Counts of a correction's pieces that other work caused, for example a driver's next event. The next part of the
+    /// correction's own request reports these counts.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
 
     init(
@@ -77,13 +77,14 @@ final class Refolding {
         var charge: RefoldCharge?
     }
 
-    /// The correction of settings that a refold applies, and the time of the driver's first event that it changes.
+    /// The correction of settings that a refold applies, and the time of the driver's first event that the correction
+    /// changes.
     struct Correction {
         var id: Int64
         var from: Moment
     }
 
-    /// Refolds the next events. Stops after `rowsMax` events, or at the end of the millisecond of the last one.
+    /// Refolds the next events. Stops after `rowsMax` events, but not before the end of the last event's millisecond.
     ///
     /// - Parameters:
     ///   - correction: the correction with which a new refold begins. It is ignored if a refold is in progress.

@@ -1,9 +1,11 @@
-// The rows of `settings_correction`, as the fold reads them, and `corrected_journey`, which tells the streams of all
-// servers that a correction changed a journey. SettingsCorrectionRows.swift adds the rows of `settings_correction`.
+// Reads the rows of `settings_correction` for the fold. Also writes the rows of `corrected_journey`, from which the
+// streams of all servers learn that a correction changed a journey. SettingsCorrectionRows.swift adds the rows of
+// `settings_correction`.
 
 import JourneyModel
 
-/// Replaces the settings of stored events, for the fold only. The decision depends on nothing but the event's row.
+/// Replaces the settings of stored events, for the fold only. Whether an event's settings are replaced depends only on
+/// the event's row.
 struct FoldSettings {
     /// A row of `settings_version`.
     struct Version: Hashable {
@@ -37,8 +39,8 @@ struct FoldSettings {
         row.event.hardTimeoutSeconds = version.hardTimeoutSeconds
     }
 
-    /// SQL condition that is true for the rows of `event` that `apply` changes. Parameters: ?3 since, ?4 until, ?5 the
-    /// settings, ?6 instead of which settings; the last two may be NULL.
+    /// SQL condition that is true for the rows of `event` that `apply` changes. Parameters: ?3 `since`, ?4 `until`, ?5
+    /// the row number of `version`, ?6 `insteadOf`. ?5 and ?6 may be NULL.
     static let changesSQL = """
         received_at_ms >= ?3 AND received_at_ms < ?4 AND (?6 IS NULL OR settings_version = ?6)
         AND \(EventTable.foldSettingsSQL) <> coalesce(?5, settings_version)

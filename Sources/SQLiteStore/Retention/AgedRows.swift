@@ -8,7 +8,8 @@ import JourneyModel
 enum AgedRows {
     /// Returns the old events in one part of a walk over all events. Events are stored with ascending row numbers, so
     /// the oldest events come first, and the walk ends at the first part without old events. The receive times of a few
-    /// events may be out of order, after slow requests or while the server's clock was wrong.
+    /// events may be out of order, after slow requests or while the server's clock was wrong. All events of a part are
+    /// therefore examined, even after a recent one.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,
@@ -79,9 +80,9 @@ enum AgedRows {
     }
 
     /// SQL condition on a session to delete. The session was opened before ?2. If it was registered, it was registered
-    /// before ?2. It has no events. It is named neither by its driver's journey nor by the journey with which the
-    /// driver's fold begins. It does not have the highest row number. The journeys after the remaining events need no
-    /// check, because they follow from these events and that first journey, and so name no other sessions.
+    /// before ?2. It has no events. Neither its driver's journey nor the journey at the driver's floor (`journey_base`)
+    /// names it. It does not have the highest row number. The journeys stored with the remaining events need no check,
+    /// because they name only sessions of these events or of the journey at the floor.
     private static let unused = """
         opened_at_ms < ?2 AND coalesce(registered_at_ms < ?2, TRUE)
         AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = session.id)

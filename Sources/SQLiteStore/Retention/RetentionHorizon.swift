@@ -38,15 +38,15 @@ enum RetentionHorizon {
         return count
     }
 
-    /// Takes the events out of the driver's chain. Returns the last event of those that stay.
+    /// Removes the events from the driver's chain. Returns the last remaining event.
     private static func unlink(_ events: [Int64], from driver: Int64, _ db: Database) throws -> Int64? {
         let chain = try EventChain(db)
-        // An event may be deleted already, by another process on this file.
+        // Another process that uses this file may already have deleted an event.
         let links = try events.compactMap { try chain.link($0) }
         return try chain.unlink(links, from: DriverEvents.end(of: driver, db))
     }
 
-    /// Writes the end of the driver's chain if it contains a deleted event.
+    /// If the stored end of the driver's chain contains a deleted event, computes the end again and stores it.
     private static func setEnd(
         of driver: Int64, at last: Int64?, without deleted: Set<Int64>, _ db: Database
     ) throws {

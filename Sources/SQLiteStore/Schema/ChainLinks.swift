@@ -11,7 +11,7 @@ struct ChainLinks: Sendable {
 
     /// In the order of `id`.
     private var links: [Link] = []
-    /// The count of numbers between the first and the last event that no event has.
+    /// How many of the numbers between those of the first and the last event are unused.
     private var gapCount = 0
 
     /// Reads the old file's index by time.

@@ -59,8 +59,8 @@ package enum DatabaseOpening {
             let rebuild = DatabaseRebuild(
                 path: path, migrations: migrations, nowMilliseconds: nowMilliseconds, options: options, report: report)
             guard let last = try rebuild.lastMigrationBefore() else { return }
-            // Done only if it is needed. Opening for writing changes the file, and an interrupted rebuild would then
-            // begin again.
+            // `migrate` is called here only if it is needed, because it opens the file for writing and so changes the
+            // file. An interrupted rebuild would then begin again.
             if last < DatabaseRebuild.number - 1 {
                 try migrate(path: path, migrations.upTo(DatabaseRebuild.number - 1), nowMilliseconds).close()
             }
@@ -100,9 +100,9 @@ package enum DatabaseOpening {
     }
 
     /// Throws `MigrationRefusal` for a database that this binary cannot use. Must be called before the file is opened
-    /// for writing, because that would already switch another program's database to WAL mode. Ignores SQLite's errors.
-    /// When the file is opened for writing, SQLite reports them again, or removes their cause by rolling back a
-    /// transaction that was written in part.
+    /// for writing, because opening it for writing would already switch another program's database to WAL mode. Ignores
+    /// SQLite's errors. When the file is opened for writing, SQLite reports them again, or removes their cause by
+    /// rolling back a transaction that was written in part.
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
         defer { try? reader.close() }

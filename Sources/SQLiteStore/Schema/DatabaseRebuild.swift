@@ -1,7 +1,7 @@
 // Migration 26 for a database with events. A new file beside the database gets the migrations up to 26 and then all
-// rows; once it is complete and checked, it takes the database's place, and the old file is kept (docs/upgrading.md).
-// The old file is locked meanwhile. If a run is interrupted, at whatever place, the next run continues it or begins
-// again.
+// rows. Once the new file is complete and checked, it replaces the database, and the old file is kept under another
+// name (docs/upgrading.md). The old file is locked during the rebuild. If a run is interrupted at any point, the next
+// run continues the rebuild or starts it again.
 
 import Engine
 import Foundation
@@ -15,7 +15,7 @@ import GRDB
     import Darwin
 #endif
 
-/// What a rebuild tells the operator, one line each.
+/// The messages of a rebuild to the operator, one line each.
 package enum RebuildReport: Hashable, Sendable, CustomStringConvertible {
     /// Another process has the database open.
     case waits(path: String)
@@ -63,11 +63,12 @@ struct DatabaseRebuild {
     }
 
     struct Options: Sendable {
-        /// How long to wait for other processes that have the database open. An older server drains for 20 seconds.
+        /// How long to wait, in seconds, for other processes that have the database open. An older server drains for 20
+        /// seconds.
         var lockSeconds = 60.0
-        /// How long the old file stays locked after the new one has taken its place; see OldFileHold.
+        /// How long, in seconds, the old file stays locked after the new one has taken its place; see OldFileHold.
         var holdSeconds = DatabaseOpening.busyTimeoutSeconds + 1
-        /// The number of events of a transaction.
+        /// The number of events written in one transaction.
         var sliceRows = 50_000
         var reached: @Sendable (Step) throws -> Void = { _ in }
     }
@@ -97,7 +98,7 @@ struct DatabaseRebuild {
     }
 
     /// Returns the last migration of a database that has events but not migration 26; nil if no rebuild is needed.
-    /// Ignores SQLite's errors other than a lock, because SQLite reports them again when the file is opened for
+    /// Ignores SQLite's errors other than SQLITE_BUSY, because SQLite reports them again when the file is opened for
     /// writing.
     func lastMigrationBefore() throws -> Int? {
         guard migrations.contains(Self.number), let reader = try? RecordsFile.connect(path) else { return nil }
@@ -118,7 +119,7 @@ struct DatabaseRebuild {
 
     /// Rebuilds the database. All migrations before 26 must be applied.
     ///
-    /// - Throws: `MaintenanceRefusal`, or SQLite's error. The database is then as it was.
+    /// - Throws: `MaintenanceRefusal`, or SQLite's error. The database is then unchanged.
     func run() throws {
         let old = try lock()
         do {
@@ -184,7 +185,8 @@ struct DatabaseRebuild {
     // MARK: The old file
 
     /// Opens the database so that no other process can read or write it, with nothing left in a WAL. Waits for other
-    /// processes that have it open. One of them may be a rebuild, which replaces the file.
+    /// processes that have the database open. If one of them is a rebuild, it replaces the file, and this function then
+    /// throws `MaintenanceRefusal`.
     private func lock() throws -> DatabaseQueue {
         let end = ContinuousClock.now.advanced(by: .seconds(options.lockSeconds))
         var hasReported = false
@@ -218,7 +220,8 @@ struct DatabaseRebuild {
     private func inode(_ path: String) throws -> UInt64 { try FileStatus(path).inode }
     private func bytes(_ path: String) throws -> Int { try FileStatus(path).bytes }
 
-    /// Throws if the new file might not fit. It is smaller than the old one, but nobody knows by how much.
+    /// Throws if the new file might not fit. The new file is smaller than the old one, but by an unknown amount, so the
+    /// space that the old file takes is required.
     private func requireSpace(existing: Int) throws {
         let needed = max(0, try bytes(path) - existing) + FreeSpace.bytesMin
         guard let free = FreeSpace.bytes(besideFile: path), free < needed else { return }
@@ -264,7 +267,8 @@ struct DatabaseRebuild {
         try DatabaseCopy.copyOwner(of: path, to: newPath)
         guard chmod(newPath, status.mode) == 0 else { throw MaintenanceRefusal(errnoAt: newPath) }
         try DatabaseCopy.sync(newPath)
-        // An interrupted run may have left this link. It is a link to the same file, so removing it loses nothing.
+        // An interrupted run may have left a link at `keptPath`. The link leads to the same file as `path`, so removing
+        // it loses nothing.
         _ = unlink(keptPath)
         try FileManager.default.linkItem(atPath: path, toPath: keptPath)
         try DatabaseCopy.sync(DatabaseCopy.folder(of: path))

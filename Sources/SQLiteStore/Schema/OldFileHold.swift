@@ -1,6 +1,6 @@
-// Keeps the old file of a rebuild locked for some seconds after the new file has taken its place. A process that opened
-// the old file before that, and waits for its lock, would otherwise write to the old file, and to a WAL with the name
-// of the new file's WAL. Such a process gives up after `DatabaseOpening.busyTimeoutSeconds`.
+// Keeps the old file of a rebuild locked for some seconds after the new file has taken its place. Another process may
+// have opened the old file before, and may be waiting for the lock. If it got the lock, it would write to the old file,
+// and to a WAL with the name of the new file's WAL. Such a process gives up after `DatabaseOpening.busyTimeoutSeconds`.
 
 import Dispatch
 import GRDB
@@ -20,7 +20,7 @@ package enum OldFileHold {
         }
     }
 
-    /// Waits until no old file is locked. A process that ends earlier releases the locks of its files.
+    /// Waits until no old file is locked. If the process ended earlier, its locks would be released too early.
     package static func wait() {
         holds.wait()
     }

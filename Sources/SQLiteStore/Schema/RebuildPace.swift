@@ -1,4 +1,4 @@
-// How fast a rebuild goes: a report about every second.
+// Measures the speed of a rebuild, and reports it about once a second.
 
 struct RebuildPace {
     private let started = ContinuousClock.now

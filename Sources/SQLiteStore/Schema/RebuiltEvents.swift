@@ -1,5 +1,5 @@
-// Copies the events of an old file to the new one of a rebuild: a transaction for each slice, in the order of their
-// numbers, so that an interrupted rebuild continues after the last slice.
+// Copies the events of the old file to the new file of a rebuild, in the order of their row numbers. Each slice is
+// copied in one transaction, so that an interrupted rebuild continues after the last slice.
 
 import GRDB
 
@@ -26,7 +26,7 @@ struct RebuiltEvents {
         ]
     }
 
-    /// Returns how many events an interrupted run has copied.
+    /// Prepares the copying. Returns the number of events that an interrupted run has already copied.
     mutating func begin(_ db: Database) throws -> Int {
         for function in functions { db.add(function: function) }
         last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM new.event") ?? 0
@@ -61,8 +61,8 @@ struct RebuiltEvents {
         "details",
     ].joined(separator: ", ")
 
-    /// `occurred_at_text` becomes NULL or empty if the column `occurred_at` of the new table then gives the old text.
-    /// Otherwise it becomes the old text.
+    /// `occurred_at_text` becomes NULL or empty if the old text has one of the two forms that can be computed from the
+    /// moment (OccurredAtColumn.swift). Otherwise it becomes the old text.
     private static let sliceSQL = """
         INSERT INTO new.event_row (\(sameColumns), previous, jump, key, digest, received_offset_ms, occurred_offset_ms,
             sent_offset_ms, timestamp_offset_ms, after_grace_offset_ms, after_hard_offset_ms, occurred_at_text)

@@ -1,4 +1,4 @@
-// Fills the table `event_key` of a rebuild's new file, when all events are copied. Entries are written in the order of
+// Fills the table `event_key` of a rebuild's new file, after all events are copied. Entries are written in the order of
 // their places, so that each page is written once. Takes 16 bytes of memory for each event.
 
 import GRDB

@@ -1,5 +1,5 @@
-// Copies all tables but `event` from an old file to the new one of a rebuild, as they are. Both are attached to one
-// connection: the old file as `main`, the new one as `new`.
+// Copies all tables except `event` unchanged from the old file to the new file of a rebuild. One connection has both
+// files: the old file as `main`, and the new file as `new`.
 
 import GRDB
 
@@ -9,9 +9,9 @@ enum RebuiltTables {
         var sql: String
     }
 
-    /// Returns the tables, indexes, views and triggers of the old file. Those that the migrations do not create were
-    /// added by an operator or by Litestream. Those of the table `event` are left out, because migration 26 creates it
-    /// anew.
+    /// Returns the tables, indexes, views and triggers of the old file. The objects that the migrations do not create
+    /// were added by an operator or by Litestream. The objects of the table `event` are left out, because migration 26
+    /// creates that table anew.
     static func added(_ db: Database) throws -> [SchemaObject] {
         try Row.fetchAll(
             db,
@@ -41,16 +41,16 @@ enum RebuiltTables {
                 """)
         for table in tables {
             let name = quoted(table)
-            // Without generated columns.
+            // pragma_table_info leaves out generated columns, which cannot be inserted.
             let columns = try String.fetchAll(
                 db, sql: "SELECT name FROM pragma_table_info(?, 'main') ORDER BY cid", arguments: [table])
             let list = columns.map(quoted).joined(separator: ", ")
             try db.execute(sql: "DELETE FROM new.\(name)")
             try db.execute(sql: "INSERT INTO new.\(name) (\(list)) SELECT \(list) FROM main.\(name)")
         }
-        // When each migration was applied.
+        // Copies the time when each migration was applied.
         try db.execute(sql: "INSERT OR REPLACE INTO new.schema_migration SELECT * FROM main.schema_migration")
-        // The highest number ever given in a table. Retention may have deleted the row.
+        // Copies the highest row number that each table ever had. Retention may have deleted the row with this number.
         try db.execute(
             sql: """
                 DELETE FROM new.sqlite_sequence;

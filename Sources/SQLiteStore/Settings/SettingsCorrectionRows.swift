@@ -1,4 +1,5 @@
-// Corrections of settings: resolves what an operator orders, records it, and lists what was recorded.
+// Corrections of settings: finds the settings that an operator's order names, records the order, and lists the recorded
+// corrections.
 
 package import Engine
 import GRDB
@@ -9,7 +10,7 @@ enum SettingsCorrectionRows {
     struct Resolved {
         var settings: Settings
         var version: String
-        /// Row number in `settings_version`; nil if the settings have no row there, so that no event has them.
+        /// Row number in `settings_version`; nil if the settings have no row there, which means that no event has them.
         var row: Int64?
     }
 

@@ -1,4 +1,4 @@
-// The functions of SharedTables that this store calls with a connection of GRDB.
+// The functions of SharedTables that this store calls with a GRDB connection.
 
 import GRDB
 import Identity

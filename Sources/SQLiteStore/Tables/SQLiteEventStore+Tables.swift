@@ -1,4 +1,4 @@
-// Runs the transactions of SharedTables in the writer, and its reads on the read connections.
+// Runs the transactions of SharedTables in the writer, and the reads of SharedTables on the read connections.
 
 package import Engine
 import GRDB

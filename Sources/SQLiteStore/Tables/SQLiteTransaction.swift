@@ -8,7 +8,7 @@ package import SharedTables
 
 import struct Foundation.Data
 
-/// A connection of SQLite, as the statements of SharedTables see it. Each text is prepared once for each connection.
+/// A connection of SQLite, as the statements of SharedTables see it. Each SQL text is prepared once per connection.
 package struct SQLiteTransaction: SQLTransaction {
     fileprivate let db: Database
 
@@ -72,7 +72,7 @@ extension Database {
 
 extension StatementArguments {
     /// The element type is an optional existential, because GRDB's initializer for a sequence of one concrete type
-    /// builds a key path in each call. That took half the time of storing a notification.
+    /// builds a key path in each call. Building it took half the time of storing a notification.
     fileprivate init(_ arguments: SQLArguments) {
         self.init(
             arguments.values.map { value -> (any DatabaseValueConvertible)? in

@@ -9,10 +9,10 @@ package import SharedTables
 import struct Foundation.Data
 
 package final class SQLiteTransferSource: TransferSource {
-    /// The number of events, and of drivers, in a part.
+    /// The maximum numbers of events and of drivers in one part of a transfer.
     private static let eventsMax = 4_000
     private static let driversMax = 1_000
-    /// The number of rows of a shared table that are read at once.
+    /// The maximum number of rows of a shared table that are read at once.
     private static let rowsMax = 5_000
 
     private let queue: DatabaseQueue
@@ -33,8 +33,8 @@ package final class SQLiteTransferSource: TransferSource {
     }
 
     /// Opens the database so that no other process can open it. Returns nil if another process has it open. In
-    /// exclusive mode, SQLite takes the lock with its first access and keeps it; BEGIN EXCLUSIVE is for a file that is
-    /// not in WAL mode.
+    /// exclusive locking mode, SQLite takes the lock at its first access and keeps it. If the file is not in WAL mode,
+    /// BEGIN EXCLUSIVE is needed to take the lock.
     package static func lock(_ path: String) throws -> SQLiteTransferSource? {
         guard DatabaseCopy.exists(path) else { throw RecordsUnreadable.missing }
         var configuration = Configuration()
@@ -67,7 +67,8 @@ package final class SQLiteTransferSource: TransferSource {
 
     // MARK: The database
 
-    /// Returns a hash of the secret in `event_key_hash`. Each database has its own secret.
+    /// Returns a hash of the secret in `event_key_hash`. Each database has its own secret, so the hash identifies the
+    /// database.
     package func identity() throws -> [UInt8] {
         try read { db, _ in
             let secret = try Data.fetchOne(db, sql: "SELECT secret FROM event_key_hash")

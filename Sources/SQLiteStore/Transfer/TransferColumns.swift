@@ -1,13 +1,14 @@
 // The columns of PostgreSQL's tables of drivers, events and sessions, and the SQL expressions that give their values.
-// Row numbers of shared texts become the texts. An event keeps its number, both as its number among the events of its
-// driver and as its position in the feed. The cursors of clients and the positions of consumers therefore stay valid.
+// Row numbers of shared texts are replaced by the texts. An event keeps its number, both as its number among the events
+// of its driver and as its position in the feed. The cursors of clients and the positions of consumers therefore stay
+// valid.
 
 import JourneyModel
 
 struct TransferColumns {
     /// PostgreSQL's name of the table.
     let table: String
-    /// In the order of the rows' values.
+    /// The names of the columns, in the order of a row's values.
     let names: [String]
     /// A query whose only parameter is a JSON array: row numbers of drivers, or of events.
     let sql: String
@@ -18,7 +19,8 @@ struct TransferColumns {
         sql = "SELECT \(columns.map { "\($0.value) AS \($0.key)" }.joined(separator: ", ")) FROM \(from)"
     }
 
-    /// SQLiteTransferSource adds `last_seq`; the target adds what follows from these columns.
+    /// SQLiteTransferSource adds the column `last_seq`. The target of the transfer adds the columns that it computes
+    /// from these.
     static let driver = TransferColumns(
         "driver", from: "json_each(?1) AS listed CROSS JOIN driver ON driver.id = listed.value",
         [
@@ -79,8 +81,8 @@ struct TransferColumns {
         "event_row.jump": "links the events of a driver",
     ]
 
-    /// Returns the SQL expression for a column of a shared table. Columns that name sessions or settings by row number
-    /// name them by their texts in PostgreSQL.
+    /// Returns the SQL expression for a column of a shared table. Some columns refer to sessions or settings by row
+    /// number in SQLite, and by id or version in PostgreSQL.
     static func shared(_ table: String, _ column: String) -> String {
         switch (table, column) {
         case ("session_code", "session"), ("push_outbox", "session"): session("\(table).session")

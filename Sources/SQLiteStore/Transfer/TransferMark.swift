@@ -1,12 +1,12 @@
-// A hash of a driver's stored data. A transfer compares it to notice that the driver was changed. The hash does not
-// cover events, because a transfer notices a new event by its number, and nearly every other change of stored events
-// also changes the driver's row. The code below adds the two exceptions to the hash: a deletion that is under way, and
-// a correction of settings.
+// A hash of a driver's stored data. A transfer compares the hash with an earlier one to notice that the driver was
+// changed. The hash does not cover events. A transfer notices a new event by its number, and nearly every other change
+// of stored events also changes the driver's row. There are two exceptions, which the code below adds to the hash: a
+// deletion that is under way, and a correction of settings.
 
 import SharedTables
 
 struct TransferMark {
-    /// The mark. It must be the same in all processes, because the target stores it.
+    /// The hash. It must be the same in all processes, because the target stores it.
     private(set) var value: UInt64 = 0xCBF2_9CE4_8422_2325
 
     mutating func add(_ number: UInt64) {

@@ -1,6 +1,6 @@
-// Copies the WAL into the database file on a separate connection, while the writer continues. By default, SQLite copies
-// the WAL within the commit that makes the WAL long enough, and all requests wait for that commit. Such commits caused
-// the longest response times.
+// Copies the WAL into the database file on a separate connection, while the writer continues. By default, the commit
+// that makes the WAL long enough also copies it, and all requests wait for that commit. Such commits caused the longest
+// response times.
 //
 // SQLite resets the WAL only when every frame of it has been copied (https://www.sqlite.org/wal.html). A writer that is
 // never idle appends frames during the copy. The WAL is therefore copied in several passes, each with fewer frames than

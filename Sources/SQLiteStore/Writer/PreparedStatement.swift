@@ -1,7 +1,7 @@
 // One prepared statement of the writer's connection, kept as long as the writer exists. A thin wrapper of sqlite3_stmt.
 // GRDB's `Statement` is not used, for two reasons. First, it binds through an array of boxed values: a row of 26
-// columns takes 6 µs through GRDB, and 1.8 µs with this wrapper. Second, it must not be used again after a failure,
-// whereas this store uses its statements again after a failure such as a full disk.
+// columns takes 6 µs through GRDB, and 1.8 µs with this wrapper. Second, a `Statement` must not be used again after a
+// failure, but this store reuses its statements after a failure such as a full disk.
 //
 // Not Sendable: the statement and its connection are used only on the writer's queue.
 

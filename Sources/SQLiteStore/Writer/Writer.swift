@@ -32,7 +32,7 @@ final class Writer: @unchecked Sendable {
     private var connection: WriterConnection?
     /// Work that waits until refolds may continue, in order of arrival. When refolds continue, this work is taken
     /// before the work in the queue. The first piece of the waiting work therefore always finds an unused refold
-    /// budget, and no request in the queue overtakes a waiting one of the same driver.
+    /// budget. No request in the queue overtakes a waiting request of the same driver.
     private var parked: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false

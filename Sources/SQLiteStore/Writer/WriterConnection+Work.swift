@@ -110,14 +110,14 @@ extension WriterConnection {
         if let id = due.correction, let from = due.from { correction = Refolding.Correction(id: id, from: from) }
         var piece: Refolding.Piece?
         let outcome = try self.request(isolating: true, sparing: \.isAboutOneDriver) { () throws(SQLiteError) in
-            // The driver may have been refolded, or erased and so renamed, since the search found it.
+            // Since the search found the driver, the driver may have been refolded, or erased and therefore renamed.
             guard let driver = try appending.drivers.row(of: driverID), driver.id == due.number,
                 driver.needsRefold || correction != nil
             else { return }
             piece = try appending.refold(driver, correction: correction, reporting: due.correction, now: due.now)
         }
-        // The next search begins with the same driver, unless all of the request is done for this driver or the driver
-        // could not be refolded.
+        // The next search begins with the same driver again. It begins after this driver if the refold failed, or if
+        // the request is complete for this driver.
         var part = RefoldPart(next: due.number - 1, counts: unreported)
         if case .failure(let failure) = outcome {
             part.failure = failure

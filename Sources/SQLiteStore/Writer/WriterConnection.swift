@@ -172,7 +172,8 @@ final class WriterConnection {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
         if version != lastDataVersion {
             appending.forget()
-            // The first transaction does not take over the mark, because `log` read the mark when it was created.
+            // The first transaction does not take over the mark, because the initializer of `log` has already read the
+            // mark.
             if lastDataVersion != -1 { log.takeOverMark() }
         }
         lastDataVersion = version ?? -1

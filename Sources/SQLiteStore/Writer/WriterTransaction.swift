@@ -44,7 +44,7 @@ final class WriterTransaction {
 
     private var isOpen: Bool { sqlite3_get_autocommit(connection) == 0 }
 
-    /// Changes a row that has no other use. It tests whether the disk accepts writes.
+    /// Tests whether the disk accepts writes, by changing a row that has no other use.
     func writeProbe() throws(SQLiteError) {
         try probe.run()
     }

@@ -13,7 +13,8 @@ import SharedTables
 /// Large and rare cases are `indirect`, so that a single append takes only two words when it is moved.
 enum WriterWork: QueuedWork {
     case append(PreparedAppend, UnsafeContinuation<EventOutcome, Never>)
-    /// `after` contains the outcomes of the preceding events of the same call. Those that were stored are committed.
+    /// `after` contains the outcomes of the preceding events of the same call. Their transactions are already
+    /// committed.
     indirect case appendMany(
         [PreparedAppend], after: [EventOutcome], UnsafeContinuation<[EventOutcome], Never>)
     indirect case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
@@ -31,8 +32,8 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Whether the work has begun on disk and is not finished: its first remaining event is stored, but the event's
-    /// refold is incomplete; or the first transaction of the deletion is committed.
+    /// Whether a part of the work is already stored. For events, the first remaining event is stored, but its refold is
+    /// incomplete. For a deletion, the first transaction is committed.
     var hasStored: Bool {
         switch self {
         case .append(let append, _): append.isStored
