@@ -14,8 +14,8 @@ static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
 static int channel[2] = {-1, -1};
 
 // The signal handler. Calls only write(2), which is async-signal-safe (signal-safety(7)). A signal would be lost only
-// if the pipe were full, with 65,536 unread signals. The pipe does not fill up, because the thread that reads it does
-// nothing else.
+// if the pipe were full, with 65,536 unread signals. The thread that reads the pipe does nothing else, so the pipe does
+// not fill up.
 static void note(int number) {
     int saved = errno;
     unsigned char byte = (unsigned char)number;
@@ -65,9 +65,10 @@ static void hold_if_serving(int argc, char **argv, char **environment) {
     if (argc > 1 && strcmp(argv[1], "serve") == 0) dwell_hold_signals();
 }
 
-// Makes the dynamic linker call hold_if_serving with main's arguments, before it runs the initializers of the
-// libraries (System V ABI, "Initialization and Termination Functions"). Those initializers take tens of milliseconds
-// on a busy machine. On other platforms, main() is the first to call dwell_hold_signals.
+// Makes the dynamic linker call hold_if_serving with main's arguments, before it runs the initializers of the libraries
+// (System V ABI, "Initialization and Termination Functions"). Without this call, a signal that arrives during these
+// initializers, which take tens of milliseconds on a busy machine, would end the process. On other platforms, main() is
+// the first to call dwell_hold_signals.
 __attribute__((section(".preinit_array"), used)) static void (*const hold_early)(int, char **, char **) =
     hold_if_serving;
 #endif

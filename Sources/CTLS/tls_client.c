@@ -1,5 +1,5 @@
-// TLS over two memory BIOs of OpenSSL: one has the bytes from the peer, the other the bytes to the peer. The caller
-// moves them.
+// TLS over two memory BIOs of OpenSSL: one holds the bytes from the peer, the other the bytes for the peer. The caller
+// moves these bytes from and to the socket.
 
 #include "CTLS.h"
 
@@ -16,7 +16,7 @@ struct tls_context {
 
 struct tls_session {
     SSL *ssl;
-    // `ssl` owns both.
+    // `ssl` owns these two BIOs.
     BIO *received;
     BIO *to_send;
 };
@@ -24,7 +24,7 @@ struct tls_session {
 static bool is_configured(
     SSL_CTX *context, const char *ca_file, const char *certificate_file, const char *key_file) {
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
-    // In TLS 1.2, a renegotiation would make a read depend on a write.
+    // With a renegotiation (TLS 1.2), a read could have to wait until bytes are sent.
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
     if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1) return false;
     int trusted = ca_file == NULL ? SSL_CTX_set_default_verify_paths(context)

@@ -1,5 +1,5 @@
 // Parses a host and port, as in a Host field (RFC 9110 section 7.2) and in the absolute-form and authority-form of a
-// target. Only the form is checked, not whether this server serves the host.
+// target. Only the syntax is checked, not whether this server serves the host.
 // ```
 // Host     = uri-host [ ":" port ]
 // uri-host = IP-literal / IPv4address / reg-name      (RFC 3986 section 3.2.2; every IPv4address is a reg-name)

@@ -1,9 +1,8 @@
-// Determines where a request's content ends (RFC 9112 section 6). Rejects every request that two servers could frame
-// differently, to prevent request smuggling. Only field values are examined, never content.
+// Determines where a request's content ends (RFC 9112 section 6). To prevent request smuggling, rejects every request
+// that two servers could frame differently. Examines only field values, never content.
 
 package enum BodyFraming: Hashable, Sendable {
-    /// The request has neither Content-Length nor Transfer-Encoding, and therefore no content (RFC 9112 section 6.3,
-    /// rule 7).
+    /// Without Content-Length and Transfer-Encoding, a request has no content (RFC 9112 section 6.3, rule 7).
     case none
     /// The request has Content-Length. The value is the number of bytes, 0 or more.
     case length(Int)
@@ -17,8 +16,8 @@ struct FramingFields: Sendable {
     private var codings = TransferCodings()
 
     /// Reads a Content-Length (RFC 9110 section 8.6: `Content-Length = 1*DIGIT`). Rejects a second field, a list, a
-    /// sign, and a number above Int.max. RFC 9112 section 6.3 would allow a server to merge repeated equal values, but
-    /// not every server merges them.
+    /// sign, and a number above Int.max. RFC 9112 section 6.3 allows merging repeated equal values, but a proxy and
+    /// this server might then disagree, because not every server merges them.
     mutating func addContentLength(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard contentLength == nil else { throw Refusal(.badRequest, "Content-Length is given more than once.") }
         guard let number = Self.decimal(bytes, value) else {

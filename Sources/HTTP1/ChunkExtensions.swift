@@ -1,5 +1,5 @@
-// The syntax of chunk extensions (RFC 9112 section 7.1.1). No extension is supported, but the syntax is checked,
-// because servers that skip "anything up to CRLF" disagree about where the CRLF is.
+// The syntax of chunk extensions (RFC 9112 section 7.1.1). No extension is supported, but the syntax is checked.
+// Servers that skip "anything up to CRLF" disagree about where the CRLF is, which permits request smuggling.
 // ```
 // chunk-ext      = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )
 // chunk-ext-name = token

@@ -6,9 +6,8 @@
 // last-chunk      = 1*("0") [ chunk-ext ] CRLF
 // trailer-section = *( field-line CRLF )
 // ```
-// The states are sizeLine -> data -> dataEnd -> sizeLine ... -> trailers -> done. A refusal leaves the state unchanged.
-// After a refusal, the caller must not continue. Extensions are checked and dropped (section 7.1.1: unknown extensions
-// MUST be ignored).
+// The states are sizeLine -> data -> dataEnd -> sizeLine ... -> trailers -> done. After a refusal, the caller must not
+// call the decoder again. Extensions are checked and dropped (section 7.1.1: unknown extensions MUST be ignored).
 
 struct ChunkedDecoder: Sendable {
     private enum State: Hashable {
@@ -20,8 +19,8 @@ struct ChunkedDecoder: Sendable {
     }
 
     private var state = State.sizeLine
-    /// The total length in bytes of all chunks whose sizes were read so far. Whenever a chunk size is read, the total
-    /// is compared with the limit that applies at that time.
+    /// The total length in bytes of all chunks whose sizes were read so far. Reading a size line refuses the content if
+    /// the total would exceed the current `contentBytesMax`.
     private(set) var contentBytes = 0
     private var extensionBytes = 0
     private var trailerSectionBytes = 0

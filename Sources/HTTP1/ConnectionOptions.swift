@@ -5,8 +5,8 @@ struct ConnectionOptions: Sendable {
     private var close = false
     private var keepAlive = false
 
-    /// Adds one Connection field line. Ignores options other than close and keep-alive, because this server neither
-    /// forwards messages nor upgrades connections.
+    /// Adds one Connection field line. Ignores options other than close and keep-alive, because this server does not
+    /// forward messages or upgrade connections.
     mutating func add(_ bytes: [UInt8], _ value: Range<Int>) {
         Grammar.forEachListElement(bytes, value) { option in
             if Grammar.matches(bytes, option, "close") { close = true }

@@ -1,11 +1,11 @@
-// One line of a header or trailer section (RFC 9112 section 5). This file handles the form of a line, not the meaning
+// One line of a header or trailer section (RFC 9112 section 5). This file handles the syntax of a line, not the meaning
 // of the fields.
 // ```
 // field-line = field-name ":" OWS field-value OWS
 // field-name = token
 // ```
-// Leading whitespace (obs-fold, section 5.2) and whitespace before the colon (section 5.1) are rejected, because
-// neither space nor tab is a tchar.
+// Leading whitespace (obs-fold, section 5.2) and whitespace before the colon (section 5.1) are rejected, because a
+// token contains no space and no tab.
 
 struct FieldLine {
     let name: Range<Int>

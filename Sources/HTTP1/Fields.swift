@@ -2,13 +2,13 @@
 /// handler can detect a repeated Authorization or Idempotency-Key (RFC 9110 section 5.3). Names are compared
 /// case-insensitively.
 ///
-/// The fields are stored as lines in the form in which they are sent, together with the positions of names and values.
-/// Received bytes are copied once when they are stored, and once more when the fields are sent. They become a String
-/// only on demand. The positions are in an array and not in a dictionary, because for a dozen fields a linear scan that
-/// compares lengths first is faster than hashing names.
+/// The fields are stored as the bytes of their lines, exactly as they appear in a message, plus the position of each
+/// name and value. Storing or sending a field therefore only copies bytes. A String is created only on demand. The
+/// positions are in an array and not in a dictionary: for a dozen fields, a linear scan that compares lengths first is
+/// faster than hashing the names.
 ///
-/// No field can end a line early, which prevents response splitting. A field whose name is not a token is dropped.
-/// Every control character in a value, except HTAB, becomes a space (RFC 9110 section 5.5).
+/// An appended field whose name is not a token is dropped. Every control character in its value, except HTAB, becomes a
+/// space (RFC 9110 section 5.5). A value therefore cannot end its line early, which prevents response splitting.
 package struct Fields: Sendable {
     package struct Field: Hashable, Sendable {
         package var name: String
@@ -70,8 +70,8 @@ package struct Fields: Sendable {
         return bytes[lines[only].value]
     }
 
-    /// Returns the number of fields with this name. Callers use this number to detect a repeated field, because for
-    /// many fields it is undefined which of several values applies.
+    /// Returns the number of fields with this name. Callers use it to detect a repeated field, because for many fields
+    /// it is undefined which of several values applies.
     package func count(of name: String) -> Int {
         var count = 0
         forEachIndex(name) { _ in
@@ -143,8 +143,8 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Returns the line with its CRLF if it was received exactly in the form in which lines are stored. Most lines have
-    /// this form, and can therefore be copied in one piece. Returns nil for any other line.
+    /// Returns the line with its CRLF if it was received in exactly the form `name ": " value CRLF`. Most lines have
+    /// this form, and can be stored as one copy. Returns nil for any other line.
     private static func copyableLine(
         _ line: FieldLine, of received: UnsafeBufferPointer<UInt8>
     ) -> UnsafeBufferPointer<UInt8>? {
@@ -201,9 +201,8 @@ package struct Fields: Sendable {
         return start + name.count + 2
     }
 
-    /// The numbers of fields and of bytes for which space is reserved. With this space, a usual request needs only one
-    /// allocation for each of the two arrays. A phone's request has six to ten fields. Most of their bytes are in the
-    /// access token.
+    /// The numbers of fields and of bytes for which space is reserved, so that each of the two arrays usually needs
+    /// only one allocation. A phone's request has six to ten fields. Most of their bytes are in the access token.
     private static let usualCount = 10
     private static let usualBytes = 480
 

@@ -1,12 +1,12 @@
 // Parses the lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). The parser
 // receives complete lines. It does not handle buffers, content or earlier requests.
 //
-// A typical head needs allocations for the two arrays of its fields, and one for the path if the path is longer than
-// the 15 bytes that Swift stores inline. Host, Content-Length and Connection are evaluated as bytes.
+// A typical head needs two allocations for the arrays in `Fields`, and a third for a path of more than 15 bytes, the
+// longest String that Swift stores inline. Host, Content-Length and Connection are evaluated as bytes.
 
 struct HeadParser: Sendable {
-    /// The method. The method is kept even if the rest of the line is rejected, because even the refusal of a HEAD
-    /// request must have no content (RFC 9110 section 9.3.2).
+    /// The method of the request. It is kept if the rest of the line is rejected, because an error response to HEAD
+    /// must have no content either (RFC 9110 section 9.3.2).
     private(set) var method: Method?
     private var target = RequestTarget(path: "")
     private var minorVersion = 0
@@ -15,8 +15,8 @@ struct HeadParser: Sendable {
     private var options = ConnectionOptions()
     private var hasHost = false
     private var expectsContinue = false
-    /// The error in the target. It is thrown only after the fields are read, because one of the fields may contain the
-    /// request id, and the error response must then contain this id.
+    /// The error in the target. It is thrown only after the fields are read. One of them may be the request id, which
+    /// the error response must contain.
     private var targetRefusal: Refusal?
 
     // MARK: Request line
@@ -57,7 +57,7 @@ struct HeadParser: Sendable {
     }
 
     /// Returns the refusal of a request line that is longer than the limit. `start` is the part of the line within the
-    /// limit. This part shows whether the method or the target is too long.
+    /// limit. It shows whether the method or the rest of the line is too long.
     mutating func refusalOfLongRequestLine(_ bytes: [UInt8], _ start: Range<Int>, limits: Limits) -> Refusal {
         let space = Grammar.firstIndex(of: Grammar.space, bytes, start)
         let methodRange = start.lowerBound..<(space ?? start.upperBound)
@@ -81,7 +81,8 @@ struct HeadParser: Sendable {
         fields.append(field, of: bytes)
     }
 
-    /// Reads the fields that determine how the connection continues. Compares the length of a name before its bytes.
+    /// Evaluates the fields that affect framing, routing or keep-alive. Compares the length of a name first, and then
+    /// its bytes.
     private mutating func judge(_ bytes: [UInt8], _ field: FieldLine) throws(Refusal) {
         switch field.name.count {
         case 4 where Grammar.matches(bytes, field.name, "host"):

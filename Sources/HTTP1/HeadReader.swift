@@ -13,8 +13,7 @@ struct HeadReader: Sendable {
     /// The method. It is known as soon as it is read, even if the rest of the head is rejected.
     var method: Method? { parser.method }
 
-    /// Returns the method as soon as the space after it was received, even if the rest of the request line is missing;
-    /// nil before that.
+    /// Returns the method if it was received together with the space after it; nil before that.
     func method(in input: InputBuffer) -> Method? {
         if let method { return method }
         let space = Grammar.firstIndex(of: Grammar.space, input.bytes, input.available)
@@ -44,8 +43,8 @@ struct HeadReader: Sendable {
     }
 
     /// Reads the request line. Returns false if the line is incomplete. The first byte is checked as soon as it
-    /// arrives. Therefore a client that speaks TLS to this port is rejected at once, although it may never send a line
-    /// feed.
+    /// arrives, so a client that speaks TLS to this port is rejected at once. Otherwise the server might wait for a
+    /// line feed that the client never sends.
     private mutating func readRequestLine(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> Bool {
         while true {
             if let first = input.available.first, !Grammar.tokenBytes.contains(input.bytes[first]),

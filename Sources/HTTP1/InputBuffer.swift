@@ -1,7 +1,7 @@
-// Received bytes that are not yet interpreted, read by line or by count. The search for a line end visits each byte
-// only once, and each byte is moved at most once on average. Both are true even if each read returns only a few bytes.
-// The only HTTP rule here is CRLF (RFC 9112 section 2.2): a bare LF never ends a line. The grammar rejects a bare CR
-// later.
+// Received bytes that are not yet interpreted, read by line or by count. Even if each read returns only a few bytes,
+// the search for a line end visits each byte once, and each byte is moved at most once on average. The only HTTP rule
+// here is CRLF (RFC 9112 section 2.2): a bare LF does not end a line. A bare CR is rejected later, by the parsers of
+// the lines.
 
 struct InputBuffer: Sendable {
     enum Line: Hashable {
@@ -28,8 +28,8 @@ struct InputBuffer: Sendable {
         bytes.append(contentsOf: new)
     }
 
-    /// Takes the next line, including its CRLF. Takes the line only if it is complete and has at most `bytesMax` bytes
-    /// without its CRLF. The result does not depend on how the bytes were split into reads.
+    /// Takes the next line and its CRLF, if the line is complete and has at most `bytesMax` bytes before the CRLF.
+    /// Otherwise takes nothing. The result does not depend on how the bytes were split into reads.
     mutating func takeLine(bytesMax: Int) -> Line {
         let end = bytes.count
         let index = Grammar.endOfLine(bytes, from: searched)

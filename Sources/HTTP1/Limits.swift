@@ -21,8 +21,8 @@ package struct Limits: Hashable, Sendable {
     /// The maximum number of field lines in one head. Each field needs more memory than its bytes, so many tiny fields
     /// would need much memory. Apache allows 100. Status: 431.
     package var fieldCountMax = 100
-    /// The maximum length of the content on any route. The longest allowed content is a batch of events with 1 MiB.
-    /// `limitBody(toBytes:)` applies the lower limit of a route. Status: 413.
+    /// The maximum length of the content on any route. 1 MiB is the maximum of a batch of events. `limitBody(toBytes:)`
+    /// applies the lower limit of a route. Status: 413.
     package var bodyBytesMax = 1024 * 1024
     /// The maximum total length of the chunk extensions of one request. RFC 9112 section 7.1.1 asks for a limit on the
     /// total. Only attackers send chunk extensions. Status: 400.

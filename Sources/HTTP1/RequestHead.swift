@@ -1,8 +1,8 @@
-/// A request up to its empty line. It is validated, so code that uses it need not check its form again.
+/// A request up to its empty line. It is already validated, so its users need not check its syntax again.
 package struct RequestHead: Hashable, Sendable {
     package var method: Method
-    /// The path, decoded once, in canonical form (see RequestTarget). It starts with "/". Only for `OPTIONS *`, it is
-    /// "*".
+    /// The path, decoded once, in canonical form (see RequestTarget). It starts with "/", except for `OPTIONS *`, whose
+    /// path is "*".
     package var path: String
     /// The query after "?", not decoded and possibly empty; nil if there is no "?".
     package var query: String?
@@ -22,6 +22,6 @@ package struct RequestHead: Hashable, Sendable {
     package var keepAlive: Bool
 
     /// The host and optional port as the client wrote them. They come from the target if it is in absolute-form, else
-    /// from Host. Empty if an HTTP/1.0 client sent neither such a target nor Host.
+    /// from Host. Empty if an HTTP/1.0 request has no Host and no target in absolute-form.
     package var authority: String { targetAuthority ?? fields.first("Host") ?? "" }
 }

@@ -10,8 +10,9 @@
 //   - %2F and %5C, which are encoded separators
 //   - %00 to %1F and %7F, which no name contains and which corrupt logs
 //   - bytes that are not UTF-8 once decoded
-// So "/a%62c" and "/abc" both arrive as "/abc", "%252F" arrives as the three characters "%2F", and every path has only
-// one form. The bytes of the query are checked but not decoded, because the meaning of "+" depends on the parameter.
+// So every path has only one form. For example, "/a%62c" and "/abc" both arrive as "/abc", and "%252F" arrives as the
+// three characters "%2F". The bytes of the query are checked but not decoded, because the meaning of "+" depends on the
+// parameter.
 
 struct RequestTarget: Sendable {
     var path: String
@@ -37,8 +38,9 @@ struct RequestTarget: Sendable {
 
     private static let malformed = Refusal(.badRequest, "The request target is malformed.")
 
-    /// Returns the refusal of CONNECT, the only method whose target is `authority-form = uri-host ":" port`. This
-    /// server opens no tunnels, and the bytes after a CONNECT are not HTTP (RFC 9110 section 9.3.6).
+    /// Returns the refusal of CONNECT, the only method whose target is `authority-form = uri-host ":" port`. CONNECT is
+    /// refused, because this server opens no tunnels, and the bytes after a CONNECT are not HTTP (RFC 9110 section
+    /// 9.3.6).
     private static func refusalOfConnect(_ bytes: [UInt8], _ range: Range<Int>) -> Refusal {
         guard Authority.isValid(bytes, range), let last = range.last, Grammar.isDigit(bytes[last]),
             Grammar.firstIndex(of: UInt8(ascii: ":"), bytes, range) != nil

@@ -1,8 +1,8 @@
 // Encodes response heads and chunks (RFC 9112 sections 4, 6 and 7). ServerConnection decides whether a response may be
 // sent, and how its content is framed.
 //
-// No value from a handler can end a line early, because Fields prevents it. The fields that describe the connection and
-// the framing are written only here. If a handler sets such a field, the handler's field is omitted.
+// A value from a handler cannot end a line early, because `Fields` replaces CR and LF with spaces. Only this file
+// writes the fields that describe the connection and the framing. If a handler sets such a field, it is omitted.
 
 /// The ways to delimit the content of a response (RFC 9112 section 6.3).
 enum ResponseFraming: Hashable, Sendable {
@@ -11,7 +11,7 @@ enum ResponseFraming: Hashable, Sendable {
     /// The content ends where the connection ends. Used for HTTP/1.0 clients, because HTTP/1.0 does not support
     /// chunked.
     case untilClose
-    /// The response has neither a length nor content. It is a 204, a 304, or a stream in response to HEAD.
+    /// The response has no content and no Content-Length: a 204, a 304, or a stream in response to HEAD.
     case noContent
 }
 
@@ -77,8 +77,8 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// Appends the fields of a handler. Copies them in one piece if none of these fields is reserved for the
-    /// connection.
+    /// Appends the fields of a handler, without the fields that are reserved for the connection. If no field is
+    /// reserved, all of them are appended as one copy.
     private static func append(_ fields: Fields, withRequestID: Bool, into output: inout [UInt8]) {
         let bytes = fields.bytes
         let isLeftOut = { (line: Fields.Line) in isOwned(bytes, line.name, withRequestID: withRequestID) }

@@ -1,8 +1,8 @@
-// The sending side of a ServerConnection. It frames each response as its request and its client require. Every encoding
-// function returns whether its part of a response may be sent now. If not, the function appends nothing.
+// The sending side of a ServerConnection. It frames each response as the request and the client's HTTP version require.
+// Every encoding function returns whether its part of a response may be sent now. If not, the function appends nothing.
 
 extension ServerConnection {
-    /// Encodes 100 (Continue), if the client waits for it.
+    /// Encodes 100 (Continue) if it is due (`isContinueDue`).
     @discardableResult
     package mutating func encodeContinue(into output: inout [UInt8]) -> Bool {
         guard takeContinue() else { return false }
@@ -13,7 +13,7 @@ extension ServerConnection {
     /// Encodes a whole response. The body is omitted in the response to HEAD, and with the statuses 204, 205 and 304.
     /// The response to HEAD still states the length of the body. `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7),
     /// or empty for a server without a clock. `requestID` must consist of valid field value bytes, or be empty for a
-    /// server without ids. A status that is not final is sent as 500.
+    /// server without ids. A status outside 200 to 599 is sent as 500.
     @discardableResult
     package mutating func encode(
         status: Status, fields: Fields = Fields(), body: [UInt8] = [], dateText: String, requestID: String = "",
@@ -28,8 +28,8 @@ extension ServerConnection {
 
     /// Encodes the head of a response of unknown length. Afterwards, call `encodeChunk` for the content and finally
     /// `encodeEnd`. To signal that a stream was aborted, close the connection without calling `encodeEnd`. An HTTP/1.0
-    /// client gets the content without framing. For this client, the end of the connection ends the content (RFC 9112
-    /// section 6.1).
+    /// client gets the content without framing, and the content ends when the connection is closed (RFC 9112 section
+    /// 6.1).
     @discardableResult
     package mutating func encodeHead(
         status: Status, fields: Fields = Fields(), dateText: String, requestID: String = "", close: Bool = false,
@@ -84,7 +84,7 @@ extension Status {
     /// Whether the response must end with the empty line after the fields (RFC 9110 sections 15.3.5 and 15.4.5).
     var forbidsContent: Bool { code == 204 || code == 304 }
 
-    /// Whether the response must have a length of 0, as RFC 9110 section 15.3.6 requires for a 205.
+    /// Whether the response must have a length of 0. RFC 9110 section 15.3.6 requires this of a 205.
     var isEmptyByLength: Bool { code == 205 }
 
     func body(_ body: [UInt8]) -> [UInt8] { isEmptyByLength ? [] : body }

@@ -11,19 +11,20 @@
 //   answering   notDue -> due -> (streaming ->) answered
 //
 // `.head` makes a response due. When the request is complete and answered, both state machines start again with the
-// remaining bytes. Pipelined requests are therefore handled one at a time. The connection ends instead (`closed`, and
-// the remaining bytes are dropped unread) in each of these cases:
-//   - the request was refused, because after broken framing no byte has a known meaning (section 6.3)
+// remaining bytes. Pipelined requests are therefore handled one at a time. In each of these cases, the connection
+// enters `closed` instead, and the remaining bytes are dropped unread:
+//   - the request was refused, because after broken framing it is unknown where the next request begins (section 6.3)
 //   - the request was answered before it was complete, because otherwise the rest of its content would be read as a
 //     request
 //   - the client or the server asked for close (section 9.6), or the response ends with the connection (content of
 //     unknown length to HTTP/1.0)
 //
-// Most incorrect use by a caller is harmless. Bytes after the end are dropped. Encoding after the end, a second head of
-// a streamed response, or a chunk without a streamed response, appends nothing and returns false. But a response that
-// is encoded before the first request or between two requests is sent, and ends the connection. `nextEvent()` repeats
-// `.responseDue` until the response is encoded. How the received bytes were split into reads affects only how the
-// content is split into `.body` events.
+// Most incorrect use by a caller is harmless. Bytes received after the end are dropped. These three calls append
+// nothing and return false: encoding after the end, encoding a second head, and encoding a chunk outside a streamed
+// response. But a response encoded before the first request or between two requests is sent, and ends the connection.
+//
+// `nextEvent()` repeats `.responseDue` until the response is encoded. How the received bytes were split into reads
+// affects only how the content is split into `.body` events.
 
 /// Not copyable, because its buffers belong to one connection, and an accidental copy would take longer than serving a
 /// request.
@@ -34,7 +35,7 @@ package struct ServerConnection: ~Copyable, Sendable {
         case head(RequestHead)
         /// The next bytes of the content, never empty.
         case body([UInt8])
-        /// The request is complete. The trailers are empty unless the content was chunked.
+        /// The request is complete. Only chunked content can have trailers.
         case end(trailers: Fields)
         /// Respond with this refusal, then close. This event occurs at most once. Only `.responseDue` and `.closed`
         /// follow it.
@@ -181,8 +182,9 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// The capacity of the input buffer, including interpreted bytes.
     package var inputCapacityBytes: Int { input.bytes.capacity }
 
-    /// The maximum length of the content that has not arrived yet. It is the rest of the declared length. For chunks,
-    /// it is the rest of the limit.
+    /// How many content bytes can still follow at most. With Content-Length, this is the unread part of the declared
+    /// length. With chunks, it is the limit minus the sizes of all chunks whose size line was read, so it does not
+    /// include the rest of the current chunk.
     package var contentBytesLeftMax: Int {
         switch receiving {
         case .content(let left): left
@@ -192,8 +194,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     }
 
     /// Whether 100 (Continue) must be sent: the request expects it, no content has arrived, and the request is not
-    /// refused (RFC 9110 section 10.1.1). The value is valid only after `.needMoreData`. Before that, the limits of the
-    /// route may not be applied yet, so the request may still be refused.
+    /// refused (RFC 9110 section 10.1.1). The value is valid only after `.needMoreData`. Before that, the route's limit
+    /// on the content may not be set, so the request may still be refused.
     package var isContinueDue: Bool {
         guard waitsForContinue, answering == .due, refusal == nil, input.available.isEmpty else { return false }
         return switch receiving {
@@ -230,8 +232,8 @@ extension ServerConnection {
         return .body(Array(input.bytes[range]))
     }
 
-    /// Reads chunks. Content that was decoded before a refusal is delivered before the refusal, so that the events do
-    /// not depend on how the bytes were split.
+    /// Reads chunks. Content that was decoded before an error is delivered before the refusal. Without this rule, the
+    /// events would depend on how the bytes were split into reads.
     private mutating func readChunks() throws(Refusal) -> Event {
         if let refusal { throw refusal }
         var content: [UInt8] = []
@@ -280,8 +282,8 @@ extension ServerConnection {
 // MARK: - Transitions of the answering side
 
 extension ServerConnection {
-    /// Whether the request is a HEAD request (RFC 9110 section 9.3.2). This is known as soon as the method is read,
-    /// even if the rest of the head is rejected.
+    /// Whether the request is a HEAD request (RFC 9110 section 9.3.2). The value is valid as soon as the method is
+    /// read, even if the rest of the head is rejected.
     var answersHead: Bool { head.method == .head }
 
     /// Begins the response of this request. Returns false if the connection is closed, or if the response has already
@@ -303,7 +305,7 @@ extension ServerConnection {
         }
     }
 
-    /// Records that 100 (Continue) is sent. Returns false if the client does not wait for 100.
+    /// Records that 100 (Continue) is sent. Returns whether it was due.
     mutating func takeContinue() -> Bool {
         let isDue = isContinueDue
         waitsForContinue = false

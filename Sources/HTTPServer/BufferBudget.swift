@@ -2,12 +2,11 @@ internal import Synchronization
 
 /// A limit on the memory that the server holds for clients, over all connections. It covers bodies (in the received and
 /// in the decompressed form), incomplete requests, and responses that the peer has not read. Each body, request and
-/// response also has its own limit. The budget limits the total for all clients, and the part of this total for one
-/// client.
+/// response also has its own limit. The budget limits the total of all clients, and the share of each client.
 package final class BufferBudget: Sendable {
     let bytesMax: Int
-    /// The maximum number of bytes held for one client. It is a sixteenth of `bytesMax`, so that a few clients cannot
-    /// use all of the memory. It is at least 2 MiB, so that one long body fits, but never more than `bytesMax`.
+    /// The maximum number of bytes held for one client. A sixteenth of `bytesMax`, so that a few clients cannot use all
+    /// of the memory. But at least 2 MiB, so that one long body fits, and at most `bytesMax`.
     let bytesPerClientMax: Int
     private let bytes = Atomic<Int>(0)
     /// The bytes held for each client. A client for which no bytes are held has no entry. The bytes of unidentified
@@ -50,7 +49,8 @@ package final class BufferBudget: Sendable {
         }
     }
 
-    /// Reserves bytes, like `take`, until the reservation is released. Returns nil if they do not fit into the budget.
+    /// Reserves bytes, like `take`, until the returned object is deallocated. Returns nil if the bytes do not fit into
+    /// the budget.
     package func reserve(_ count: Int, for client: String) -> BufferReservation? {
         take(count, for: client) ? BufferReservation(count, for: client, of: self) : nil
     }

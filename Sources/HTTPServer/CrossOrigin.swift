@@ -1,21 +1,21 @@
 // Decides which web pages may call this server from a browser and read its responses (CORS; the Fetch standard,
 // "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). Only this file reads and writes CORS
-// fields. The middleware `CrossOriginRequests` (Middleware.swift) adds the CORS fields to every response before the
-// response is encoded. Responses that no handler made also get these fields.
+// fields. The middleware `CrossOriginRequests` (Middleware.swift) adds the CORS fields to every response, including
+// responses that no handler made.
 
 internal import HTTP1
 
 package struct CrossOrigin: Hashable, Sendable {
-    /// The maximum number of allowed origins. The `Origin` of each request is compared with every allowed origin, so
-    /// the number must be limited. No deployment has this many origins.
+    /// The maximum number of allowed origins. The `Origin` of each request is compared with the allowed origins one by
+    /// one, so their number must be limited. No deployment has this many origins.
     package static let originsMax = 64
 
     /// The allowed origins, as a browser sends them in `Origin`. Never empty.
     package let origins: [String]
 
     /// Creates the list of allowed origins. Returns nil if the list is empty, if it has more than `originsMax`
-    /// elements, or if an element is not an origin in the form that browsers send. `*` and `null` are not accepted,
-    /// because the responses allow credentials and the standard then requires exact origins.
+    /// elements, or if an element is not an origin in the form that browsers send. `*` and `null` are not accepted: the
+    /// responses allow credentials, and for such responses the standard requires an exact origin.
     package init?(_ origins: [String]) {
         guard (1...Self.originsMax).contains(origins.count), origins.allSatisfy(Self.isSerializedOrigin) else {
             return nil
@@ -37,7 +37,8 @@ package struct CrossOrigin: Hashable, Sendable {
         answer.append("Vary", "Origin")
         guard let origin = allowedOrigin(of: request) else { return }
         answer.append("Access-Control-Allow-Origin", origin)
-        // This field is for pages that call with `credentials: "include"`. The server reads no cookies.
+        // A page that calls `fetch` with `credentials: "include"` can read the response only with this field. The
+        // server itself reads no cookies.
         answer.append("Access-Control-Allow-Credentials", "true")
         answer.append("Access-Control-Expose-Headers", Self.exposedFields)
     }
@@ -49,19 +50,20 @@ package struct CrossOrigin: Hashable, Sendable {
 
     // MARK: Preflights
 
-    /// The time that a browser may cache the response to a preflight: two hours, the longest time that Chromium
+    /// How many seconds a browser may cache the response to a preflight: two hours, the longest time that Chromium
     /// accepts.
     private static let keptSeconds = 7200
-    /// The request fields that an allowed page may send: the fields that the server reads, and fields that HTTP
-    /// libraries and tracing libraries add to requests.
+    /// The request fields that an allowed page may send: those that the server reads, and those that HTTP and tracing
+    /// libraries add.
     private static let requestFields =
         "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, "
         + "X-App-Version, X-Sent-At, X-Requested-With, Cache-Control, traceparent, tracestate, baggage"
 
     /// Returns the fields of the response to a preflight from an allowed page. Returns nil for any other request. The
-    /// fields are the same for every path, even for an unknown path. Therefore the page always sends its request after
-    /// the preflight, and can read the response even if it is a 404 or 405. If the preflight were refused, the page
-    /// could not read that status. `methods` lists the methods that the server accepts on at least one path.
+    /// fields are the same for every path, even for an unknown path. The browser therefore always sends the request
+    /// after the preflight, and the page can read the response even if it is a 404 or 405. If the preflight were
+    /// refused, the page could not read that status. `methods` lists the methods that the server accepts on at least
+    /// one path.
     func preflightResponse(_ method: Method, _ request: Fields, methods: String) -> Fields? {
         guard method == .options, request.count(of: "Access-Control-Request-Method") == 1,
             allowedOrigin(of: request) != nil
@@ -75,9 +77,9 @@ package struct CrossOrigin: Hashable, Sendable {
 
     // MARK: Origins
 
-    /// Returns whether the text is `scheme://host[:port]` in the form that browsers send (HTML standard, "ASCII
-    /// serialization of an origin"): in lower case, without a default port, and with nothing after the port. An origin
-    /// in any other form would never equal the `Origin` of a request.
+    /// Returns whether the text is `scheme://host[:port]` in the form that browsers send: in lower case, without a
+    /// default port, and with nothing after the port (HTML standard, "ASCII serialization of an origin"). An origin in
+    /// any other form would never equal the `Origin` of a request.
     static func isSerializedOrigin(_ text: String) -> Bool {
         guard text.utf8.count <= 256, let separator = text.firstRange(of: "://") else { return false }
         let scheme = text[..<separator.lowerBound].utf8

@@ -5,7 +5,8 @@ internal import Sockets
 struct Exchange {
     enum Destination {
         case handler(RegisteredRoute)
-        /// The request was refused before its body was read. The body is then read only to keep the connection usable.
+        /// The request was refused before its body was read. The body is then read and discarded, so that the
+        /// connection can serve the next request.
         case refusal(Status, detail: String, fields: Fields)
         /// The response is 204 with these fields. Used for OPTIONS, and therefore for CORS preflights too.
         case noContent(Fields)
@@ -21,7 +22,7 @@ struct Exchange {
     /// client.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
-    /// The detail for the client if the server itself refuses the request. Nil if a handler responds.
+    /// The sentence that tells the client why the server itself refused the request. Nil if a handler responds.
     var refusalDetail: String?
     /// The owner of the request's credential. It is copied from the response for the access log.
     var principal: String?

@@ -1,6 +1,6 @@
 // Parses Forwarded (RFC 7239) and X-Forwarded-For. In these fields, a proxy records the address from which it received
-// the request. The addresses are returned in the order of the field. The last one was added by the proxy that is
-// nearest to this server. TrustedProxies decides which proxies are trusted.
+// the request. The addresses are returned in the order of the field, so the proxy nearest to this server added the last
+// one. TrustedProxies decides which proxies are trusted.
 
 internal import HTTP1
 internal import Sockets
@@ -22,8 +22,8 @@ enum ForwardedAddresses {
     }
 
     /// Returns the address in the `for` parameter of each element of Forwarded; nil for an element without `for`. A
-    /// line that does not follow RFC 7239 counts as one element without an address, because its parts cannot be
-    /// attributed to proxies.
+    /// line that violates the grammar of RFC 7239 counts as one element without an address, because it is unknown which
+    /// proxy wrote which part.
     static func forwarded(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("Forwarded").flatMap { line -> [[UInt8]?] in
             var reading = ForwardedReading(Array(line.utf8))
@@ -34,7 +34,8 @@ enum ForwardedAddresses {
     /// Parses a node (RFC 7239 section 6): an IPv4 address, or an IPv6 address in brackets, with an optional port. Also
     /// accepts an IPv6 address without brackets, which is common in X-Forwarded-For.
     static func node(_ bytes: some Collection<UInt8>) -> ForwardedAddress {
-        // The text is searched byte by byte: as a Character, a colon before a combining mark would not be a colon.
+        // Search bytes and not Characters: a colon followed by a combining mark is one Character, which differs from
+        // ":".
         let text = String(decoding: bytes, as: UTF8.self)
         if let number = IPAddress(text) { return number }
         let utf8 = text.utf8
@@ -46,7 +47,7 @@ enum ForwardedAddresses {
     }
 
     /// Returns whether the text is empty, or a colon followed by a port. A port is a number, or a name that a proxy
-    /// uses to hide the number (RFC 7239 section 6). Any 1 to 64 bytes without a colon are accepted as a port.
+    /// uses to hide the number (RFC 7239 section 6). Any 1 to 64 bytes that contain no colon are accepted as a port.
     private static func isPort(_ text: Substring.UTF8View) -> Bool {
         let colon = UInt8(ascii: ":")
         return text.isEmpty || text.first == colon && (2...65).contains(text.count) && !text.dropFirst().contains(colon)
@@ -109,8 +110,8 @@ private struct ForwardedReading {
         return (String(decoding: name, as: UTF8.self).lowercased(), value)
     }
 
-    /// Reads a token (RFC 9110 section 5.6.2). Here a token may also contain `:`, `[` and `]`, because proxies omit the
-    /// quotes that such a value requires.
+    /// Reads a token (RFC 9110 section 5.6.2). Accepts all printable ASCII except `,`, `;`, `=` and `"`. A value such
+    /// as `[2001:db8::1]` should be quoted, but some proxies omit the quotes.
     private mutating func token() -> [UInt8] {
         let start = index
         while index < bytes.count, (0x21...0x7E).contains(bytes[index]), !isDelimiter(bytes[index]) { index += 1 }

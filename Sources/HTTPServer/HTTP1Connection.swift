@@ -8,10 +8,10 @@
 //   lingering   the last response was sent; the client has some time to read it
 //   over        the connection is closed
 //
-// Reading and writing alternate. The responses to a batch of pipelined requests are written together, and nothing is
-// read until the peer has taken these responses (`isStalled`). Therefore a client that sends requests and never reads
-// the responses uses at most one input buffer and one output buffer. The shared BufferBudget limits the memory for all
-// clients together.
+// Reading and writing alternate. The responses to a batch of pipelined requests are written together. If the socket
+// does not accept all of them (`isStalled`), nothing is read until it has. Therefore a client that sends requests and
+// never reads the responses uses at most one input buffer and one output buffer. The shared BufferBudget limits the
+// memory for all clients together.
 
 internal import HTTP1
 internal import Logging
@@ -24,15 +24,15 @@ final class HTTP1Connection: @unchecked Sendable {
     private let whenOver: @Sendable () -> Void
     private var state: HTTP1ConnectionState
     private var activity = Activity.serving
-    /// The task of the current request. The task is cancelled when the peer is gone. The cancellation ends the waits of
-    /// the task, but does not undo what the task has committed.
+    /// The task of the current request. It is cancelled when the peer is gone. The cancellation ends a wait of the
+    /// task, but does not undo what the task has committed.
     private var task: LoopTask?
     /// Whether the peer has not yet taken all of the output.
     private var isStalled = false
     /// The suspended writer of a stream. The writer is resumed when the peer has taken the writer's chunk.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
-    /// How many times a writer has waited so far. A cancellation carries the number of the wait that it is meant for.
-    /// If a later wait has begun, the numbers differ, and the cancellation does nothing.
+    /// The number of waits of writers so far. A cancellation carries the number of the wait that it must end. If a
+    /// later wait has begun, the numbers differ, and the cancellation does nothing.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
     /// The number of streams so far. Each writer knows the number of its own stream. A writer that is used after the
@@ -145,9 +145,8 @@ final class HTTP1Connection: @unchecked Sendable {
         return false
     }
 
-    /// Continues after the loop's other connections have run. Until then the connection has no deadline, because it
-    /// does not wait for the peer. Called when received bytes are not served yet, or when more bytes may be ready to
-    /// read.
+    /// Continues after the loop's other connections have run. Called when received bytes are not served yet, or when
+    /// more bytes may be ready to read. Until then the connection does not wait for the peer, so it has no deadline.
     private func continueInNextRound() {
         connection.setDeadline(.never)
         connection.continueInNextRound()
@@ -160,8 +159,7 @@ final class HTTP1Connection: @unchecked Sendable {
             activity = .ending(state.endingOfLateRequest())
             advance()
         case .ending, .lingering: connection.close()
-        // This deadline limited the wait for the request. Ignore the deadline, because the request has arrived
-        // meanwhile.
+        // The deadline limited the wait for the request, which has arrived in the meantime. Ignore the deadline.
         case .working, .streaming, .over: break
         }
     }
@@ -178,8 +176,7 @@ final class HTTP1Connection: @unchecked Sendable {
         if connection.peerIsGone { task?.cancel() }
     }
 
-    /// Sends the response. If the connection is closed, the response is discarded. It is logged and counted
-    /// nevertheless.
+    /// Sends the response. If the connection is closed, the response is discarded, but still logged and counted.
     private nonisolated(nonsending) func respond(_ response: Response) async {
         guard case .working = activity, case .stream(let produce) = response.body else {
             return state.send(response)
@@ -236,8 +233,7 @@ final class HTTP1Connection: @unchecked Sendable {
         if isWritingChunk { throw .alreadyWaiting }
         isWritingChunk = true
         defer { isWritingChunk = false }
-        // If one of the two conditions is false, the stream has ended, because its closure returned or because the
-        // connection was closed.
+        // If either condition is false, the stream has ended: its closure has returned, or the connection was closed.
         guard isStreaming(number), state.encodeChunk(bytes) else { throw .closed }
         do throws(TransportError) {
             if try write() { try await connection.yieldIfBusy() } else { try await chunkIsTaken() }
@@ -280,8 +276,9 @@ final class HTTP1Connection: @unchecked Sendable {
 
     // MARK: - Writing
 
-    /// Returns false if the socket did not accept all of the output. The connection then does nothing until the socket
-    /// accepts the rest, and is closed if the socket accepts no byte for `ServerConfiguration.writeStallMilliseconds`.
+    /// Writes the output. Returns false if the socket did not accept all of it. The connection then does nothing until
+    /// the socket accepts the rest. If the socket accepts no byte for `ServerConfiguration.writeStallMilliseconds`, the
+    /// connection is closed.
     private func write() throws(TransportError) -> Bool {
         let sentBefore = state.sentBytes
         if try state.write() {
@@ -301,8 +298,8 @@ final class HTTP1Connection: @unchecked Sendable {
         connection.setDeadline(.inMilliseconds(state.holdOutput()))
     }
 
-    /// Writes the output at the end of a round of the loop. The loop's other connections write at the same time. If the
-    /// task of the next request is already running, the output contains only whole responses.
+    /// Writes the output at the end of a round of the loop, when the loop's other connections write too. If the task of
+    /// the next request is already running, the output contains only complete responses to earlier requests.
     private func writeAtRoundEnd() {
         // A stalled output is written at the next `.ready`, when the peer takes output again.
         if isStalled { return }
@@ -324,7 +321,7 @@ final class HTTP1Connection: @unchecked Sendable {
         isStalled = false
         resumeChunkWriter(.closed)
         if let task {
-            // The task still uses the request. The request's bytes therefore stay counted until the task ends.
+            // The task still uses the request, so the budget counts the request's bytes until the task ends.
             state.dropOutput()
             task.cancel()
         } else {

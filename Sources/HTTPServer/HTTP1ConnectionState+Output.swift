@@ -25,9 +25,8 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Counts the held bytes towards the share of `client` from now on, or towards no share if `client` is nil. Returns
-    /// false if that share has no room for these bytes. In that case the budget counts no bytes for this connection any
-    /// more.
+    /// Moves the held bytes to the share of `client`, or to no share if `client` is nil. Returns false if they do not
+    /// fit into the budget. The budget then counts no bytes for this connection.
     mutating func hold(for client: String?) -> Bool {
         if client == self.client { return true }
         let bytes = heldBytes
@@ -37,8 +36,8 @@ extension HTTP1ConnectionState {
         return hold(bytes)
     }
 
-    /// Makes the budget count the output buffer, because the peer does not take all of the output. Returns how many
-    /// milliseconds the connection may wait for the peer. The time is 0 if the output does not fit into the budget.
+    /// Counts the output in the budget, because the peer has not taken all of it. Returns for how many milliseconds the
+    /// connection may wait for the peer: 0 if the output does not fit into the budget.
     mutating func holdOutput() -> Int {
         let bytes = output.count > HTTP1ConnectionState.uncountedBytes ? output.count : 0
         if bytes > heldOutputBytes {
@@ -48,8 +47,8 @@ extension HTTP1ConnectionState {
         return context.configuration.writeStallMilliseconds
     }
 
-    /// Records that the peer has taken all of an output that was stalled. The idle timeout then starts now, and not at
-    /// the time of the last response.
+    /// Records that the peer has taken all of the stalled output. The idle timeout then starts now, and not at the time
+    /// of the last response.
     mutating func outputIsTaken() {
         _ = hold(max(0, heldBytes - heldOutputBytes))
         heldOutputBytes = 0
@@ -76,8 +75,8 @@ extension HTTP1ConnectionState {
         output.count > context.configuration.outputBytesMax
     }
 
-    /// Makes the budget count the received bytes of the current request and of the pipelined requests after it. Returns
-    /// false if these bytes do not fit into the budget.
+    /// Counts in the budget the received bytes of the current request and of the pipelined requests after it. Returns
+    /// false if these bytes do not fit.
     @discardableResult
     mutating func holdRequest() -> Bool {
         let input = http.inputCapacityBytes
@@ -100,8 +99,8 @@ extension HTTP1ConnectionState {
         output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtRoundEnd()
     }
 
-    /// Returns false if the socket did not accept all of the output. Returns true if it did, or if the output will be
-    /// written at the end of this round.
+    /// Writes the output now or at the end of this round. Returns false only if it was written now and the socket did
+    /// not accept all of it.
     mutating func flush() throws(TransportError) -> Bool {
         if deferWriteToRoundEnd() { return true }
         return try write()

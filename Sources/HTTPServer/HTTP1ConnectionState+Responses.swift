@@ -4,10 +4,10 @@ internal import HTTP1
 internal import Sockets
 
 extension HTTP1ConnectionState {
-    /// Responds to the current request, which is complete or refused. If making the response requires waiting, sends
-    /// nothing and returns the work that makes the response.
+    /// Responds to the current request, which is complete or refused. If the response cannot be made without waiting,
+    /// sends nothing and returns the work that makes it.
     mutating func respond() -> RequestWork? {
-        // Move the exchange out of the property, because a copy would retain each of its many parts.
+        // Move the exchange out of the property. A copy would retain each of its many references.
         guard var exchange = exchange.take() else { return nil }
         var response: Response
         switch exchange.destination {
@@ -64,7 +64,7 @@ extension HTTP1ConnectionState {
         send(&response, to: exchange, close: close, atMilliseconds: LoopClock.nowMilliseconds)
     }
 
-    /// Sends a response from memory. Ignores a streamed body, because `beginStream` sends responses with such a body.
+    /// Sends a response from memory. Ignores a streamed body, because `beginStream` sends streamed responses.
     private mutating func send(
         _ response: inout Response, to exchange: consuming Exchange, close: Bool = false,
         atMilliseconds milliseconds: Int64
@@ -139,8 +139,8 @@ extension HTTP1ConnectionState {
         observe(exchange, status, streamedBytes + output.count - before)
     }
 
-    /// Logs and counts the current streamed response, which ends early and has no last chunk. Without the last chunk,
-    /// the client can tell that the response is incomplete.
+    /// Logs and counts a streamed response that ends early. The last chunk is not sent, so the client can tell that the
+    /// response is incomplete.
     mutating func breakOffStream() {
         guard let (exchange, status) = streaming.take() else { return }
         observe(exchange, status, streamedBytes)

@@ -1,9 +1,9 @@
 // Decides what a connection does next: turns bytes into events, events into responses, and responses into bytes. This
-// type never waits: HTTP1Connection waits and owns the socket. HTTP1ConnectionState+Responses.swift responds to
-// requests. HTTP1ConnectionState+Output.swift writes the output and counts bytes in the budget.
+// type never waits. HTTP1Connection does the waiting. HTTP1ConnectionState+Responses.swift responds to requests.
+// HTTP1ConnectionState+Output.swift writes the output and counts bytes in the budget.
 //
-// The state is one value that contains everything that changes from request to request. Therefore Swift checks
-// exclusive access once per batch of requests, instead of once per property.
+// One struct contains everything that changes from request to request. Swift therefore checks exclusive access once per
+// batch of requests, instead of once per property.
 
 internal import HTTP1
 internal import Sockets
@@ -25,7 +25,7 @@ struct HTTP1ConnectionState: ~Copyable {
     /// The number of bytes of the current streamed response that were encoded so far.
     var streamedBytes = 0
     /// The time of the last response, from which the idle timeout is counted. Set to nil when more bytes are received,
-    /// and when the peer has taken all of an output that was stalled.
+    /// and when the peer has taken all of the stalled output.
     var respondedAt: Deadline?
     /// The number of bytes that the budget counts for this connection.
     var heldBytes = 0
@@ -72,7 +72,7 @@ struct HTTP1ConnectionState: ~Copyable {
     }
 
     enum Ending {
-        /// Write the rest of the output, then close. No received bytes are unread, so the close does not reset the
+        /// Write the rest of the output, then close. All received bytes were read, so closing does not reset the
         /// connection.
         case close
         /// Give the client time to read the last response: see `ServerConfiguration.lingerMilliseconds`.
@@ -103,8 +103,8 @@ struct HTTP1ConnectionState: ~Copyable {
                 if try read() { continue }
                 if let deadline = deadlineOfWait() { return .wait(deadline) }
             case .work(let work):
-                // Write the responses to the earlier requests of the batch now or at the end of this round, because
-                // these responses must not wait for the work of the current request.
+                // Write the responses to earlier requests of the batch now or at the end of this round. They must not
+                // wait for the work of the current request.
                 if !deferWriteToRoundEnd() { _ = try write() }
                 return .work(work)
             case .pause: return try write() ? .nextRound : .stalled
@@ -129,8 +129,8 @@ struct HTTP1ConnectionState: ~Copyable {
             case .head(let head): begin(head)
             case .body(let bytes): take(bytes)
             case .end:
-                // Pause after every request whose content was kept for a handler. Such a request takes long even if the
-                // handler rejects it, because the content may be large, and even larger after decompression.
+                // Pause after every request whose content was kept for a handler. Handling such a request can take
+                // long, because the content may be large, and even larger after decompression.
                 let hadContent = exchange?.request.body.isEmpty == false
                 if let work = respond() { return .work(work) }
                 responsesInRow += 1
@@ -206,8 +206,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Judging
 
-    /// Returns true if the route has a judge that was not asked yet, and the content is not complete. The result is
-    /// valid only after `.needMoreData`.
+    /// Returns whether the route's judge must be asked: the route has a judge that was not called for this request, and
+    /// the content is not complete. The result is valid only after `.needMoreData`.
     private func isJudgementDue() -> Bool {
         guard http.phase == .content, exchange?.isJudged == false, case .handler(let placed)? = exchange?.destination
         else { return false }
@@ -244,8 +244,8 @@ struct HTTP1ConnectionState: ~Copyable {
     }
 
     /// Decides what to send to a client that waits for 100 (Continue). If the request is refused, sends the final
-    /// response instead of 100 (RFC 9110 section 10.1.1) and returns true. The body is then not read. If the request is
-    /// accepted, returns false. In that case, a client that waits for 100 gets it.
+    /// response instead of 100 (RFC 9110 section 10.1.1), does not read the body, and returns true. Otherwise returns
+    /// false, after encoding 100 if it is due.
     private mutating func respondsInsteadOfReading() -> Bool {
         guard http.isContinueDue else { return false }
         if exchange?.isRefused == true {
@@ -274,9 +274,9 @@ struct HTTP1ConnectionState: ~Copyable {
         return .linger
     }
 
-    /// Refuses a request that did not arrive in time. Only a safe request gets 408. A request that may carry an event
-    /// gets 503, because no event may be lost when the network is slow. The app versions in use discard an event after
-    /// every 4xx status except three (docs/decisions/late-requests.md).
+    /// Refuses a request that did not arrive in time. A GET, HEAD or OPTIONS request gets 408. Any other request may
+    /// carry an event and gets 503. The app versions in use discard an event after every 4xx status except three, so
+    /// 408 would lose the event (docs/decisions/late-requests.md).
     private mutating func refuseLateRequest() {
         let detail = "The request did not arrive in time. Send it again."
         if http.isSafeRequest {
@@ -301,8 +301,8 @@ struct HTTP1ConnectionState: ~Copyable {
                 context.configuration.bodyTimeoutMilliseconds + earned, context.configuration.bodyTimeMaxMilliseconds)
             return start.at.advanced(byMilliseconds: waitMilliseconds)
         case .idle, .response, .closed:
-            // An empty line before a request (RFC 9112 section 2.2) is not part of a head, so the time for the head
-            // starts later.
+            // An empty line before a request (RFC 9112 section 2.2) is not part of a head, so it does not start the
+            // time for the head.
             headDeadline = nil
             if connection.isDraining, drainDeadline == nil {
                 drainDeadline = .inMilliseconds(context.configuration.drainIdleMilliseconds)

@@ -50,8 +50,7 @@ struct MiddlewareList: Sendable {
     private var responds: [Respond] = []
     private var ends: [End] = []
 
-    // Each closure is in a struct. A closure that is itself an element of a collection would be wrapped again on each
-    // access.
+    // Each closure is in a struct, because Swift wraps a closure that is an array element again on each access.
     private struct Begin {
         let call: @Sendable (inout Exchange) -> Void
     }
@@ -119,7 +118,7 @@ struct RequestIDs: RequestMiddleware {
 }
 
 /// Finds the client's address behind trusted proxies. A request whose head is incomplete keeps the peer's address,
-/// because the field with the client's address may be missing.
+/// because the field with the client's address may not have been received.
 struct ClientAddresses: RequestMiddleware {
     let proxies: TrustedProxies
 
@@ -158,8 +157,8 @@ struct RequestCounts: CompletionMiddleware {
     }
 }
 
-/// Handles CORS: answers the preflights of allowed pages from memory on every path, and adds the fields that tell a
-/// browser which page may read the response.
+/// Handles CORS. Answers the preflights of allowed pages on every path, without calling a handler. Adds the response
+/// fields that tell a browser which page may read the response.
 struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     let crossOrigin: CrossOrigin
     /// The methods that the server accepts on at least one path.
@@ -179,8 +178,8 @@ struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     }
 }
 
-/// Limits the content to the route's maximum. If a request reaches no handler, its content is read only to keep the
-/// connection open. Such content may have at most `discardedBytesMax` bytes.
+/// Limits the content to the route's maximum. If a request reaches no handler, its content of at most
+/// `discardedBytesMax` bytes is read and discarded, so that the connection can serve the next request.
 struct SizeLimits: RequestMiddleware {
     static let discardedBytesMax = 64 << 10
 
@@ -190,7 +189,7 @@ struct SizeLimits: RequestMiddleware {
 }
 
 /// Installs the route's check of the credential. The judge checks the credential when the head is complete. If head and
-/// content arrive together, the judge is not asked. Therefore the responder always checks the credential too, before
+/// content arrive together, the judge is not called. The responder therefore always checks the credential too, before
 /// the handler runs. Without this middleware, a route that requires a credential refuses every request.
 struct Credentials: RouteMiddleware {
     func prepare(_ route: inout Route) {

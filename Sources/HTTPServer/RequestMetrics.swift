@@ -1,6 +1,6 @@
-// Metrics of answered requests. Each route, each method and each status has an index. Text is compared only to find the
-// index of a method. A client cannot create a new series, because all unknown methods share one label and all unknown
-// statuses share another label.
+// Metrics of answered requests. A series is found by the indexes of its route, method and status. Text is compared only
+// to find the index of a method. A client cannot create new series, because all unknown methods share the label
+// `other`, and so do all unknown statuses.
 
 internal import CoreMetrics
 internal import HTTP1

@@ -5,8 +5,8 @@ package import HTTP1
 package struct Response: Sendable {
     package enum Body: Sendable {
         case bytes([UInt8])
-        /// A body written piece by piece, in chunked coding. To an HTTP/1.0 client it is written as it is, and ends
-        /// with the connection. `write` waits while the client does not read.
+        /// A body written piece by piece, in chunked coding. An HTTP/1.0 client gets the bytes without chunks, and the
+        /// end of the connection ends the body. `write` waits while the client does not read.
         case stream(@Sendable (any ResponseBodyWriter) async throws -> Void)
     }
 
@@ -34,9 +34,9 @@ package protocol ResponseBodyWriter: Sendable {
     /// another write waits.
     func write(_ bytes: [UInt8]) async throws
 
-    /// Calls the closure once when the client has sent its last byte. Calls it at once if the client has already done
-    /// so. The client may then be gone, or it may only have nothing more to send. Only the next write shows whether the
-    /// client is gone. The closure must not block. It is not called after the end of the stream.
+    /// Calls the closure once when the client has sent its last byte, or at once if that has already happened. The
+    /// client may still read the response. Only the next write shows whether the client is gone. The closure must not
+    /// block. It is not called after the end of the stream.
     func whenClientEndsSending(_ body: @escaping @Sendable () -> Void)
 }
 

@@ -25,8 +25,8 @@ package enum Reply: Sendable {
 package typealias Responder = @Sendable (Request) -> Reply
 
 /// A function that decides whether to accept the content of a request. It is called on the connection's loop when the
-/// head has been received and the content has not. If head and content arrive together, it is not called. Therefore the
-/// handler must make the same check.
+/// head is complete and the content is not. If head and content arrive together, it is not called, so the handler must
+/// make the same check.
 package typealias RequestJudge = nonisolated(nonsending) @Sendable (Request) async -> Judgement
 
 package enum Judgement: Sendable {
@@ -38,7 +38,7 @@ package enum Judgement: Sendable {
 }
 
 /// The check of the credential that a route requires, and the handler that runs after the check. The module API creates
-/// the check, because that module knows what a credential is. The middleware `Credentials` installs the check in the
+/// the check, because only that module can verify credentials. The middleware `Credentials` installs the check in the
 /// route.
 package struct CredentialCheck: Sendable {
     /// Checks the credential before the content is read. If nil, the content is read first.
@@ -70,8 +70,8 @@ package struct Route: Sendable {
     /// The maximum length of a body in bytes, for routes that declare no other.
     package static let defaultBodyBytesMax = 64 * 1024
 
-    /// The maximum length of a body in bytes. A longer body is refused with 413. If its length is declared, it is
-    /// refused before it is read. Otherwise it is refused as soon as it exceeds the maximum.
+    /// The maximum length of a body in bytes. A longer body is refused with 413: before it is read if its length is
+    /// declared, otherwise as soon as it exceeds the maximum.
     package var bodyBytesMax: Int
     /// The judge of the content. If nil, content is accepted from every client.
     package var judge: RequestJudge?
@@ -145,9 +145,9 @@ package final class RegisteredRoute: Sendable {
     }
 }
 
-/// A request that reaches no handler, for one of these reasons: it is malformed, it exceeds a limit, it arrives too
-/// slowly, it needs a part of HTTP that is not supported, its path is unknown, its path does not allow its method, or
-/// the server is overloaded. HTTPServer decides the status and the detail. API renders them as a problem document.
+/// A request that the server refuses without calling a handler. The request is malformed, exceeds a limit, arrives too
+/// slowly, or uses an unsupported part of HTTP. Or its path is unknown, the path does not allow its method, or the
+/// server is overloaded. HTTPServer decides the status and the detail. API renders them as a problem document.
 package struct RefusedRequest: Sendable {
     package var status: Status
     /// A sentence for the client. It never contains the client's input.

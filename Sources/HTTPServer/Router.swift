@@ -1,7 +1,7 @@
 // Finds the route of a method and a path. Paths arrive decoded and in canonical form (HTTP1/RequestTarget.swift), so
 // they are compared byte by byte. For example, "/a" and "/a/" are different paths.
 //
-// A path that equals a template without parameters is found by one lookup. It is never compared with `{name}`
+// A path that equals a template without parameters is found by one dictionary lookup, and is not compared with `{name}`
 // templates.
 
 package import HTTP1
@@ -57,13 +57,12 @@ package struct Router: Sendable {
         allowOfServer = Router.allow(routes)
     }
 
-    /// Finds the route. The route for GET also answers HEAD, unless the path has a route for HEAD.
+    /// Finds the route. If the path has no route for HEAD, its route for GET also answers HEAD.
     package func match(_ method: Method, _ path: String) -> Match {
         if path == "*" { return .options(allow: allowOfServer) }
         if let resource = literal[path] { return choose(resource, method, [:]) }
         if templates.isEmpty { return .notFound }
-        // A path matches no template if it has more segments than every template. Splitting off one segment more than
-        // `segmentsMax` is therefore enough.
+        // A path with more segments than every template matches none, so at most `segmentsMax` + 1 parts are needed.
         let parts = path.utf8.dropFirst().split(
             separator: UInt8(ascii: "/"), maxSplits: segmentsMax, omittingEmptySubsequences: false
         ).map { Substring($0) }

@@ -54,7 +54,7 @@ package final class Server: Sendable {
     }
 
     /// Listens on every address, and serves from then on. Returns the addresses with the ports that the system chose.
-    /// If the server cannot listen on one address, it throws `CannotListen` and listens on no address. Must be called
+    /// If the server cannot listen on one of the addresses, throws `CannotListen` and listens on none. Must be called
     /// only once.
     package func start() async throws -> [SocketAddress] {
         let loops = try givenLoops ?? EventLoopGroup(count: configuration.loops)

@@ -23,11 +23,12 @@ package struct ServerConfiguration: Sendable {
     /// it.
     package var crossOrigin: CrossOrigin?
 
-    /// The time from the first byte of a request to the end of its head. A phone's head is one packet. For comparison,
-    /// nginx waits 60 s, Apache's mod_reqtimeout 20 s. A slower request gets 503, or 408 if its method is safe.
+    /// The maximum time from the first byte of a request to the end of its head. A phone's head fits into one packet.
+    /// For comparison, nginx waits 60 s, Apache's mod_reqtimeout 20 s. A slower request gets 503, or 408 if its method
+    /// is safe.
     package var headTimeoutMilliseconds = 10_000
-    /// The time for a body before any extension. Received bytes extend this time (`bodyBytesPerSecondMin`). A request
-    /// that exceeds the extended time gets 503, or 408 if its method is safe.
+    /// The time for a body, which received bytes extend (`bodyBytesPerSecondMin`). A request that exceeds the extended
+    /// time gets 503, or 408 if its method is safe.
     package var bodyTimeoutMilliseconds = 20_000
     /// The maximum time for a body, with all extensions for received bytes (`bodyBytesPerSecondMin`): enough for a
     /// megabyte at 6 KB a second.
@@ -36,15 +37,14 @@ package struct ServerConfiguration: Sendable {
     /// mod_reqtimeout.
     package var bodyBytesPerSecondMin = 500
     /// The time that a connection may be idle between requests or before the first request. Common proxies close an
-    /// idle connection after 60 s. This time is longer, so that the proxy closes first and no request is lost in a
-    /// race.
+    /// idle connection after 60 s. This time is longer, so that the proxy closes first. If the server closed first, a
+    /// request that the proxy was just sending would be lost.
     package var idleTimeoutMilliseconds = 75_000
     /// A client that takes no byte of its response for this time is disconnected.
     package var writeStallMilliseconds = 30_000
-    /// The time that the client has after a response that ends the connection. In this time the client can finish
-    /// sending and read the response. The client may send at most `lingerBytesMax` more bytes. If the server closed the
-    /// connection while received bytes are unread, the connection would be reset, and the response could be lost (RFC
-    /// 9112 section 9.6).
+    /// How long the server keeps reading, and discarding, after a response that ends the connection. It reads at most
+    /// `lingerBytesMax` more bytes. Closing a socket with unread bytes would reset the connection, and the client could
+    /// lose the response (RFC 9112 section 9.6).
     package var lingerMilliseconds = 5_000
     package var lingerBytesMax = 32 << 20
     /// The time for which an idle connection may still send one request while the server drains.

@@ -1,11 +1,11 @@
 // Finds the client's address behind proxies. Any client can send a forwarding field, so only entries that known proxies
-// added are trusted. Each proxy appends the address of its own peer at the right end of the field.
+// added are trusted. Each proxy appends the address of its own peer to the end of the field.
 
 package import HTTP1
 internal import Sockets
 
-/// The field in which the trusted proxies record the address of their peer. Only this field is read, because the
-/// proxies pass the other field on as the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
+/// The field in which the trusted proxies record the address of their peer. The other field is ignored, because the
+/// proxies forward it unchanged, as the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.
@@ -15,16 +15,15 @@ package enum ForwardingField: String, CaseIterable, Sendable {
 /// The address of the client. If the client's address is unknown, `text` is the address of a trusted proxy, and `gap`
 /// is the reason.
 package struct ClientAddress: Hashable, Sendable {
-    /// The reason why `text` is a proxy's address: the field of the trusted proxy does not name the client. The raw
-    /// values are those of the access log.
+    /// The reason why `text` is a proxy's address: the forwarding field is missing, or its entry for the client is
+    /// unreadable. The raw values are those of the access log.
     package enum Gap: String, Sendable {
         case absent, unreadable
     }
 
     /// The address; "" for a Unix socket.
     package var text: String
-    /// The reason why the client is unknown. Nil if the peer is not a trusted proxy, or if the trusted proxy names its
-    /// client.
+    /// The reason why the client is unknown. Nil if `text` is the address of the client.
     package var gap: Gap?
 }
 
@@ -81,9 +80,9 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         return client(peer: peer, chain)
     }
 
-    /// Returns the first address from the right that is not trusted. An entry is read only if the proxy that added the
-    /// entry is trusted. If every entry is trusted, returns the leftmost entry. If an entry is unreadable, returns the
-    /// address of the proxy that added the entry.
+    /// Returns the first address from the right that is not trusted. If every entry is trusted, returns the leftmost.
+    /// If an entry is unreadable, returns the address of the proxy that added it. An entry is read only if the proxy
+    /// that added it is trusted.
     private func client(peer: String, _ chain: [ForwardedAddress]) -> ClientAddress {
         var client = peer
         for entry in chain.reversed() {

@@ -9,10 +9,10 @@ package import Purchases
 import Secrets
 
 package struct AppStoreServer: AppStoreAPI {
-    /// The timeout of one attempt in milliseconds. It is short because a request of the app waits for Apple's response.
+    /// The timeout of one attempt in milliseconds. It is short because the app waits for Apple's response.
     static let timeoutMilliseconds = 5_000
-    /// No attempt of a request begins later than this after the first one, in milliseconds. It is short because the app
-    /// shows a spinner meanwhile.
+    /// The time in milliseconds after the first attempt in which further attempts may begin. It is short because the
+    /// app shows a spinner meanwhile.
     static let totalMilliseconds: Int64 = 12_000
     static let attemptsMax = 3
     static let backoffMilliseconds: [Int64] = [400, 1_600]
@@ -20,8 +20,7 @@ package struct AppStoreServer: AppStoreAPI {
     static let answerBytesMax = 4 << 20
 
     /// The body of Apple's ConsumptionRequest, with only the required members. The server knows that the product was
-    /// delivered. Only the app could know whether the customer tried a sample before the purchase, and how much of the
-    /// product the customer used.
+    /// delivered, but not how much of it the customer used.
     static let consumption = """
         {"customerConsented":true,"deliveryStatus":"DELIVERED","sampleContentProvided":false}
         """
@@ -66,7 +65,7 @@ package struct AppStoreServer: AppStoreAPI {
                 }
             }
         }
-        // If an environment responded with 401, it may know the transaction nevertheless.
+        // An environment that responded with 401 may still know the transaction, so the result must not be `.notFound`.
         throw refused ? .unavailable(retryAfterSeconds: 300, reason: "status_401") : .notFound
     }
 
@@ -83,9 +82,9 @@ package struct AppStoreServer: AppStoreAPI {
             \(request.onlyFailures ? ",\"onlyFailures\":true" : "")}
             """
         let answer = try await send(.post, target, as: request.bundleID, body: Array(body.utf8))
-        // The production environment responds with 401 for an unreleased app. Such an app has no history there. A 401
-        // can also mean that the key is new or wrong, so the result says that the history is not available, and not
-        // that it is empty.
+        // The production environment responds with 401 for an unreleased app. Such an app has no history there. But a
+        // 401 can also mean that the key is new or wrong. The result is therefore "not available", and not an empty
+        // history.
         if answer.status == 401, request.environment == .production, urls.count > 1 {
             return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil, isAvailable: false)
         }
@@ -117,9 +116,10 @@ package struct AppStoreServer: AppStoreAPI {
 
     // MARK: One request
 
-    /// Sends a request and returns the response. A response with status 429 or 5xx is not returned; the request is sent
-    /// again after a pause. Throws `unavailable` when the attempts or the time are used up, or when Apple asks for a
-    /// longer wait than the next pause.
+    /// Sends a request and returns the response. After a status of 429 or 5xx, sends the request again after a pause.
+    /// Throws `unavailable` when the attempts or the time are used up, or when Apple asks for a longer wait than the
+    /// next pause. Also throws `unavailable` if the request cannot be signed, or after a failure that a retry would not
+    /// mend.
     private func send(
         _ method: OutgoingRequest.Method, _ url: URL, as bundleID: String, body: [UInt8] = []
     ) async throws(AppStoreAPIFailure) -> OutgoingResponse {

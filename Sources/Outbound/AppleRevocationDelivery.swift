@@ -48,7 +48,7 @@ package struct AppleRevocationDelivery: Sendable {
     }
 
     /// Sends the revocations that are due, one after the other, beginning with the earliest. Returns the reason of the
-    /// last failure, as one word or as the store's error, or nil when all revocations succeeded.
+    /// last failure: one word, or the error of the store. Returns nil if there was no failure.
     func deliverDue() async -> String? {
         var failure: String?
         do throws(AccountFailure) {

@@ -57,9 +57,8 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
     }
 
     /// Seals the refresh token of a token response (RFC 6749, section 5.1), if the response's `id_token` is about the
-    /// person who signs in. Otherwise the authorization code belongs to another person, and that person's token must
-    /// not be stored in this account. When this account is deleted, the token would be revoked, and the other person
-    /// would be signed out.
+    /// person who signs in. Otherwise the authorization code belongs to another person, whose token must not be stored
+    /// in this account: deleting the account would revoke the token, and sign the other person out.
     private func sealed(_ body: [UInt8], of identity: AppleIdentity) -> AppleCodeExchangeOutcome {
         guard let answer = AppleTokenResponse(body) else { return .failed(reason: "malformed_answer") }
         guard answer.subject == identity.subject else { return .failed(reason: "other_subject") }
@@ -94,8 +93,8 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
                 form, to: revokeURL, as: revocation.clientID, timeoutMilliseconds: Self.revokeTimeoutMilliseconds)
             switch (answer.status, AppleTokenResponse.errorCode(answer.body)) {
             case (200, _): return .done
-            // The token is unknown (RFC 6749, section 5.2). A response 400 with any other error is this server's fault,
-            // for example a wrong client secret.
+            // The token is unknown (RFC 6749, section 5.2). A 400 with any other error means that this server made a
+            // mistake, for example sent a wrong client secret.
             case (400, "invalid_grant"?), (400, "invalid_token"?): return .unknownToken
             case (let status, _): return .failed(reason: "status_\(status)")
             }

@@ -55,7 +55,7 @@ package struct CodeWebhook: Sendable {
     }
 
     /// Returns the body. `expires_in` is the number of whole seconds from this call until the code expires. It is
-    /// computed at each call, because less time is left at each retry.
+    /// computed for each call, because a retry has less time left.
     static func body(_ code: OutgoingCode, at now: Moment) -> [UInt8] {
         var json = JSONWriter()
         json.beginObject()

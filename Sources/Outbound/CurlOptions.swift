@@ -1,6 +1,6 @@
-// The options that every libcurl handle of the server has: TLS verification, the permitted protocols, the limit of the
-// response's size, no redirects, no signals. Also the list of request fields, and the meaning of libcurl's error codes.
-// This file is used for libcurl's easy interface (CurlTransfer) and for its multi interface (HTTP2Slot) alike.
+// The options of every libcurl handle of the server: TLS verification, the permitted protocols, the maximum size of a
+// response, no redirects, no signals. Also the list of request fields, and the meaning of libcurl's error codes. Both
+// libcurl's easy interface (CurlTransfer) and its multi interface (HTTP2Slot) use this file.
 
 import CCurl
 
@@ -10,8 +10,8 @@ enum CurlOptions {
     static let isReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
     /// Sets the TLS options and the limits. By default, libcurl does not follow redirects, does not store cookies or
-    /// credentials, and does not decompress content. The TLS options are set even where they equal the defaults,
-    /// because security depends on them.
+    /// credentials, and does not decompress content. The TLS options are set even if they equal the defaults, because
+    /// security depends on them.
     static func set(_ handle: UnsafeMutableRawPointer, httpVersion: Int, protocols: String, bytesMax: Int) -> Bool {
         let numbers: [(CURLoption, Int)] = [
             (CURLOPT_SSL_VERIFYPEER, 1), (CURLOPT_SSL_VERIFYHOST, 2), (CURLOPT_FOLLOWLOCATION, 0),
@@ -24,8 +24,8 @@ enum CurlOptions {
             && curl_shim_set_offset(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(bytesMax)) == CURLE_OK
     }
 
-    /// Makes libcurl trust the certificates in the file, in addition to the system's: the option replaces only the
-    /// system's file, and libcurl still reads the system's directory of certificates. Nil changes nothing.
+    /// Makes libcurl trust the certificates in the file in addition to the system's. The option replaces the system's
+    /// certificate file, but libcurl still reads the system's certificate directory. Nil changes nothing.
     static func setAuthority(_ handle: UnsafeMutableRawPointer, _ path: String?) -> Bool {
         path.map { curl_shim_set_string(handle, CURLOPT_CAINFO, $0) == CURLE_OK } ?? true
     }

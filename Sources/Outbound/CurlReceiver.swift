@@ -25,11 +25,11 @@ final class CurlReceiver {
         (headBytes, isTooLong) = (0, false)
     }
 
-    /// Whether anything of the response has arrived.
+    /// Whether a part of the response has arrived.
     var hasBegun: Bool { headBytes > 0 }
 
-    /// Registers the callbacks. Each callback gets an unretained reference to this object, so the owner must keep the
-    /// object alive for as long as libcurl may call the callbacks.
+    /// Registers the callbacks. The callbacks get an unretained reference to this object. The owner must keep the
+    /// object alive while libcurl may call them.
     func register(on handle: UnsafeMutableRawPointer) -> Bool {
         let this = Unmanaged.passUnretained(self).toOpaque()
         return curl_shim_set_pointer(handle, CURLOPT_WRITEDATA, this) == CURLE_OK
@@ -64,7 +64,7 @@ final class CurlReceiver {
         }
         // Interim responses have header lines too, so each status line begins a new response.
         if line.starts(with: "HTTP/".utf8) { answer = OutgoingResponse(status: 0, body: []) }
-        // The names below have 11 to 13 bytes. Most other lines end here, before a text is made of them.
+        // The names below have 11 to 13 bytes. Skip lines with shorter or longer names before creating Strings.
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), (11...13).contains(colon) else { return line.count }
         let value = String(decoding: line[(colon + 1)...], as: UTF8.self)
             .trimmingCharacters(in: .whitespacesAndNewlines)

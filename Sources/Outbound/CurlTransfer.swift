@@ -32,7 +32,7 @@ final class CurlTransfer {
     private func run(
         _ handle: UnsafeMutableRawPointer, _ request: OutgoingRequest, timeoutMilliseconds: Int
     ) -> Result<OutgoingResponse, OutgoingFailure> {
-        // libcurl reads the list and the body until the exchange ends. The exchange ends within this function.
+        // libcurl reads the list and the body until the exchange ends, which is before this function returns.
         guard let fields = CurlOptions.list([("Connection", "close")] + request.fields) else {
             return .failure(.unreachable)
         }
@@ -44,7 +44,7 @@ final class CurlTransfer {
                 curl_shim_set_string(handle, CURLOPT_URL, request.url.absoluteString) == CURLE_OK,
                 curl_shim_set_list(handle, CURLOPT_HTTPHEADER, fields) == CURLE_OK,
                 request.method == .get || setBody(handle, body),
-                // With a body, libcurl sends POST unless another method is set.
+                // With a body, libcurl sends POST by default, so PUT must be set explicitly.
                 request.method != .put
                     || curl_shim_set_string(handle, CURLOPT_CUSTOMREQUEST, request.method.rawValue) == CURLE_OK
             else { return CURLE_FAILED_INIT }
@@ -66,8 +66,7 @@ final class CurlTransfer {
     }
 
     private func setBody(_ handle: UnsafeMutableRawPointer, _ body: UnsafeRawBufferPointer) -> Bool {
-        // An empty body is passed as an empty string. Without a pointer to a body, libcurl would call a callback to get
-        // the body.
+        // Pass an empty body as an empty string. If no body were set, libcurl would call a read callback to get one.
         curl_shim_set_long(handle, CURLOPT_POST, 1) == CURLE_OK
             && curl_shim_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)) == CURLE_OK
             && (body.baseAddress.map {

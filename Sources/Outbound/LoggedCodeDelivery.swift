@@ -4,9 +4,9 @@ package import Identity
 package import Logging
 import Secrets
 
-/// Writes each code and its phone number to the log, because in development there is no phone that could receive the
-/// code. All other parts of the server keep codes and phone numbers out of the log. A production configuration rejects
-/// the setting `log`.
+/// Writes each code and its phone number to the log, because development servers cannot send codes to phones. All other
+/// parts of the server keep codes and phone numbers out of the log. A production configuration rejects the setting
+/// `log`.
 package struct LoggedCodeDelivery: CodeDelivery {
     package static let message = "one-time code, logged because OTP_DELIVERY=log"
 

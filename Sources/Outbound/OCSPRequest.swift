@@ -1,5 +1,5 @@
-// One request to an OCSP responder (RFC 6960, appendix A). The request usually uses plain http. It needs no TLS,
-// because the response is signed.
+// One request to an OCSP responder (RFC 6960, appendix A). Plain http is usual and sufficient, because the response is
+// signed.
 
 package import Foundation
 

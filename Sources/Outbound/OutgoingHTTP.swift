@@ -1,5 +1,5 @@
-// Makes the HTTP calls of the server to other services, by libcurl with all limits set. Only notifications are sent in
-// another way (HTTP2Channel). This file does not depend on the purpose or the receiver of the calls. Its errors never
+// Makes the server's HTTP calls to other services, by libcurl with all limits set. Only push notifications use another
+// client (HTTP2Channel). This file does not depend on the purpose or the receiver of the calls. Its errors never
 // contain a URL, a field or a body, because these may contain secrets.
 
 package import Foundation
@@ -16,8 +16,7 @@ package struct OutgoingRequest: Sendable {
     package var url: URL
     package var fields: [(name: String, value: String)]
     package var body: [UInt8]
-    /// The path of a file of certificates in PEM. They are trusted in addition to the system's certificates. Nil for
-    /// none.
+    /// The path of a PEM file. Its certificates are trusted in addition to the system's. Nil if there is no such file.
     package var authorityFile: String?
 
     package init(
@@ -54,7 +53,7 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
     case redirected
     /// The server does not speak HTTP/2, where the caller requires it.
     case notHTTP2 = "not_http2"
-    /// The maximum number of calls is in progress or waits, or the `OutgoingHTTP` was closed before the call.
+    /// Too many calls are in progress or waiting, or the `OutgoingHTTP` was closed before the call.
     case busy
     /// The caller cancelled, or the server is shutting down.
     case cancelled
@@ -62,9 +61,9 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
 
 /// A client for outgoing HTTP calls. Every thread may use it.
 package final class OutgoingHTTP: Sendable {
-    /// The maximum number of calls in progress. The code webhook, the App Store and Google's access tokens each have an
-    /// OutgoingHTTP object of their own, so that a slow service does not use up the calls to the others. Signing in
-    /// with Apple and analytics share one.
+    /// The maximum number of calls in progress. The code webhook, the App Store and Google's access tokens each have
+    /// their own `OutgoingHTTP` object, so that a slow service does not use up the calls to the others. Signing in with
+    /// Apple and analytics share one object.
     static let callsMax = 64
 
     private struct State {

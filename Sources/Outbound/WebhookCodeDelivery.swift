@@ -1,5 +1,5 @@
 // Delivers one-time codes to the webhook, outside of requests. A failed call is repeated with growing pauses until its
-// code expires. CodeWebhook signs and makes each call. Log lines contain neither codes nor phone numbers.
+// code expires. CodeWebhook signs and makes each call. Log lines contain no codes and no phone numbers.
 
 package import Engine
 package import Identity
@@ -17,14 +17,14 @@ package final class WebhookCodeDelivery: CodeDelivery {
     static let codesMax = 1_000
     /// Maximum pause between two attempts. The pause doubles after each failure, up to this maximum.
     static let pauseMillisecondsMax: Int64 = 15_000
-    /// The length of one sleep in milliseconds. A pause is made of several sleeps, so that a shutdown waits only for
-    /// the current sleep, not for the whole pause.
+    /// The length of one sleep in milliseconds. A pause consists of several sleeps, so that a shutdown has to wait only
+    /// for the current sleep.
     static let pieceMilliseconds: Int64 = 250
-    /// The seconds for which a shutdown waits for the codes in progress. The shutdown waits for less time if the
-    /// server's own shutdown limit is shorter.
+    /// How many seconds a shutdown waits for the codes in progress, or fewer if the server's own shutdown limit is
+    /// shorter.
     package static let drainSeconds = 3
-    /// The minimum milliseconds between two log lines about a persistent failure. All waiting codes together cause at
-    /// most one log line in this time.
+    /// The minimum time in milliseconds between two log lines about failed calls. In this time, the failures of all
+    /// waiting codes together cause at most one log line.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private struct State {
@@ -91,8 +91,8 @@ package final class WebhookCodeDelivery: CodeDelivery {
     /// Delivers codes until the task is cancelled. Then spends at most `drainSeconds` on sending each remaining code
     /// once more.
     package func run() async {
-        // `work` is not a child task, because the cancellation of the current task must not cancel calls of the
-        // webhook.
+        // `work` is not a child task, so that cancelling the current task does not cancel calls of the webhook in
+        // progress.
         let work = Task { await deliverAll() }
         do {
             while true { try await Task.sleep(for: .seconds(3600)) }

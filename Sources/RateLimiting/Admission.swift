@@ -12,20 +12,20 @@ package protocol Admission: Sendable {
     nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
     /// Returns the driver's quota in one class, as counted in this process. Charges nothing and does not call Redis.
-    /// Charges by other processes are not included, with one exception: if Redis reported a full window after `charge`,
-    /// the window is full here too.
+    /// Charges by other processes are not included, with one exception: if Redis replied to `charge` that its window is
+    /// full, the quota is exhausted here too.
     func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
     /// Records that the claim's event is on disk. While its idempotency key is remembered, later claims with the same
-    /// key are `.known` and are not charged. When the key is no longer remembered, a repeat is charged at first. The
-    /// charge is refunded when the store finds that the event is a repeat. Does not wait.
+    /// key are `.known` and are not charged. After that, a repeat is charged, and refunded when the store finds that it
+    /// is a repeat. Does not wait.
     ///
     /// - Parameter isRepeat: whether the event was on disk before this claim.
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool)
 
-    /// Charges a new event whose claim was `.known`. The claim was `.known` because another request with the same
-    /// idempotency key was charged. That other charge may still be refunded. The event is on disk, so it is charged
-    /// even beyond the limit. Does not wait.
+    /// Charges a new event whose claim was `.known`. Such a claim was not charged, because another request with the
+    /// same idempotency key had been charged, but that charge may be refunded. The event is already on disk, so it is
+    /// charged even beyond the limit. Does not wait.
     func forceCharge(_ claim: AdmissionClaim)
 
     /// Refunds the charge of an `.admitted` event. Called if the event was refused later or was a repeat. Does not
@@ -36,8 +36,8 @@ package protocol Admission: Sendable {
     func forget(_ driver: DriverID) async
 
     /// Adds `times` charges to the claim's window, even beyond the limit, but at most `RateLimits.chargesMax` in one
-    /// call. At most `RateLimits.overdraftMax` charges are beyond the limit. They expire one by one, at the rate that
-    /// the limit permits. Does not wait.
+    /// call. At most `RateLimits.overdraftMax` charges are beyond the limit. The charges beyond it expire one by one,
+    /// at the rate that the limit permits. Does not wait.
     func charge(_ claim: AdmissionClaim, times: Int)
 
     /// Returns whether the driver's window has more charges than its limit. Uses the count in this process, and does
@@ -68,8 +68,8 @@ package struct AdmissionClaim: Hashable, Sendable {
         self.idempotencyKey = idempotencyKey
     }
 
-    /// Returns a claim for one request without an idempotency key. A key is generated for each request. If clients
-    /// chose the key, requests with a repeated key would be free.
+    /// Returns a claim for one request without an idempotency key. The claim gets a random key. If clients chose the
+    /// key, requests with a repeated key would be free.
     package static func ofOneRequest(_ limitClass: RateLimitClass, by driver: DriverID) -> AdmissionClaim {
         AdmissionClaim(
             driver: driver, limitClass: limitClass,
@@ -105,11 +105,11 @@ package struct AdmissionClaim: Hashable, Sendable {
 
 package struct AdmissionDecision: Hashable, Sendable {
     package enum Verdict: Hashable, Sendable {
-        /// The claim was charged now. Only `.admitted` claims may be refunded. If the claim of a repeat was `.known`, a
-        /// refund would remove the charge of the first request.
+        /// The claim was charged now. Only `.admitted` claims may be refunded. A refund of a `.known` claim would
+        /// remove the charge of an earlier request with the same key.
         case admitted
-        /// Nothing was charged, because the idempotency key is known. Either the key belongs to a stored event, or the
-        /// key was already charged within the window. The store decides later whether the event is a repeat.
+        /// Nothing was charged, because the idempotency key is known: it belongs to a stored event, or it was already
+        /// charged within the window. The store decides later whether the event is a repeat.
         case known
         /// Nothing was charged, because the driver's window is full.
         case refused

@@ -1,5 +1,5 @@
-// Texts with precomputed hashes, as keys of tables. Most of the cost of a lookup is the hashing of the text. Each text
-// is therefore hashed once for all tables.
+// Texts with precomputed hashes, as keys of tables. Hashing takes most of the time of a lookup, so each text is hashed
+// once for all tables.
 
 /// A text and its hash, used as the key of a table that must never confuse two texts.
 struct HashedText: Equatable, Sendable {
@@ -19,8 +19,8 @@ struct HashedText: Equatable, Sendable {
 }
 
 /// The hash of a text without the text, used as the key of a table that may confuse two texts with a probability of
-/// 2^-64. The hash takes 8 bytes. The text would take 36 bytes and an object. The hash function's own key is random per
-/// process (`Hasher`), so that clients cannot search for collisions.
+/// 2^-64. The hash takes 8 bytes. The text would take 36 bytes and a heap object. `Hasher` has a random seed in each
+/// process, so clients cannot search for collisions.
 package struct TextHash: Hashable, Sendable {
     let bits: Int
 

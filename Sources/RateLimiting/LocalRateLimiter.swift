@@ -1,21 +1,21 @@
 // The rate limiter of one process: the algorithm of contract, section 4, in memory. Without Redis, this limiter makes
-// all decisions. With Redis, it mirrors the charges that this process makes in Redis, so that its own windows contain
-// them if Redis fails. This file does not depend on Redis. Callers report which events were stored.
+// all decisions. With Redis, its windows mirror the charges that this process makes in Redis, and it decides if Redis
+// fails. This file does not depend on Redis. Callers report which events were stored.
 
 package import JourneyModel
 
 /// An exact sliding window log for each driver and class, in bounded memory. It may be used from any thread and never
 /// suspends.
 ///
-/// Eviction is never to a driver's disadvantage. If a window is evicted, it starts again empty. If the idempotency key
-/// of a stored event was evicted, a repeat of the event is charged. The charge is refunded when the store finds that
-/// the event is a repeat.
+/// Evicting old entries never costs a driver quota. An evicted window starts again empty. If the idempotency key of a
+/// stored event is evicted, a repeat of the event is charged, but the charge is refunded when the store recognises the
+/// repeat.
 package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {
         /// The maximum number of windows in one generation of the cache (TwoGenerationCache.swift). One database writer
-        /// serves far fewer than 20 000 drivers at once. In the worst case both generations are full. They then hold
-        /// 40 000 windows of 60 charges, with 16 bytes per charge.
+        /// serves far fewer than 20 000 drivers at once. In the worst case, both generations together hold 40 000
+        /// windows of 60 charges, with 16 bytes per charge.
         package var windowsMax = 20_000
         /// The maximum number of idempotency keys of stored events in one generation of the cache. A phone's retry
         /// queue repeats an event within minutes.
@@ -105,15 +105,15 @@ package final class LocalRateLimiter: Admission {
         return shard(of: claim).isOverdrawn(claim, at: clock())
     }
 
-    /// Removes the driver's windows. Of the driver's stored events, hashes of the idempotency keys are left until they
+    /// Removes the driver's windows. Hashes of the idempotency keys of the driver's stored events remain until they
     /// expire. Only this process can compute these hashes, so they identify no one.
     package func forget(_ driver: DriverID) async {
         let driver = HashedText(driver.rawValue)
         shard(of: driver).forget(driver)
     }
 
-    /// Records that a driver's window is full until `end` by the count of another limiter. Until then `quota` reports a
-    /// full window. Decisions do not depend on this record. Has no effect if the window has no charges in this process.
+    /// Records that another limiter (Redis) counts the driver's window as full until `end`. Until then, `quota` reports
+    /// a full window. Decisions do not use this record. Has no effect if the window has no charges in this process.
     package func recordFull(_ driver: DriverID, in limitClass: RateLimitClass, until end: Int64) {
         if limits.isOff(limitClass) { return }
         let driver = HashedText(driver.rawValue)
@@ -124,11 +124,10 @@ package final class LocalRateLimiter: Admission {
     package func now() -> Int64 { clock() }
 
     /// Mirrors a decision made by another limiter. Corrects the decision if the window in this process shows that the
-    /// other limiter lacks data. Data is missing if the other limiter's Redis was restarted empty, was flushed, or was
-    /// unreachable for a while.
+    /// other limiter has lost charges: its Redis was restarted empty, was flushed, or was unreachable for a while.
     ///
     /// - Parameter askedAt: the time on this limiter's clock before the other limiter was called. Charges are stored
-    ///   with that time. They therefore never leave this window later than they leave the other limiter's window.
+    ///   with that time, so they never leave this window later than the other limiter's window.
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
     ) -> ReconciledCount {

@@ -107,16 +107,16 @@ package struct RateLimits: Hashable, Sendable {
 }
 
 extension RateLimits {
-    /// The length of the window, clamped to the range from 1 second to 366 days, so that no sum with a time in
-    /// milliseconds can overflow.
+    /// The length of the window, clamped to the range from 1 second to 366 days. Adding it to a time in milliseconds
+    /// therefore cannot overflow.
     package var windowMilliseconds: Int64 { Int64(min(max(windowSeconds, 1), 366 * 86_400)) * 1000 }
 
     /// Returns whether the limit is off, that is, 0 or below.
     package func isOff(_ limitClass: RateLimitClass) -> Bool { limit(of: limitClass) <= 0 }
 
-    /// Returns the maximum number of charges that one call of `Admission.charge` adds to a window. A refold can cost
-    /// many charges, and all of them count, up to `overdraftMax`. A refused body adds no more charges than fill its
-    /// window: no further body is read while the window is full, so more charges would only take memory.
+    /// Returns the maximum number of charges that one call of `Admission.charge` adds to a window. All charges of a
+    /// refold count, up to `overdraftMax`. A refused body adds at most as many charges as fill its window. More charges
+    /// would only use memory, because no further body is read while the window is full.
     package func chargesMax(of limitClass: RateLimitClass) -> Int {
         limitClass == .refusals ? limit(of: limitClass) : Self.overdraftMax
     }

@@ -1,7 +1,7 @@
 // The limit on refused events, repeats, unreadable bodies and excess bytes. An event is refused if it is invalid, if
-// its sender has reached a rate limit, or if the store refuses it. Accepted events are charged to the classes of
-// events. Without this limit, refused events would cost a client nothing, although a body of one kilobyte can contain
-// five hundred refused events.
+// its sender has reached a rate limit, or if the store refuses it. Only accepted events are charged to the classes of
+// events. Without this limit, refused events would be free, and a body of one kilobyte can contain five hundred of
+// them.
 
 package import JourneyModel
 
@@ -10,9 +10,8 @@ package struct RefusalLimit: Sendable {
     /// this size times the number of its events. Each KiB beyond that length is charged.
     static let bytesPerEvent = 10 * 1024
 
-    /// The number of repeats in one body that are charged like one refused event. Repeats are not charged to the two
-    /// classes of events, although a body can contain five hundred repeats. A repeat costs the server no more work than
-    /// a refused event.
+    /// The number of repeats in one body that are charged like one refused event. Without this charge, repeats would be
+    /// free, because the classes of events do not count them, and a body can contain five hundred repeats.
     static let repeatsPerCharge = 10
 
     private let admission: any Admission
@@ -30,9 +29,9 @@ package struct RefusalLimit: Sendable {
 
     /// Charges a body for its refused events, repeats and excess bytes.
     ///
-    /// The excess bytes must be charged as soon as the body is decoded, and not only when its events are stored:
-    /// otherwise a client could have many long bodies decoded before the first one is charged. The outcomes of the
-    /// events are charged in a second call, when they are known.
+    /// Usually called twice for a body. The first call charges the excess bytes as soon as the body is decoded.
+    /// Otherwise a client could have many long bodies decoded before the first one is charged. The second call charges
+    /// the refused events and the repeats, when they are known.
     ///
     /// - Parameters:
     ///   - bytes: the length of the decompressed body.

@@ -1,10 +1,10 @@
 // One rate limit window of contract, section 4: the charges of one driver in one class, each with its time and the hash
 // of its idempotency key. The window is exact: a charge made at `t` counts until `t + window` and not a millisecond
-// longer. If two idempotency keys have the same hash, only one of their events is charged. This file does not handle
+// longer. If two idempotency keys have the same hash, only one of the two events is charged. This file does not handle
 // drivers, the clock or the results of events.
 
 /// A sliding window log. Callers pass times in milliseconds, all from the same clock. A call may pass an earlier time
-/// than the call before it. This changes only the time of the call's own charge.
+/// than the call before it. Its charge is then stored at that earlier time.
 package struct SlidingWindowLog: Sendable {
     /// The maximum number of charges that are searched linearly by their hashes. If there are more charges, a hash
     /// table is built, which takes 7 KB or more. A driver with 60 events a minute never needs the table.
@@ -18,7 +18,7 @@ package struct SlidingWindowLog: Sendable {
     /// The charges, sorted by time. Charges at indexes below `first` have already left the window.
     private var charges: [Charge] = []
     private var first = 0
-    /// The time of each charge, by the charge's key. This table makes a linear search for a key unnecessary. Nil until
+    /// The time of each charge, by the charge's key. With this table, a key is found without a linear search. Nil until
     /// there are more than `linearSearchMax` charges.
     private var times: [TextHash: Int64]?
 

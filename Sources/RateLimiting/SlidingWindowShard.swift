@@ -16,17 +16,16 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// The charges of a window, and what another limiter says about the window.
+    /// The charges of a window, and what another limiter (Redis) reported about the window.
     private struct Window: Sendable {
         var log = SlidingWindowLog()
-        /// The time until which the window is full by the count of another limiter. If the time is in the past, the
-        /// window is not full by that count.
+        /// The time until which another limiter counts the window as full. A time in the past has no effect.
         var fullUntil = Int64.min
     }
 
-    /// The idempotency key of a stored event, as hashes. If two keys have the same hashes, one of their events is not
-    /// charged. But no event is lost, because the store compares the keys themselves to decide whether an event is
-    /// already stored.
+    /// The driver and the idempotency key of a stored event, as hashes. If two events have the same hashes, one of them
+    /// is not charged. But no event is lost, because the store compares the keys themselves to decide whether an event
+    /// is already stored.
     private struct KnownKey: Hashable, Sendable {
         var driver: TextHash
         var idempotencyKey: TextHash
@@ -44,7 +43,7 @@ final class SlidingWindowShard: Sendable {
         var windows: TwoGenerationCache<WindowID, Window>
         var knownKeys: TwoGenerationCache<KnownKey, Bool>
         /// The latest time that a caller has passed. Threads read the clock before they hold the lock, so times may
-        /// arrive out of order. The later of this time and a new time is used, so that time never goes back.
+        /// arrive out of order. Every call uses the later of `latest` and its own time, so that time never goes back.
         var latest = Int64.min
     }
 
@@ -75,8 +74,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Returns the quota. The quota is read with every event. This method therefore does not change the window, and
-    /// does not count as a use of the window in the cache.
+    /// Returns the quota. Reading it changes neither the window nor the window's place in the cache, because the quota
+    /// is read with every event.
     func quota(of driver: HashedText, in limitClass: RateLimitClass, at time: Int64) -> Quota {
         state.withLock { state in
             let now = max(state.latest, time)
@@ -96,8 +95,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Records that the window is full until `end` by the count of another limiter. Has an effect only on `quota`, and
-    /// only if the window has charges here.
+    /// Records that another limiter counts the window as full until `end`. Has an effect only on `quota`, and only if
+    /// the window has charges here.
     func recordFull(_ driver: HashedText, in limitClass: RateLimitClass, until end: Int64, at time: Int64) {
         let id = WindowID(driver: driver, limitClass: limitClass)
         state.withLock { state in
@@ -134,7 +133,7 @@ final class SlidingWindowShard: Sendable {
     }
 
     /// Charges several claims, all of which belong to one window. Charges beyond the limit get times in the future,
-    /// spaced so that they expire at the rate that the limit permits.
+    /// spaced evenly so that they expire at the rate that the limit permits.
     func overdraw(_ claims: [HashedClaim], at time: Int64) {
         guard let first = claims.first else { return }
         let limit = limits.limit(of: first.limitClass)
@@ -197,10 +196,10 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
-    /// Returns the number of charges that the other limiter must count at least, unless it has lost charges. Charges
-    /// that are about to leave the window are not included, because the other limiter's clock may be ahead. The clocks
-    /// of two machines run up to 500 ppm apart while NTP slews them (adjtimex(2)), and each clock is rounded to
-    /// milliseconds. The tolerance here is far larger: a hundredth of the window plus 2 ms.
+    /// Returns the minimum number of charges that the other limiter counts if it has lost none. Charges that are about
+    /// to leave the window are not included, because the other limiter's clock may be ahead. The clocks of two machines
+    /// run up to 500 ppm apart while NTP slews them (adjtimex(2)), and each clock is rounded to milliseconds. The
+    /// tolerance here is far larger: a hundredth of the window plus 2 ms.
     private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)

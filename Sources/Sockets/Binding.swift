@@ -9,7 +9,8 @@
 struct Binding {
     /// The address that was bound, with the port that the system chose.
     var endpoint: Endpoint
-    /// The listening descriptors: one per loop for TCP, but only one for a Unix socket or an adopted socket.
+    /// The listening descriptors: one per loop for TCP, one for a Unix socket, and one for a socket that another
+    /// process opened.
     var descriptors: [Int32]
 
     static func bind(
@@ -57,9 +58,9 @@ struct Binding {
         }
     }
 
-    /// Throws when another server listens on the port. With SO_REUSEPORT, two servers could bind the same port, and
-    /// each would silently get half of the connections. Therefore a socket without SO_REUSEPORT is bound first. This
-    /// bind fails if another server listens.
+    /// Throws if another server listens on the port, by binding a socket without SO_REUSEPORT, which fails in that
+    /// case. With SO_REUSEPORT alone, both servers could bind the port, and each would silently get a part of the
+    /// connections.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)

@@ -7,9 +7,8 @@
 #endif
 
 extension Connection {
-    /// Tries the addresses of a name in order. Returns a connection to the first address that accepts the connection.
-    /// The deadline covers the name lookup and all attempts. If every address fails, throws the error of the last
-    /// attempt.
+    /// Connects to the first address of the name that accepts the connection. The addresses are tried in order. The
+    /// deadline covers the name lookup and all attempts. If every address fails, throws the error of the last attempt.
     package static func connect(
         to address: SocketAddress, on loop: EventLoop, until deadline: Deadline = .never
     ) async throws(TransportError) -> Connection {

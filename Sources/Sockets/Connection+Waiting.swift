@@ -1,8 +1,9 @@
-// Reads and writes for a task. The task waits while the socket is not ready. Used by this process's outgoing
-// connections and by tests. Of these functions, a streamed response of HTTPServer uses only `yieldIfBusy`.
+// Reads and writes for a task, which is suspended while the socket is not ready. Used by outgoing connections and by
+// tests. HTTPServer uses only `yieldIfBusy`, for streamed responses.
 //
-// The task tries the system call first. If the call would block, the task waits for the next edge of the call's
-// direction. The task does not leave the loop between the call and the wait, so it misses no edge.
+// The task tries the system call first. If the call would block, the task waits until the poller reports that the
+// socket became readable or writable (an edge). No edge is missed, because the task does not leave the loop between the
+// call and the wait.
 
 /// One task may read while another task writes. Any task may make any of these calls. If the task does not run on the
 /// connection's loop, the call first moves to that loop.
@@ -18,8 +19,8 @@ extension Connection {
     /// Waits for bytes and passes at most 64 KiB of them to the closure. The buffer is valid only during the closure.
     /// At the end of the stream, and on every later read, the buffer is empty.
     ///
-    /// `endsOnDrain`: whether a drain ends the wait. If true, the call throws `.draining` when a drain begins during
-    /// the wait. If the connection is already draining, the call throws `.draining` instead of waiting.
+    /// `endsOnDrain`: whether a drain ends the wait. If true, the call throws `.draining` instead of waiting while the
+    /// connection is draining, and also when a drain begins during the wait.
     package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {
@@ -55,7 +56,7 @@ extension Connection {
 
     // MARK: - Writing
 
-    /// Writes all bytes. Returns when the kernel has taken them. The peer may not have received them yet.
+    /// Writes all bytes. Returns when the kernel has taken them, possibly before the peer has received them.
     ///
     /// `stallTimeoutMilliseconds` limits each wait until the peer takes more bytes. `deadline` limits the whole call.
     package nonisolated(nonsending) func write(

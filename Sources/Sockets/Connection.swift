@@ -1,10 +1,13 @@
-// One socket on its loop: non-blocking reads and writes, and a call of the owner for each change. This file does not
-// depend on the protocol that the bytes follow.
+// One socket on its loop: non-blocking reads and writes, and a call to the owner for each change. This file does not
+// depend on the protocol of the bytes.
 //
-// No edge is lost. An edge that the poller reports sets `mayRead`, `mayWrite` or both. `mayRead` is cleared only when
-// the kernel has no more bytes: after EAGAIN, or after a read of fewer bytes than requested (epoll(7)). `mayWrite` is
-// cleared only when the kernel takes no more bytes: after EAGAIN. There is one exception. Once the poller has reported
-// the end of the peer's bytes, no further edge follows, so a read of fewer bytes than requested leaves `mayRead` set.
+// The poller is edge-triggered: it reports each change of readiness (an edge) only once. To lose no edge, the
+// connection stores it in `mayRead` and `mayWrite`. `mayRead` is cleared only when the kernel has no more bytes: after
+// EAGAIN, or after a read of fewer bytes than requested (epoll(7)). `mayWrite` is cleared only after EAGAIN, when the
+// kernel takes no more bytes.
+//
+// There is one exception. Once the poller has reported that the peer sends no more bytes, no further edge follows. Then
+// a read of fewer bytes than requested leaves `mayRead` set.
 //
 // A connection is used in one of two ways. Either its owner is called for each change (`whenChanged`), or a task waits
 // for bytes (Connection+Waiting.swift).
@@ -22,22 +25,22 @@ package enum ConnectionChange: Sendable {
     case ready
     /// The deadline that was set last has passed.
     case timedOut
-    /// The round of the loop in which `flushAtRoundEnd` was called ends.
+    /// The round of the loop is ending in which `flushAtRoundEnd` was called.
     case roundEnds
     /// A drain began. The owner finishes the request in progress and closes the connection.
     case draining
-    /// This side closed the socket: by `close`, because `shutdownWrite` failed, or because the loop shuts down. This is
+    /// This side closed the socket, because `close` was called, `shutdownWrite` failed, or the loop shuts down. This is
     /// always the last change.
     case closed
 }
 
-/// Safe to share: all mutable state is touched only on `loop`. Some functions move to the loop by themselves. All
-/// others must be called on the loop, and their comments say so.
+/// Safe to share: all mutable state is accessed only on `loop`. Functions whose comment says so must be called on the
+/// loop. The others move to the loop by themselves.
 package final class Connection: @unchecked Sendable {
     package let loop: EventLoop
     /// The peer's IP address as text, without port; "" for a Unix socket.
     package let remoteAddress: String
-    /// Whether the connection is draining. This property and all properties declared below it must be read on the loop.
+    /// Whether the connection is draining. Like all properties declared below, it must be read on the loop.
     package private(set) var isDraining = false
     /// Whether the connection failed or is down in both directions, so that no response can reach the peer.
     package private(set) var peerIsGone = false
@@ -181,8 +184,8 @@ package final class Connection: @unchecked Sendable {
     /// Requests a `.timedOut` at that time. Replaces the previous deadline. Must be called on the loop.
     package func setDeadline(_ deadline: Deadline) {
         if descriptor < 0 || timer == nil && deadline == .never { return }
-        // The timer holds a strong reference to the connection. When the connection is closed, it releases the timer,
-        // and thereby this reference. A weak reference would make every other reference to the connection slower.
+        // The timer's closure retains the connection. Closing the connection releases the timer and breaks this cycle.
+        // A weak reference instead would make retaining and releasing the connection slower everywhere.
         let timer = timer ?? LoopTimer { self.owner?(.timedOut) }
         self.timer = timer
         if deadline == .never { loop.stop(timer) } else { loop.start(timer, deadline) }
@@ -204,9 +207,8 @@ package final class Connection: @unchecked Sendable {
         owner?(.draining)
     }
 
-    /// Calls the closure once, on the loop, when the peer has ended its sending direction. If the end is already known,
-    /// calls the closure at once. The peer may have closed its socket, or may have ended only its sending direction.
-    /// Only a later write shows whether the peer still reads. Passing nil removes the closure.
+    /// Calls the closure once, on the loop, when the peer has ended its sending direction, or at once if it already
+    /// has. The peer may still read. Only a later write shows whether it does. Passing nil removes the closure.
     package func whenPeerEndsSending(_ body: (@Sendable () -> Void)?) {
         loop.execute { [self] in
             peerEndsSending = body

@@ -4,9 +4,9 @@ internal import Synchronization
 package struct ConnectionLimits: Hashable, Sendable {
     /// The maximum number of open connections in total. At least 1.
     package var connectionsMax: Int
-    /// The maximum number of open connections from one address. An address here is an IPv4 address, or an IPv6 /64,
-    /// which is the usual allocation of one host. Unix sockets are not counted. 0 turns the limit off. Use 0 behind a
-    /// proxy, because all connections then have the proxy's address.
+    /// The maximum number of open connections from one address. For IPv6, all addresses of a /64 network count as one
+    /// address, because one host usually gets a whole /64. Unix sockets are not counted. 0 turns the limit off. Use 0
+    /// behind a proxy, because all connections then have the proxy's address.
     package var connectionsPerAddressMax: Int
 
     package init(connectionsMax: Int = 10_000, connectionsPerAddressMax: Int = 0) {
@@ -74,9 +74,9 @@ package final class ConnectionLimiter: Sendable {
         }
     }
 
-    /// Removes a connection from the counts of open connections. Must be called once for every call of `enter`, with
-    /// the result of that call. After the result `.closedUnanswered` no call is needed, because that connection was not
-    /// counted as open.
+    /// Removes a connection from the counts of open connections. Must be called once after every call of `enter`, with
+    /// the result of that call. Only for the result `.closedUnanswered` no call is needed, because that connection was
+    /// not counted as open.
     func leave(_ endpoint: Endpoint, _ admission: Admission) {
         let address = countedAddress(endpoint)
         counts.withLock { counts in

@@ -1,10 +1,11 @@
-// Watches a descriptor that a C library owns: the library reads and writes, and the loop says when it can.
+// Watches a descriptor that a C library owns. The loop reports when the descriptor is ready, and the library reads and
+// writes.
 
 /// Safe to share: all mutable state is touched only on the loop. All functions must be called on the loop.
 package final class DescriptorWatch: @unchecked Sendable {
     package enum Event: Sendable {
-        /// The descriptor became readable or writable, or its peer is gone. Each change is reported once, so the owner
-        /// reads and writes until neither is possible.
+        /// The descriptor became readable or writable, or its peer is gone. Each change is reported only once, so the
+        /// owner must read and write until both would block.
         case ready
         /// The deadline that was set last has passed.
         case timedOut
@@ -19,8 +20,8 @@ package final class DescriptorWatch: @unchecked Sendable {
     private var owner: ((Event) -> Void)?
     private var continues = false
 
-    /// Calls the closure on the loop for each event, until `end` is called. The loop keeps the watch and the closure
-    /// until then. A descriptor that is ready already is reported in the next round.
+    /// Calls the closure on the loop for each event, until `end` is called. Until then, the loop retains the watch and
+    /// the closure. If the descriptor is already ready, the next round reports it.
     package init(
         _ descriptor: Int32, on loop: EventLoop, _ owner: @escaping (Event) -> Void
     ) throws(TransportError) {
@@ -55,8 +56,8 @@ package final class DescriptorWatch: @unchecked Sendable {
         }
     }
 
-    /// Ends the watch, before or after the library closes the descriptor. The library must close the descriptor in this
-    /// round, because the poller keeps the registration until then. A second call does nothing.
+    /// Ends the watch. The library must close the descriptor in the same round of the loop, before or after this call,
+    /// because only closing removes the descriptor from the poller. A second call does nothing.
     package func end() {
         guard let token else { return }
         self.token = nil

@@ -1,9 +1,8 @@
-// An event loop: one serial DispatchQueue with one work item. The work item waits on the poller as long as the loop
-// exists. The loop is a TaskExecutor, so a task that prefers the loop runs on the loop's queue. A job that is enqueued
-// from this queue runs in the next round.
+// An event loop: one serial DispatchQueue with one work item, which waits on the poller as long as the loop exists. The
+// loop is a TaskExecutor, so a task that prefers the loop runs on the loop's queue.
 //
-// In each round, the loop waits for ready descriptors, the first timer, or jobs from other threads. The loop handles
-// what is ready, and then runs the tasks that became runnable. While a task is runnable, the loop does not wait.
+// In each round, the loop waits for ready descriptors, the first timer, or work from other threads. The loop handles
+// what is ready, and then runs the tasks that became runnable. It does not wait while a task is runnable.
 
 internal import Dispatch
 
@@ -20,9 +19,8 @@ enum DescriptorEvent {
     case loopShutsDown
 }
 
-/// The handler of a descriptor. It is a struct and not a closure, because Swift wraps a closure again on each access if
-/// the closure itself is an element of a collection. A closure that captures only its owner allocates nothing, because
-/// Swift stores the reference to the owner.
+/// The handler of a descriptor. The closure is in a struct, because Swift wraps a closure that is an array element
+/// again on each access.
 private struct DescriptorHandler {
     let call: (DescriptorEvent) -> Void
 }
@@ -53,15 +51,14 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// The latch that is reached when the poller's descriptor is closed.
     private let end = Latch()
 
-    /// The buffer for all reads on this loop. One buffer is enough, because a read has finished with the buffer when
+    /// The buffer for all reads on this loop. One buffer is enough, because each read has processed its bytes before
     /// the next read starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
-    /// After a round with at least this number of events, the loop expects more events soon. The sender of the events,
-    /// such as a proxy on the same machine, may need this processor. The loop therefore yields the processor before it
-    /// sleeps. When the loop runs again, events are usually ready, so the loop neither sleeps nor has to be woken.
-    /// After a round with fewer events, the loop does not yield, because yielding would make a single request wait for
-    /// processes that never sleep.
+    /// After a round with at least this number of events, the loop yields the processor before it sleeps, because more
+    /// events are likely to follow. Their sender, such as a proxy on the same machine, may need this processor. When
+    /// the loop runs again, events are usually ready, so the loop need not sleep and be woken. After a round with fewer
+    /// events, the loop does not yield. Otherwise a single request might wait for other busy processes.
     private static let crowd = 4
 
     /// Creates a loop that owns the poller.
@@ -150,8 +147,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         await withUnsafeContinuation { continuation in yielded.append { continuation.resume() } }
     }
 
-    /// Calls the closure after the handlers of all ready descriptors: in this round if a handler or a timer calls this
-    /// function, otherwise in the next round. Must be called on the loop.
+    /// Calls the closure after the handlers of all ready descriptors have run. If a handler or a timer calls this
+    /// function, that is in this round, otherwise in the next. Must be called on the loop.
     func nextRound(_ body: @escaping () -> Void) {
         assertOnLoop()
         yielded.append(body)
@@ -187,8 +184,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return timers.earliest == .never ? -1 : Int32(clamping: timers.earliest.remainingMilliseconds)
     }
 
-    /// Ends the rounds. Work that is added from now on does not wake the loop but runs as a separate work item of the
-    /// queue.
+    /// Ends the rounds. Work that is added from now on runs as a separate work item of the queue.
     private func end(isIdle: Bool) {
         if !inbox.end() || !isIdle { runAfterEndSoon() }
     }
@@ -220,8 +216,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         for call in calls { call() }
     }
 
-    /// Runs the jobs that are runnable now. Jobs that become runnable meanwhile run in the next round, after the
-    /// descriptor events of that round.
+    /// Runs the jobs that are runnable now. Jobs that become runnable while these jobs run are left for the next round,
+    /// after its descriptor events.
     private func runRunnable() {
         swap(&runnable, &running)
         let executor = asUnownedTaskExecutor()
@@ -230,8 +226,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// Calls the action once in this round: either after the ready descriptors were handled, or after the runnable
-    /// tasks ran, whichever comes next. The output of many connections is then sent together. A peer that receives all
-    /// of this output, such as a proxy, wakes up once instead of once for each connection.
+    /// tasks ran, whichever comes next. The output of many connections is then sent at the same time. A proxy that
+    /// receives all of this output wakes up once, and not once for each connection.
     ///
     /// The action must not request another action.
     func flushAtRoundEnd(_ action: @escaping () -> Void) {
@@ -294,8 +290,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// Unregisters the descriptor. `stillOpen`: whether the socket stays open, in this process or in another process.
-    /// If so, the descriptor is removed from the poller explicitly. Otherwise the descriptor is removed from the poller
-    /// when it is closed.
+    /// If so, the descriptor is removed from the poller here. Otherwise the kernel removes it when it is closed.
     func remove(_ token: UInt64, _ descriptor: Int32, stillOpen: Bool) {
         assertOnLoop()
         handlers.remove(token)

@@ -6,7 +6,7 @@ package final class EventLoopGroup: Sendable {
     package let loops: [EventLoop]
     private let turn = Atomic<Int>(0)
 
-    /// Creates `count` loops, but at least one. Throws when the system has no descriptor left.
+    /// Creates `count` loops, but at least one. Throws if the system cannot create the descriptors of a poller.
     package init(count: Int, syscalls: Syscalls = .system) throws(TransportError) {
         var pollers: [Poller] = []
         do throws(TransportError) {

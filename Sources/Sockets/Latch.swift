@@ -1,7 +1,6 @@
 internal import Synchronization
 
-/// An event that happens once. Any number of tasks can wait for the event. A task that begins to wait after the event
-/// continues at once.
+/// An event that happens once. Any number of tasks can wait for it. After the event, waiting returns at once.
 final class Latch: Sendable {
     private struct State {
         var isReached = false

@@ -35,10 +35,10 @@ final class Listener: @unchecked Sendable {
 
     /// Creates a listener that owns the listening descriptor.
     ///
-    /// `backlogWaitMilliseconds`: how long clients stay in the backlog while there is no free descriptor. Other
-    /// connections may close in that time. After that time, one client is accepted and closed per pause
-    /// (`pauseMilliseconds`). Such a client sees the failure at once. Otherwise it would see the failure only at its
-    /// own timeout, which is longer than 10 s.
+    /// `backlogWaitMilliseconds`: how long clients stay in the backlog while there is no free descriptor. In that time,
+    /// other connections may close and free a descriptor. Afterwards, one client is accepted and closed every
+    /// `pauseMilliseconds`. This client sees the failure at once, instead of waiting for its own timeout of more than
+    /// 10 s.
     ///
     /// `isShared`: whether another process keeps the socket open when this process closes it.
     init(
@@ -70,7 +70,7 @@ final class Listener: @unchecked Sendable {
     }
 
     /// Stops accepting and closes the socket. Connections in the backlog are accepted first, because closing the socket
-    /// would reset them. If the socket is shared, its backlog is left to the next server. Must be called on the loop.
+    /// would reset them. The backlog of a shared socket is left to the other process. Must be called on the loop.
     func stop() {
         if descriptor < 0 { return }
         if token != nil, !isShared { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }
@@ -118,8 +118,8 @@ final class Listener: @unchecked Sendable {
             if ends.hasPassed { rejectOneWithSpare() }
             return .exhausted
         case ENOBUFS, ENOMEM: return .exhausted
-        // All other errors concern only the connection that could not be accepted (accept(2)). Accept the next
-        // connection.
+        // Any other error concerns only the connection that could not be accepted (accept(2)). Continue with the next
+        // one.
         default: return .took
         }
     }
@@ -130,8 +130,8 @@ final class Listener: @unchecked Sendable {
         }
     }
 
-    /// Closes the spare descriptor to accept one client, and closes the client's connection. The client then sees the
-    /// failure at once. In the backlog, the client would wait until its own timeout.
+    /// Frees the spare descriptor, accepts one client with it, and closes the client's connection. The client then sees
+    /// the failure at once. In the backlog, it would wait until its own timeout.
     private func rejectOneWithSpare() {
         if spare < 0 { return }
         _ = loop.syscalls.close(spare)

@@ -3,15 +3,15 @@
 internal import Synchronization
 
 /// A function that serves one connection, on the connection's loop. It sets `Connection.whenChanged`. It calls
-/// `whenOver` once, on the loop, when the connection is closed and no task runs for the connection any more. The
-/// `RejectedConnection` is the limit that the connection exceeds; nil if the connection exceeds no limit. If the value
-/// is not nil, the function rejects the connection and closes it within a few seconds.
+/// `whenOver` once, on the loop, when the connection is closed and no task runs for it any more. If the connection
+/// exceeds a limit, the function gets this limit as the `RejectedConnection`. It then rejects the connection and closes
+/// it within a few seconds.
 package typealias ConnectionServing =
     @Sendable (Connection, RejectedConnection?, _ whenOver: @escaping @Sendable () -> Void) -> Void
 
 /// The listeners of one address. For TCP, every loop has its own listener on the same port (SO_REUSEPORT), and the
-/// kernel distributes connections among the listeners. For a Unix socket, the kernel cannot do this. A Unix socket
-/// therefore has one listener, and its connections are assigned to the loops in rotation.
+/// kernel distributes connections among the listeners. The kernel cannot distribute the connections of a Unix socket. A
+/// Unix socket therefore has one listener, and its connections are assigned to the loops in rotation.
 package final class ListenerGroup: Sendable {
     /// The requested address, with the port that the kernel chose if port 0 was requested.
     package let address: SocketAddress
@@ -47,10 +47,10 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - Listening
 
-    /// Binds, listens, and serves until `drain`. `limiter` counts the connections. Groups with common limits share one
-    /// limiter. `backlog` is the maximum number of connections that the kernel queues per listener. The kernel may
-    /// lower this number to its own maximum. Throws if the address is in use (`.system` with EADDRINUSE), if the
-    /// address does not belong to this machine, or if the process has no permission to bind the address.
+    /// Binds, listens, and serves until `drain`. `limiter` counts the connections, and may be shared with other groups.
+    /// `backlog` is the maximum number of connections that the kernel queues per listener, capped by the kernel's own
+    /// maximum. Throws if the address is in use (`.system` with EADDRINUSE), if the address does not belong to this
+    /// machine, or if the process has no permission to bind the address.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limiter: ConnectionLimiter, backlog: Int = 4096,
         serve: @escaping ConnectionServing
@@ -161,9 +161,8 @@ package final class ListenerGroup: Sendable {
     /// connections at the deadline. Returns the number of these remaining connections. Handlers that still run find
     /// their connection closed.
     ///
-    /// The connections are marked before listening stops. Therefore all connections are draining when the first new
-    /// client is refused. If a connection is accepted after the marking but before listening stops,
-    /// `ConnectionRegistry.insert` marks it.
+    /// The connections are marked before listening stops, so all of them are draining when the first new client is
+    /// refused. `ConnectionRegistry.insert` marks a connection that is accepted in between.
     @discardableResult
     package func drain(until deadline: Deadline) async -> Int {
         for registry in registries { await registry.loop.run { registry.beginDrain() } }

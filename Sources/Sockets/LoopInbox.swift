@@ -1,5 +1,4 @@
-// Work that other threads add for a loop: jobs of tasks, and calls. If the loop sleeps, the first work that is added
-// wakes the loop.
+// Work that other threads add for a loop: jobs of tasks, and closures to call. Adding work wakes a sleeping loop.
 
 internal import Synchronization
 
@@ -11,15 +10,15 @@ final class LoopInbox: Sendable {
         var calls: [@Sendable () -> Void] = []
         /// Whether the loop waits or is about to wait. If true, added work must wake the loop.
         var sleeps = false
-        /// Whether the rounds of the loop have ended. The poller may then be closed. Tasks still run until they end.
+        /// Whether the rounds of the loop have ended. The poller may then be closed, but tasks continue until they end.
         var hasEnded = false
 
         var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
     }
 
     enum PutResult {
-        /// The caller need not do anything. The loop runs the added work. If the loop has ended, the work runs together
-        /// with earlier work that is still in the inbox.
+        /// The caller need not do anything. The loop runs the added work. If the loop has ended, whoever added the
+        /// earlier work in the inbox runs all of it.
         case loop
         /// The loop has ended, so the caller must run the contents of the inbox.
         case ended
@@ -40,8 +39,8 @@ final class LoopInbox: Sendable {
         put { $0.calls.append(call) }
     }
 
-    /// Adds work and wakes the loop if it sleeps. The lock is held while the loop is woken. Therefore the poller cannot
-    /// be closed at that time, and the wake ends the current wait of the loop.
+    /// Adds work and wakes the loop if it sleeps. The lock is held meanwhile, so the poller cannot be closed before the
+    /// wake.
     private func put(_ change: (inout Contents) -> Void) -> PutResult {
         contents.withLock { contents in
             let wasEmpty = contents.isEmpty

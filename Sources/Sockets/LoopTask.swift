@@ -1,6 +1,5 @@
-// The tasks that a loop starts for its connections. A task whose work has ended waits for more work. A new task for
-// each request would cost more. Each new task needs about a kilobyte that malloc does not keep cached, and a new stack
-// that has to grow.
+// The tasks that a loop starts for its connections. A task whose work has ended waits for more work. This is cheaper
+// than a new task for each request, which allocates about a kilobyte that malloc does not keep cached, and a new stack.
 
 /// A task that runs one piece of work after another on its loop. Safe to share: all mutable state is touched only on
 /// that loop.
@@ -15,8 +14,8 @@ package final class LoopTask: @unchecked Sendable {
         next = work
     }
 
-    /// Cancels the current work. Must not be called after that work has ended, because the task may then have other
-    /// work.
+    /// Cancels the current work. Must not be called after this work has ended, because the task may then be running
+    /// work of another connection.
     package func cancel() {
         task?.cancel()
     }
@@ -31,8 +30,9 @@ package final class LoopTask: @unchecked Sendable {
         }
     }
 
-    /// Runs the next work. Returns false if there is none. This is a separate function, so that a waiting task does not
-    /// keep the objects of its last work alive, such as a connection or the content of a request.
+    /// Runs the next work. Returns false if there is none. This is a separate function, so that the reference to the
+    /// work is released before the task waits. Otherwise a waiting task would keep a connection or a request's content
+    /// alive.
     private nonisolated(nonsending) func runNext() async -> Bool {
         guard let work = next else { return false }
         next = nil

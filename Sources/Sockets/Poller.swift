@@ -1,13 +1,11 @@
 // Reports which descriptors are ready. Only this file, and the closures in Syscalls.swift that it calls, use epoll. A
 // version for kqueue would have the same members.
 //
-// Connections are registered once, for both directions, edge-triggered. Their registration is not changed until they
-// are closed. With level-triggered polling, a pipelining client would be reported again and again while its handler
-// waits for a commit, unless epoll_ctl disabled and enabled the descriptor around every request. Edge-triggered polling
-// needs neither the repeated reports nor the calls of epoll_ctl. Edge-triggered polling is correct because a connection
-// always tries the system call before it waits (Connection.swift says why no edge is lost). Listeners are
-// level-triggered, because they accept connections in bounded batches, and the remaining connections must be reported
-// again.
+// A connection is registered once, for both directions and edge-triggered, and the registration is never changed.
+// Level-triggered polling would report a pipelining client again and again while its handler waits for a commit.
+// Avoiding these reports would take two calls of epoll_ctl per request. Connection.swift says why no edge is lost.
+//
+// Listeners are level-triggered: they accept connections in bounded batches, and the rest must be reported again.
 
 internal import CEpoll
 
@@ -22,8 +20,8 @@ struct Readiness: OptionSet {
     static let writable = Readiness(rawValue: EPOLLOUT.rawValue)
     /// The peer sent its last byte (EPOLLRDHUP), or the connection is down (EPOLLHUP) or failed (EPOLLERR).
     static let ended = Readiness(rawValue: EPOLLRDHUP.rawValue | gone.rawValue)
-    /// The connection is down or failed, so no response can reach the peer. epoll always reports both states, even if
-    /// the registration does not request them and nothing is read.
+    /// The connection is down or failed, so no response can reach the peer. epoll reports these two states even if the
+    /// registration does not request them.
     static let gone = Readiness(rawValue: EPOLLHUP.rawValue | EPOLLERR.rawValue)
 }
 

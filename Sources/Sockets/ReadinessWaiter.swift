@@ -12,11 +12,11 @@ final class ReadinessWaiter: @unchecked Sendable {
     private var waiter: UnsafeContinuation<Wake, Never>?
     private var timer: LoopTimer?
     private var endsOnDrain = false
-    /// How many times a task has waited so far. A cancellation carries the number of the wait that it is meant for. If
-    /// a later wait has begun, the numbers differ, and the cancellation does nothing.
+    /// The number of waits so far. A cancellation carries the number of the wait that it must end. If a later wait has
+    /// begun, the numbers differ, and the cancellation does nothing.
     private var number: UInt64 = 0
-    /// The number of the wait that was cancelled last. It is stored because the cancellation may arrive before that
-    /// wait has a continuation.
+    /// The number of the wait that was cancelled last. It is stored, because a cancellation may arrive before its wait
+    /// has a continuation to resume.
     private var cancelled: UInt64 = 0
 
     init(_ loop: EventLoop) {

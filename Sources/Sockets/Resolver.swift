@@ -1,6 +1,6 @@
 // Resolves configured addresses (`SocketAddress`) to addresses of the system (`Endpoint`). Numeric addresses and paths
-// are converted immediately. Names need getaddrinfo, which blocks. They are therefore looked up on other threads, whose
-// number is limited.
+// are converted immediately. Names need getaddrinfo, which blocks, so they are looked up on a limited number of other
+// threads.
 
 internal import Dispatch
 internal import Synchronization
@@ -31,9 +31,8 @@ enum Resolver {
         }
     }
 
-    /// Returns at least one address, in the order in which the addresses should be tried. Throws `.timedOut` at the
-    /// deadline, although the lookup itself continues. Throws `.unresolvable` at once if `lookupsMax` lookups are
-    /// running.
+    /// Returns at least one address, in the order in which they should be tried. Throws `.timedOut` at the deadline,
+    /// but the lookup itself continues. Throws `.unresolvable` at once if `lookupsMax` lookups are running.
     static func resolve(_ address: SocketAddress, until deadline: Deadline) async throws(TransportError) -> [Endpoint] {
         if let endpoint = try resolveNow(address) { return [endpoint] }
         guard case .ip(let host, let port) = address else { throw .unresolvable }

@@ -1,6 +1,6 @@
-/// Maps the tokens of poller events to values. Each token contains a generation, so that an old event does not reach
-/// the next value in the same slot. A batch of events may contain such old events, because a descriptor may be closed
-/// while the batch is handled.
+/// Maps the tokens of poller events to values. A slot is reused after its value is removed, so each token also contains
+/// a generation of the slot. A descriptor may be closed while a batch of events is handled. A later event of the batch
+/// that carries the old token then finds no value.
 struct SlotMap<Value> {
     private struct Slot {
         var generation: UInt32 = 0

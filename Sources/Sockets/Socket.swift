@@ -15,7 +15,7 @@ enum Socket {
     }
 
     /// Turns Nagle's algorithm off. A response is written in one call, so Nagle's wait for more bytes would only delay
-    /// the response. A failure of this function is harmless.
+    /// it. Failure is harmless and ignored.
     static func setNoDelay(_ descriptor: Int32, _ endpoint: Endpoint, _ syscalls: Syscalls) {
         guard endpoint.family != AF_UNIX else { return }
         _ = syscalls.setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)

@@ -3,8 +3,8 @@
 // its eventfd.
 //
 // A closure returns the result of its call, which is never negative, or the negated errno if the call failed. Callers
-// do not read errno, because the next call on the thread could overwrite it. Only `retried` repeats a call after EINTR.
-// The closures themselves must not repeat a call.
+// do not read errno, because the next call on the thread could overwrite it. The closures do not repeat a call after
+// EINTR. Only `retried` does.
 
 internal import CEpoll
 

@@ -4,8 +4,8 @@
     internal import Darwin
 #endif
 
-/// The reason why bytes could not be transferred, or why a socket could not connect or listen. Higher layers declare
-/// the errors of their own protocols.
+/// The reason why a transfer of bytes failed, or why a socket could not connect or listen. Higher layers declare the
+/// errors of their own protocols.
 package enum TransportError: Error, Hashable, Sendable {
     /// This side closed the connection before the call or during it.
     case closed
@@ -15,7 +15,7 @@ package enum TransportError: Error, Hashable, Sendable {
     case timedOut
     /// The task was cancelled while it waited.
     case cancelled
-    /// A drain began during a call that a drain ends (`endsOnDrain`).
+    /// The connection is draining, and the call had set `endsOnDrain`.
     case draining
     /// Another task already waits for the same direction of this connection.
     case alreadyWaiting

@@ -4,7 +4,7 @@
 #define DWELL_CSIGNALS_H
 
 // Catches SIGHUP, SIGINT and SIGTERM. A caught signal waits, without a time limit, until dwell_next_signal returns it.
-// The signals are caught and not blocked, because the main thread of a Swift program finally runs libdispatch, which
+// Blocking the signals instead would not work: the main thread of a Swift program runs libdispatch in the end, which
 // unblocks every signal in that thread.
 //
 // In `dwell serve`, dwell_hold_signals is called as soon as the dynamic linker is done, before the initializer of any

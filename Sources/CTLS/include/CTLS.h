@@ -7,19 +7,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/// What all connections share: trusted certificates, and the certificate of this client. Threads may share it.
+/// The trusted certificates and the certificate of this client, for all connections. Threads may share it.
 typedef struct tls_context tls_context;
-/// The TLS of one connection. Only one thread at a time may use it.
+/// The TLS session of one connection. Only one thread at a time may use it.
 typedef struct tls_session tls_session;
 
-/// Returns null if a file cannot be read or has another format, or if the key does not belong to the certificate. Each
-/// path may be null: without `ca_file` the system's certificates are trusted; `certificate_file` and `key_file` (PEM)
-/// are for servers that ask for a certificate.
+/// Returns null if a file cannot be read or is malformed, or if the key does not belong to the certificate. Each path
+/// may be null. Without `ca_file`, the system's certificates are trusted. `certificate_file` and `key_file` (PEM) are
+/// for servers that ask for a client certificate.
 tls_context *_Nullable tls_context_create(
     const char *_Nullable ca_file, const char *_Nullable certificate_file, const char *_Nullable key_file);
 void tls_context_free(tls_context *_Nonnull context);
 
-/// Returns null if memory is short, or if `host` cannot be a host. `host` is a name or, if `is_address`, the text of an
+/// Returns null if memory is exhausted, or if `host` is invalid. `host` is a name or, if `is_address`, the text of an
 /// IP address. It must be in the server's certificate.
 tls_session *_Nullable tls_session_create(tls_context *_Nonnull context, const char *_Nonnull host, bool is_address);
 void tls_session_free(tls_session *_Nonnull session);
@@ -29,7 +29,7 @@ typedef enum { TLS_DONE, TLS_WANTS_BYTES, TLS_ENDED, TLS_UNTRUSTED, TLS_FAILED }
 /// Continues the handshake. After each call, send what `tls_take` returns.
 tls_result tls_handshake(tls_session *_Nonnull session);
 
-/// Adds bytes that the peer sent. Returns false if memory is short.
+/// Adds bytes that the peer sent. Returns false if memory is exhausted.
 bool tls_receive(tls_session *_Nonnull session, const void *_Nonnull bytes, size_t count);
 
 /// Decrypts. TLS_DONE: `*count` bytes were written to `buffer`. TLS_WANTS_BYTES: there are no more complete records.

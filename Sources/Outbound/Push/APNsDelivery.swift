@@ -1,5 +1,5 @@
-// Sends notifications to APNs (Apple, "Sending notification requests to APNs"). There is one HTTP2Channel for each
-// environment. APNsResponse decides what a response means.
+// Sends notifications to APNs (Apple, "Sending notification requests to APNs"). Each environment (production, sandbox)
+// has its own HTTP2Channel. APNsResponse decides what a response means.
 
 package import Identity
 package import JourneyModel
@@ -34,7 +34,7 @@ package struct APNsDelivery: PushDelivery {
         guard case .apple(let environment) = notification.service, let channel = channels[environment] else {
             return .refused(reason: "not_configured")
         }
-        // The token becomes a part of the path, and the collapse id a field's value.
+        // Check both, because the token becomes a part of the path, and the collapse id becomes the value of a field.
         guard Self.isHexadecimal(notification.token) else { return .refused(reason: "BadDeviceToken") }
         guard notification.collapseID?.utf8.allSatisfy({ (0x20...0x7E).contains($0) }) ?? true else {
             return .refused(reason: "BadCollapseId")

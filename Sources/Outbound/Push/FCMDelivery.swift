@@ -55,9 +55,9 @@ package struct FCMDelivery: PushDelivery {
             fields: [("authorization", "Bearer \(token.reveal())"), ("content-type", "application/json")], body: body)
     }
 
-    /// Returns the body: the notification's message with its token, and Android's options for collapse key, lifetime
-    /// and priority where the message itself does not set them. Returns nil if the payload, or its member `android`, is
-    /// not a JSON object.
+    /// Returns the body: the notification's message with its device token. Adds the options for Android (collapse key,
+    /// lifetime and priority) that the message itself does not set. Returns nil if the payload, or its member
+    /// `android`, is not a JSON object.
     static func body(_ notification: PushNotification, at now: Moment) -> [UInt8]? {
         guard case .object(var members)? = try? JSONValue.parse(notification.payload) else { return nil }
         var android: [JSONMember] = []
@@ -83,7 +83,7 @@ package struct FCMDelivery: PushDelivery {
 
 /// The meaning of a response of FCM (google.rpc.Status, with a google.firebase.fcm.v1.FcmError in its details).
 struct FCMResponse {
-    /// Google cannot sign in at APNs or a web push service on our behalf. Another access token does not help.
+    /// Google could not authenticate to APNs or to a web push service for us. A new access token would not help.
     static let thirdParty = "THIRD_PARTY_AUTH_ERROR"
 
     let status: Int
@@ -111,7 +111,7 @@ struct FCMResponse {
         case 200: return .delivered
         // A 404 without this code means that the project does not exist.
         case 404 where errorCode == "UNREGISTERED": return .unregistered(since: nil)
-        // Google asks to wait a minute if it does not say how long.
+        // Google asks clients to wait a minute if the response has no Retry-After.
         case 429: return .unavailable(reason: word, afterSeconds: retryAfterSeconds ?? 60)
         case 500...599: return .unavailable(reason: word, afterSeconds: retryAfterSeconds)
         default: return .refused(reason: word)

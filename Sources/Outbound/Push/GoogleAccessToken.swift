@@ -1,5 +1,5 @@
-// The access token of a Google service account (RFC 7523, section 2.1; RFC 6749, section 5.1). One token is used by all
-// notifications until shortly before it expires, and one request for a new token runs at a time.
+// The access token of a Google service account (RFC 7523, section 2.1; RFC 6749, section 5.1). All notifications use
+// the same token until shortly before it expires. Only one request for a new token runs at a time.
 
 package import Foundation
 package import Identity
@@ -41,7 +41,7 @@ package actor GoogleAccessToken {
         self.clock = clock
     }
 
-    /// Returns the token; requests one if there is none, or if it expires soon.
+    /// Returns the token. Requests a new one if there is none, or if it expires soon.
     func text() async throws(Unavailable) -> Secret<String> {
         if let current, seconds < current.until - Self.renewalSeconds { return current.text }
         if let failure, seconds < failure.until { throw failure.error }
@@ -97,7 +97,7 @@ package actor GoogleAccessToken {
             Self.isToken(text), case .number(let lifetime) = json["expires_in"], let lifetime = Int64(lifetime),
             (1...86_400).contains(lifetime)
         else { return unavailable("token_malformed") }
-        // A lifetime below the margin would make every notification request a token.
+        // If the stored lifetime were below `renewalSeconds`, every notification would request a new token.
         return .success((Secret(text), now + max(lifetime, Self.renewalSeconds + 60)))
     }
 

@@ -1,6 +1,6 @@
-// Many POST requests at once to one origin, over one HTTP/2 connection with TLS, or for a time over two (HTTP2Loop).
-// Callers on any thread hand their requests to the channel's own thread, on which HTTP2Loop runs libcurl. This file
-// does not depend on the purpose of the requests.
+// Sends many POST requests at once to one origin, over one HTTP/2 connection with TLS, or for some time over two
+// (`HTTP2Loop.open`). Callers on any thread pass their requests to the channel's own thread, on which HTTP2Loop runs
+// libcurl. This file does not depend on the purpose of the requests.
 
 import CCurl
 package import Foundation
@@ -14,7 +14,7 @@ struct HTTP2Request: Sendable {
     var body: [UInt8]
 }
 
-/// The way to one origin. A test replaces it by a script of responses.
+/// A client of one origin. Tests replace it with a client that returns prepared responses.
 protocol HTTP2Sending: Sendable {
     func send(_ request: HTTP2Request) async throws(OutgoingFailure) -> OutgoingResponse
 }
@@ -22,8 +22,8 @@ protocol HTTP2Sending: Sendable {
 package final class HTTP2Channel: HTTP2Sending, Sendable {
     struct Limits: Sendable {
         /// The maximum number of requests in progress on the connection. APNs allows about 1,000. With 500 and a round
-        /// trip of 100 ms, 5,000 requests a second are possible. More streams would only slow down libcurl, because
-        /// each of its passes looks at every open transfer.
+        /// trip of 100 ms, 5,000 requests a second are possible. More streams would slow libcurl down, because each
+        /// call of it visits all open transfers.
         var streamsMax = 500
         /// The maximum number of requests that wait for a stream. A further request fails at once as `busy`.
         var waitingMax = 20_000
@@ -57,14 +57,15 @@ package final class HTTP2Channel: HTTP2Sending, Sendable {
         var connectionsMade = 0
         var isClosed = false
         var hasThread = false
-        /// The handle whose thread waits; nil before the loop starts and after it ends.
+        /// The handle on which the channel's thread waits; nil while the loop has no handle.
         var waker: Waker?
     }
 
-    /// A multi handle for the single purpose of waking its thread.
+    /// A multi handle of libcurl, used only to wake the thread that waits on it.
     ///
     /// `@unchecked Sendable` is safe because `wake` calls only curl_multi_wakeup, which any thread may call while the
-    /// handle exists. Both the call and the end of the handle happen inside `state`'s lock.
+    /// handle exists. `wake` is called under the lock of `state`. Before the loop frees the handle, it sets `waker` to
+    /// nil under the same lock.
     private struct Waker: @unchecked Sendable {
         let multi: UnsafeMutableRawPointer
 

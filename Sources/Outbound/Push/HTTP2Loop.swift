@@ -1,6 +1,6 @@
 // The thread of an HTTP2Channel: runs libcurl's multi interface, which sends the requests over one connection, or over
-// two (`open`). It also enforces the time limits itself: libcurl 8.13 to 8.15 can wait forever after a transfer's first
-// time-out (curl#18177), so no handle has a time limit of libcurl's.
+// two (`open`). The loop enforces the time limits itself and sets none in libcurl, because libcurl 8.13 to 8.15 can
+// wait forever after a transfer's first time-out (curl#18177).
 
 import CCurl
 import Foundation
@@ -11,22 +11,22 @@ final class HTTP2Loop {
     private static let checkMilliseconds = 100
     /// How long the thread sleeps when there is nothing to do. `HTTP2Channel.submit` wakes it.
     private static let idleMilliseconds: Int32 = 60_000
-    /// How long after its last request a connection may be used again, in seconds. Apple asks providers to keep
-    /// connections.
+    /// For how many seconds after its last request a connection is reused. Apple asks providers to keep connections
+    /// open.
     private static let idleConnectionSeconds = 3600
 
     private let channel: HTTP2Channel
-    /// Submissions that wait for a stream; the oldest is at `next`. All have the same time limit, so they are also in
-    /// the order of their deadlines.
+    /// The submissions, from index `next` on, that wait for a stream, oldest first. All have the same time limit, so
+    /// they are also in the order of their deadlines.
     private var queue: [HTTP2Channel.Submission] = []
     private var next = 0
     private var slots: [HTTP2Slot] = []
     private var idle: [HTTP2Slot] = []
     private var activeCount = 0
     private var multi: UnsafeMutableRawPointer?
-    /// Whether this multi handle has received a response, and no request has failed since. While this is false, only
-    /// one request is sent: APNs accepts a single stream until it has verified the provider token, and further ones
-    /// would open more connections.
+    /// Whether this multi handle has received a response, and no request has failed since. While `hasResponse` is
+    /// false, only one request at a time is sent. APNs accepts a single stream until it has verified the provider
+    /// token, and libcurl would open more connections for further requests.
     private var hasResponse = false
     private var lastResponseAt = ContinuousClock.now
     private var nextCheckAt = ContinuousClock.now
@@ -44,7 +44,8 @@ final class HTTP2Loop {
             queue += submissions
             guard isOpen, let multi else {
                 failAll(.unreachable)
-                // Memory is exhausted. Without the pause, this thread would use a whole core for new attempts.
+                // Memory is probably exhausted. Without the pause, this thread would retry at once, again and again,
+                // and use a whole core.
                 Thread.sleep(forTimeInterval: 0.1)
                 continue
             }
@@ -56,7 +57,7 @@ final class HTTP2Loop {
             }
             readResults(multi)
             check()
-            // `check` may have replaced the handle.
+            // `check` may have closed the handle.
             guard self.multi != nil else { continue }
             if next < queue.count, activeCount < streamsAllowed { continue }
             let isIdle = activeCount == 0 && next == queue.count
@@ -72,8 +73,8 @@ final class HTTP2Loop {
         let numbers: [(CURLMoption, Int)] = [
             (CURLMOPT_PIPELINING, Int(CURLPIPE_MULTIPLEX)),
             (CURLMOPT_MAX_CONCURRENT_STREAMS, channel.limits.streamsMax),
-            // The second connection is used while the first one, after a GOAWAY, finishes its last streams, and when
-            // the service allows fewer streams than are needed (FCM allows 100).
+            // The second connection is used in two cases: while the first one finishes its last streams after a GOAWAY,
+            // and when the service allows fewer streams than are needed (FCM allows 100).
             (CURLMOPT_MAX_HOST_CONNECTIONS, 2), (CURLMOPT_MAXCONNECTS, 2),
         ]
         guard numbers.allSatisfy({ curl_shim_set_multi_long(multi, $0, $1) == CURLM_OK }) else {
@@ -201,8 +202,8 @@ final class HTTP2Loop {
         var isDead = false
         for slot in slots where slot.isActive {
             if slot.deadline <= now {
-                // If no response has arrived for half of the time limit, the peer is gone, and every other request on
-                // the connection would wait for its time limit too.
+                // If no response has arrived for half of the time limit, the connection is considered dead. Without
+                // this rule, every other request on it would also wait for its own time limit.
                 isDead = isDead || lastResponseAt < silentSince
                 end(slot, with: .failure(.timedOut))
             } else if slot.hasEnded {

@@ -2,9 +2,10 @@
 
 import CCurl
 
-/// The type is not Sendable: only its loop's thread uses it. The loop keeps it for as long as the handle exists.
+/// The type is not Sendable: only the loop's thread uses a slot. The loop keeps each slot alive as long as its handle
+/// exists.
 final class HTTP2Slot {
-    /// How often a request is sent again at most. libcurl has the same limit.
+    /// The maximum number of times that a request is sent again. libcurl has the same limit.
     private static let repetitionsMax = 5
 
     let handle: UnsafeMutableRawPointer
@@ -17,7 +18,7 @@ final class HTTP2Slot {
     private var call: OutgoingCall?
     /// How often the request was sent again because its stream was refused.
     private var repetitionCount = 0
-    /// libcurl reads the list until the transfer ends.
+    /// The request fields. libcurl reads this list until the transfer ends.
     private var fields: UnsafeMutablePointer<curl_slist>?
 
     /// Returns nil if memory is exhausted.
@@ -34,9 +35,10 @@ final class HTTP2Slot {
     private func setOptions() -> Bool {
         let numbers: [(CURLoption, Int)] = [
             (CURLOPT_POST, 1), (CURLOPT_MAXAGE_CONN, idleConnectionSeconds),
-            // A new request waits for a connection that is being made instead of opening another one.
+            // If a connection is being made, a new request waits for it instead of opening another one.
             (CURLOPT_PIPEWAIT, 1),
-            // The system notices within two and a half minutes that the peer of a connection without requests is gone.
+            // If the peer is gone, the system notices it within two and a half minutes, even if no request is in
+            // progress.
             (CURLOPT_TCP_KEEPALIVE, 1), (CURLOPT_TCP_KEEPIDLE, 60), (CURLOPT_TCP_KEEPINTVL, 10),
         ]
         return CurlOptions.set(
@@ -64,9 +66,9 @@ final class HTTP2Slot {
     func begin(_ submission: HTTP2Channel.Submission, origin: String) -> Bool {
         let request = submission.request
         freeFields()
-        // libcurl counts, over all requests of this handle, how often it sent a request again after a GOAWAY or a
-        // refused stream, and fails at the sixth time (CONN_MAX_RETRIES in transfer.c, 7.88). Only the reset clears the
-        // count.
+        // libcurl counts how often it sent a request again after a GOAWAY or a refused stream, and fails at the sixth
+        // time (CONN_MAX_RETRIES in transfer.c, 7.88). It counts over all requests of the handle, and only a reset
+        // clears the count.
         curl_easy_reset(handle)
         fields = CurlOptions.list(request.fields)
         receiver.begin()
@@ -78,7 +80,7 @@ final class HTTP2Slot {
             // The size must be set first, because libcurl copies that many bytes.
             && curl_shim_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(request.body.count)) == CURLE_OK
             && request.body.withUnsafeBytes { body in
-                // libcurl takes a null pointer as "no body set", so an empty body is an empty string.
+                // For libcurl, a null pointer means that no body is set, so pass an empty body as an empty string.
                 guard let start = body.baseAddress, body.count > 0 else {
                     return curl_shim_set_string(handle, CURLOPT_COPYPOSTFIELDS, "") == CURLE_OK
                 }
@@ -89,9 +91,9 @@ final class HTTP2Slot {
 
     /// Returns whether the transfer that ended with `code` is to be repeated.
     ///
-    /// A service that closes a connection refuses the streams that it has not processed (GOAWAY, REFUSED_STREAM), and
-    /// such requests may be sent again (RFC 9113, section 8.7). libcurl does so, but for the connection's last stream
-    /// 7.88 may return CURLE_HTTP2 instead (h2_process_pending_input in http2.c).
+    /// A service that closes a connection refuses the streams that it has not processed (GOAWAY, REFUSED_STREAM). Such
+    /// requests may be sent again (RFC 9113, section 8.7), and libcurl usually does so itself. But for the last stream
+    /// of a connection, libcurl 7.88 may return CURLE_HTTP2 instead (h2_process_pending_input in http2.c).
     func isRepeated(after code: CURLcode) -> Bool {
         code == CURLE_HTTP2 && !receiver.hasBegun && repetitionCount < Self.repetitionsMax && !hasEnded
     }

@@ -1,4 +1,4 @@
-// Sends each notification by the service that it names, and counts what the services answer.
+// Sends each notification through the service that it names, and counts the outcomes.
 
 package import CoreMetrics
 package import Logging
@@ -57,7 +57,7 @@ package struct PushServices: PushDelivery {
 
     package struct Google: Sendable {
         var channel: HTTP2Channel
-        /// The calls that request access tokens.
+        /// The client that requests access tokens.
         var http: OutgoingHTTP
         var delivery: FCMDelivery
 
@@ -76,7 +76,7 @@ package struct PushServices: PushDelivery {
     private let times: TimerTable
     private let logger: Logger
 
-    /// Creates the delivery by the given services. A notification for a service that is nil is refused as
+    /// Creates a delivery that uses the given services. A notification for a service that is nil is refused as
     /// `not_configured`.
     package init(apple: Apple?, google: Google?, logger: Logger, metrics: any MetricsFactory) {
         self.apple = apple

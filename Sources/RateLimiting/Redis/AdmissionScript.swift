@@ -1,31 +1,31 @@
-// A Lua script that makes the decision of contract, section 4, with Redis's own clock. This file also has the script's
-// arguments and its reply. The script implements the algorithm of `LocalRateLimiter`. The tests compare the two
-// implementations call by call.
+// A Lua script that makes the decision of contract, section 4, with Redis's own clock. This file also encodes the
+// script's arguments and parses its reply. The script implements the algorithm of `LocalRateLimiter`. The tests compare
+// the two implementations call by call.
 
 enum AdmissionScript {
-    /// KEYS: the driver's window, and the idempotency keys of the driver's stored events. Both are sorted sets whose
-    /// members are idempotency keys and whose scores are times in milliseconds. The second key is missing in calls that
-    /// are repeated while the driver's slot moves to another node of a cluster.
+    /// KEYS: the driver's window, and the idempotency keys of the driver's stored events. Both are sorted sets. The
+    /// members are idempotency keys, and the scores are times in milliseconds. The second key is omitted when a call is
+    /// repeated while the driver's slot moves to another node of a cluster.
     ///
     /// ARGV: the limit, the window's length in milliseconds, the idempotency key, the number of the call.
     ///
     /// Returns: the verdict (0 admitted, 1 known, 2 refused), the remaining quota, the milliseconds until the reset,
-    /// Redis's time, the number of the call. Replies are matched to calls only by their order. A wrong number in a
-    /// reply shows that the order was lost.
+    /// Redis's time, the number of the call. Replies are matched to calls only by their order. A wrong call number in a
+    /// reply shows that they no longer match.
     ///
     /// A charge made at t leaves the window at t + window. Redis may fail over to a machine whose clock is behind by
     /// more than a window. The stored charges are then in the future. The script deletes them, because otherwise a
-    /// client would have to wait until they expire. After the limit was lowered, or after `charge`, there may be more
-    /// charges than the limit. A new charge then fits only when the surplus charges have left the window.
+    /// client would have to wait until they expire. There may be more charges than the limit, after the limit was
+    /// lowered or after `charge`. A new charge then fits only when the surplus charges have left the window.
     ///
-    /// Every call from Lua costs Redis about a microsecond. If the oldest charge is still in the window, no charge has
-    /// left it. The script then skips the calls that count and remove charges by their times. The ZADD that makes the
-    /// charge also reports whether the key was already in the set.
+    /// Every call from Lua takes Redis about a microsecond. If even the oldest charge is still in the window, the
+    /// script skips the calls that count and remove charges by their times. The ZADD that makes the charge also reports
+    /// whether the key was already in the set.
     ///
-    /// The charge must be the first write of the script. When Redis lacks memory, it rejects a write only if this write
-    /// is the first one of a script. With the charge as the first write, a full Redis reports an error and does not
-    /// make the charge. Only the deletion of charges in the future comes before the charge. Apart from that deletion, a
-    /// call that makes no charge writes nothing.
+    /// The charge must be the first write of the script. When Redis is out of memory, it rejects only the first write
+    /// of a script. With the charge as the first write, Redis then reports an error and does not make the charge. Only
+    /// the deletion of charges in the future comes before the charge. Apart from that deletion, a call that makes no
+    /// charge writes nothing.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')
@@ -78,8 +78,8 @@ enum AdmissionScript {
     ///
     /// - Parameters:
     ///   - number: the call's number. It must be below 2^53, so that Lua represents it exactly.
-    ///   - namesStoredKeys: whether the call has the key of the stored events. Without this key, the call has one
-    ///     argument less, and an event is charged if its idempotency key is only in the set of stored events.
+    ///   - namesStoredKeys: whether to pass the key of the set of stored events. Without this key, the call has one
+    ///     argument less, and a repeat whose idempotency key is only in that set is charged.
     static func addArguments(
         for claim: AdmissionClaim, number: Int64, limits: RateLimits, namesStoredKeys: Bool = true,
         to commands: inout RedisCommands
@@ -127,7 +127,7 @@ enum AdmissionScript {
     }
 
     /// Returns the command that adds `times` charges, even beyond the limit. At most `RateLimits.overdraftMax` charges
-    /// are beyond the limit. These charges get times in the future, spaced so that the charges expire at the rate that
+    /// are beyond the limit. The surplus charges get times in the future, spaced so that they expire at the rate that
     /// the limit permits.
     ///
     /// The script returns the remaining quota after the charges, and the milliseconds until the reset

@@ -1,5 +1,5 @@
-// The calls of the admission script: sends the claims to a node and parses the replies. Brings the script along if the
-// node lacks it, and follows the redirects of a cluster within the same timeout.
+// The calls of the admission script: sends the claims to a node and parses the replies. Sends the script's source if
+// the node does not have the script. Follows the redirects of a cluster within the same timeout.
 
 internal import Sockets
 internal import Synchronization
@@ -33,8 +33,8 @@ struct RedisCalls: Sendable {
 
     /// Returns the answers of the node to the claims, in the order of the claims. An element is nil if Redis replied
     /// with an error. If the connection was lost after some answers, the array contains only these first answers. The
-    /// array is empty if there is no connection, if the task was cancelled, or if the script cannot have returned one
-    /// of the replies.
+    /// array is empty if the calls could not be sent, if the task was cancelled, or if a reply has a form that the
+    /// script never returns.
     nonisolated(nonsending) func ask(
         _ claims: [AdmissionClaim], _ node: RedisNode
     ) async -> [AdmissionScript.Answer?] {
@@ -74,8 +74,8 @@ struct RedisCalls: Sendable {
     }
 
     /// Repeats the calls that failed because Redis did not have the script, and sends the script with them. Redis loses
-    /// the script when its scripts are flushed. Behind a proxy, a restart of Redis can go unnoticed and has the same
-    /// effect.
+    /// the script when its scripts are flushed, and when it restarts. Behind a proxy, a restart does not close this
+    /// connection.
     private nonisolated(nonsending) func repeatWithScript(
         _ calls: Numbered, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {
@@ -106,15 +106,15 @@ struct RedisCalls: Sendable {
     /// Where and how a redirected call is repeated.
     private struct Route {
         var node: RedisNode
-        /// Whether ASKING comes first. The other node then serves a slot that it does not have yet.
+        /// Whether the command ASKING is sent first. The node then serves a slot that is still moving to it.
         var asks = false
-        /// Whether the call names the driver's window only. While a slot moves, a node rejects a call with several keys
-        /// if it does not have all of them.
+        /// Whether the call passes only the key of the driver's window. While a slot moves, a node rejects a call with
+        /// several keys if it does not have all of them.
         var hasOneKey = false
     }
 
     /// Repeats each redirected call at the node that its reply names (TRYAGAIN: at the same node), and replaces the
-    /// reply. If the call cannot be repeated, or its repetition fails, the last redirect remains the reply.
+    /// reply. If the call cannot be repeated or fails again, its reply remains the last redirect.
     private nonisolated(nonsending) func follow(
         _ calls: Numbered, _ node: RedisNode, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {

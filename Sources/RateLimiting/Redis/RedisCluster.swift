@@ -1,5 +1,5 @@
-// The nodes of a Redis Cluster: which node decides for which slot. `run()` fetches the slots, keeps a node connected
-// for each primary, and fetches the slots again when they may have moved.
+// The nodes of a Redis Cluster: which node decides for which slot. `run()` fetches the assignment of slots to
+// primaries, keeps a connection to each primary, and fetches the assignment again when slots may have moved.
 
 internal import Logging
 internal import Sockets
@@ -9,8 +9,8 @@ final class RedisCluster: Sendable {
     private struct Member {
         var address: SocketAddress
         var node: RedisNode
-        /// Whether the node has slots. A node without slots is known from a redirect only. Such a node is dropped when
-        /// a reply to CLUSTER SLOTS does not name it and the last redirect to it was at least `strangerAge` ago.
+        /// Whether the node has slots. A node without slots is known only from a redirect. It is dropped when the slots
+        /// are fetched, if the last redirect to it was at least `strangerAge` ago.
         var hasSlots: Bool
         var lastRedirect: ContinuousClock.Instant?
     }
@@ -31,11 +31,12 @@ final class RedisCluster: Sendable {
     private let state = Mutex(State())
     private let isRefreshRequested = Atomic<Bool>(true)
 
-    /// How often `run()` looks whether there is something to do.
+    /// The pause between two rounds of the loop in `run()`.
     private static let tick = Duration.milliseconds(50)
     /// The minimum time between two fetches.
     private static let refreshMin = Duration.milliseconds(100)
-    /// The time between two fetches while a node is not connected. Its slots may be at a promoted replica by now.
+    /// The time between two fetches while a node is not connected. A replica may have been promoted and may now have
+    /// the node's slots.
     private static let refreshWhileLost = Duration.milliseconds(500)
     private static let refreshMax = Duration.seconds(30)
     private static let strangerAge = Duration.seconds(60)
@@ -113,7 +114,7 @@ final class RedisCluster: Sendable {
             timeoutMilliseconds: timeoutMilliseconds, health)
     }
 
-    /// Returns a hash tag with a slot of the node at that address.
+    /// Returns a hash tag whose slot belongs to the node at that address; nil if the node has no slot.
     private func probeTag(of address: SocketAddress) -> String? {
         let (owners, index) = state.withLock { state in
             (state.owners, state.members.firstIndex { $0.address == address && $0.hasSlots })
@@ -188,7 +189,7 @@ final class RedisCluster: Sendable {
                 member.hasSlots = true
                 return member
             }
-            // The indexes in the map are those of the members, because the members begin with the map's primaries.
+            // The map's indexes are valid for `members`, because `members` begins with the map's primaries.
             state.owners = map.owners
             for var stranger in strangers where state.members.count < Self.membersMax {
                 stranger.hasSlots = false

@@ -1,5 +1,5 @@
-// Asks the nodes of a cluster which primary has which slot. Uses a connection of its own for each question, because the
-// replies are longer than those to requests.
+// Asks the nodes of a cluster which primary has which slot. Opens a new connection for each question, because its reply
+// is longer than the replies to requests may be.
 
 internal import Sockets
 
@@ -12,7 +12,7 @@ enum RedisClusterSlots {
         for server in servers {
             do throws(RedisFailure) {
                 let map = try await fetch(from: server, endpoint, on: loop)
-                // A node that belongs to no cluster yet knows no slots.
+                // A node that has not joined a cluster yet knows no slots.
                 if !map.primaries.isEmpty { return map }
                 last = .unexpectedReply
             } catch {

@@ -1,7 +1,7 @@
 // Commands as they are sent: each is an array of bulk strings (RESP2, redis.io/docs/reference/protocol-spec). This file
 // depends on no particular command.
 
-/// Encoded commands. Their replies will come in the same order.
+/// Encoded commands. Redis replies to them in the same order.
 struct RedisCommands: Sendable {
     private(set) var bytes: [UInt8] = []
     private(set) var count = 0
@@ -35,7 +35,7 @@ struct RedisCommands: Sendable {
         addLineEnd()
     }
 
-    /// The size of one call of the admission script. Such calls are the most common commands.
+    /// The size in bytes of one call of the admission script, which is the most common command.
     private static let usualBytes = 384
 
     private mutating func addLine(_ type: Unicode.Scalar, _ number: Int) {

@@ -1,19 +1,19 @@
-// Opens a connection to a server and tests it: authenticates, selects the database, checks that the server is of the
-// expected kind, loads the script, and checks that Redis makes one decision within the timeout. After that, `serve`
-// moves bytes between the socket and a pipeline.
+// Opens a connection to a server: authenticates, selects the database, checks the kind of the server, and loads the
+// script. Then tests whether Redis makes one decision within the timeout. After that, `serve` moves bytes between the
+// socket and a pipeline.
 
 internal import Sockets
 
 /// A server to connect to, and what it is expected to be.
 struct RedisTarget: Sendable {
     enum Kind: Hashable, Sendable {
-        /// The server that the URL names. Fails if it is a node of a cluster or a sentinel. If the URL names several
-        /// servers, they must be nodes of a cluster, so any other server fails too.
+        /// A server that the URL names. Opening throws `.isCluster` or `.isSentinel` if the server is a node of a
+        /// cluster or a sentinel. Any other server must be the only one in the URL, else opening throws `.noCluster`.
         case named(isOneOfSeveral: Bool)
-        /// The server that the sentinels named as the primary. Fails if it is a replica.
+        /// The server that the sentinels named as the primary. Opening throws `.notPrimary` if it is a replica.
         case primary
-        /// A primary of a cluster. Fails if the server is a replica. `probeTag` is a hash tag in one of the slots of
-        /// the server; nil if the server has no slot.
+        /// A primary of a cluster. Opening throws `.notPrimary` if the server is a replica. `probeTag` is a hash tag
+        /// whose slot belongs to the server; nil if the server has no slot.
         case clusterNode(probeTag: String?)
     }
 
@@ -27,14 +27,15 @@ struct RedisConnection: Sendable {
     /// The script's digest for EVALSHA, as computed by Redis.
     let scriptDigest: String
 
-    /// The timeout for all steps before the probe. No request waits during these steps.
+    /// The timeout in milliseconds for all steps before the test of the connection. No request waits during these
+    /// steps.
     static let greetingTimeoutMilliseconds = 1000
-    /// The timeout of a call.
+    /// The timeout of a call in milliseconds.
     let timeoutMilliseconds: Int
 
-    /// Connects, authenticates, and runs the script once so that it makes a decision and writes. This run is a test. It
-    /// fails if Redis is read-only, full, or slower than the timeout of a call. A connection that failed the test is
-    /// not used for requests.
+    /// Connects, authenticates, and tests the connection by running the script once, including its write. The test
+    /// fails if Redis is read-only, full, or slower than the timeout of a call. A connection that fails the test is
+    /// closed.
     static func open(
         _ target: RedisTarget, _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {
@@ -50,7 +51,7 @@ struct RedisConnection: Sendable {
             case .clusterNode(let tag?):
                 try await test(stream, RedisKeys.probe(tag: tag), until: deadline)
             case .clusterNode(nil):
-                // The node has no slot in which it could write.
+                // The node has no slot, so the test cannot write to it.
                 _ = try await converse(stream, RedisCommands("PING"), until: deadline)
             }
             return RedisConnection(
@@ -75,7 +76,7 @@ struct RedisConnection: Sendable {
         _ stream: RedisStream, _ kind: RedisTarget.Kind, _ endpoint: RedisEndpoint, until deadline: Deadline
     ) async throws(RedisFailure) -> String {
         var commands = authentication(endpoint)
-        // Redis permits HELLO to every user. Redis before 6 does not know HELLO, so an error is no failure.
+        // Redis permits HELLO to every user. Redis before version 6 does not know HELLO, so an error reply is ignored.
         let hello = commands.count
         commands.append(["HELLO", "2"])
         if endpoint.database != 0 { commands.append(["SELECT", String(endpoint.database)]) }
@@ -161,7 +162,7 @@ struct RedisConnection: Sendable {
     /// closes the connection and ends the pipeline. Returns the failure. Returns nil if another task ended the
     /// pipeline, or if the connection was lost while no call was waiting.
     ///
-    /// - Parameter report: called with error replies to commands that were posted.
+    /// - Parameter report: called with error replies to commands that `RedisPipeline.post` added.
     func serve(
         _ pipeline: RedisPipeline, report: @escaping @Sendable (RedisFailure) -> Void
     ) async -> RedisFailure? {
@@ -221,7 +222,8 @@ struct RedisIdentity: Hashable, Sendable {
     private(set) var mode: String?
     private(set) var isReplica = false
 
-    /// - Parameter reply: names and values in turn. Any other reply gives an identity that says nothing.
+    /// - Parameter reply: an array that alternates names and values. Any other reply leaves `mode` nil and `isReplica`
+    ///   false.
     init(_ reply: RedisReply) {
         guard case .array(let elements) = reply else { return }
         for index in stride(from: 0, to: elements.count - 1, by: 2) {

@@ -18,11 +18,11 @@ package struct RedisStatus: Hashable, Sendable {
     package var nodes: Int
     /// The servers among `nodes` with at least one connection.
     package var nodesConnected: Int
-    /// The state of the breaker of the only node. For a cluster, the state of the first breaker that is not closed, or
-    /// `.closed` if all breakers are closed. `.open` if no node is known.
+    /// The state of the first node's breaker that is not closed, or `.closed` if all breakers are closed. `.open` if no
+    /// node is known. Only a cluster has more than one node.
     package var breaker: CircuitBreaker.State
     package var decisionsByRedis: Int
-    /// Decisions that the limiter in this process made, because Redis was not called or did not reply properly.
+    /// Decisions that the limiter in this process made, because Redis was not called or sent no valid reply.
     package var decisionsInProcess: Int
     /// The decisions by Redis that this process corrected.
     package var decisionsCorrected: Int

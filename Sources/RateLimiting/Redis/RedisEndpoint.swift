@@ -9,14 +9,14 @@ package import Sockets
 /// - `redis+sentinel://[[user:]password@]host[:port],.../name[/db][?sentinel_password=...]`: the primary with this
 ///   name, whose address the sentinels know. User and password are those of the primary.
 /// - `rediss://...` and `rediss+sentinel://...`: the same over TLS, also to the sentinels. The parameters `ca`, `cert`
-///   and `key` are paths of PEM files. `ca` has the certificates to trust instead of the system's. `cert` and `key`
-///   have the certificate and the key of this client.
+///   and `key` are paths of PEM files. `ca` contains the certificates to trust instead of the system's. `cert` and
+///   `key` contain the certificate and the private key of this client.
 /// - `redis+unix://[[user:]password@]/path[?db=n]`; `unix://` means the same.
 ///
-/// User and passwords are percent-encoded (RFC 3986 section 2.1). Neither the descriptions of this type nor its errors
-/// contain a password.
+/// User and passwords are percent-encoded (RFC 3986 section 2.1). Passwords never appear in the descriptions and errors
+/// of this type.
 package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, CustomDebugStringConvertible {
-    /// The name of a primary, and how its sentinels are asked for it.
+    /// The name of a primary, and the password of the sentinels.
     package struct Sentinel: Hashable, Sendable {
         package let primaryName: String
         package let password: String?

@@ -53,7 +53,7 @@ enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether the server works, but another one has the keys.
+    /// Whether the error is a redirect of a cluster: the server works, but does not have all keys of the command.
     var isRedirect: Bool {
         switch self {
         case .errorReply("MOVED"), .errorReply("ASK"), .errorReply("TRYAGAIN"): true

@@ -5,8 +5,8 @@ internal import Logging
 internal import Synchronization
 
 /// The circuit breaker behind a lock. Logs one line when the server becomes unavailable and one line when it is
-/// available again. When the breaker opens, every active pipeline is ended, and from then on no request waits for the
-/// server. The breaker closes when the probe of a new connection succeeds.
+/// available again. When the breaker opens, all pipelines end, so no request waits for the server any more. The breaker
+/// closes when the probe of a new connection succeeds.
 final class RedisHealth: Sendable {
     private let breaker = Mutex(CircuitBreaker())
     private let pipelines = Mutex<[ObjectIdentifier: RedisPipeline]>([:])
@@ -30,8 +30,8 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// Records that a request got a valid reply. Has an effect only while the breaker is closed. Only a probe may close
-    /// an open breaker, and a late reply must not do so.
+    /// Records that a request got a valid reply. Has an effect only while the breaker is closed, because only a probe
+    /// may close an open breaker, and not a late reply.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
@@ -86,9 +86,9 @@ final class RedisHealth: Sendable {
         case wait(milliseconds: Int64)
     }
 
-    /// Returns whether a lost connection may reconnect now. If not, returns how long to wait before the next call of
-    /// this method. While the breaker is not closed, only one caller gets `.now`. That caller's connection is the
-    /// probe, so the caller must record the result of the probe.
+    /// Returns whether a link may connect now. If not, returns how long to wait before the next call of this method.
+    /// While the breaker is not closed, only one caller gets `.now`. The new connection of this caller is the probe, so
+    /// the caller must record its result.
     func claimReconnect() -> Reconnect {
         let time = now()
         return breaker.withLock { breaker in

@@ -9,8 +9,7 @@ enum RedisKeys {
         "dwell:{\(tag(claim.driver))}:\(claim.limitClass.rawValue)"
     }
 
-    /// Returns the key of a sorted set. The set contains the idempotency keys of one driver's events that are known to
-    /// be stored.
+    /// Returns the key of the sorted set of the idempotency keys of one driver's stored events.
     static func stored(_ claim: AdmissionClaim) -> String { stored(claim.driver) }
 
     private static func stored(_ driver: DriverID) -> String { "dwell:{\(tag(driver))}:stored" }
@@ -28,12 +27,13 @@ enum RedisKeys {
     /// Returns the prefix of the keys that probes of a node of a cluster write. The node must have the slot of the tag.
     static func probe(tag: String) -> String { "dwell:{\(tag)}" }
 
-    /// Returns a hash tag for probes, with a slot for which `contains` returns true. The search starts at random, so
-    /// that probes do not depend on one slot, which may be moving. Returns nil if there is no such slot.
+    /// Returns a hash tag for probes. Its slot is one for which `contains` returns true. The search starts at a random
+    /// number, so that probes do not always use the same slot, which might just be moving to another node. Returns nil
+    /// if no such tag is found.
     static func probeTag(whereSlot contains: (Int) -> Bool) -> String? {
         let start = Int.random(in: 0..<RedisSlots.count)
-        // A hash tag has a random slot. Even if the node has one slot only, some tag has it, except with probability
-        // e^-16.
+        // The slots of the tags are evenly distributed. Even if the node has only one slot, all of these tags miss it
+        // with a probability of only e^-16.
         for number in start..<start + 16 * RedisSlots.count {
             let tag = "%probe\(number)"
             if contains(RedisSlots.slot(ofTag: tag.utf8)) { return tag }

@@ -18,8 +18,8 @@ final class RedisLink: Sendable {
     private let health: RedisHealth
     private let current = Mutex<Serving?>(nil)
 
-    /// The delay between two attempts to connect while the breaker is closed. (The breaker stays closed as long as
-    /// another loop's connection works.) The delay is doubled with each failed attempt, up to `delayMillisecondsMax`.
+    /// The delay in milliseconds between two attempts to connect while the breaker is closed, for example because
+    /// another loop's connection works. The delay is doubled with each failed attempt, up to `delayMillisecondsMax`.
     private static let delayMilliseconds: Int64 = 50
     private static let delayMillisecondsMax: Int64 = 2000
     /// If a connection lasted at least this long before it was lost, the next attempt to connect is made immediately.

@@ -5,7 +5,7 @@ internal import Sockets
 internal import Synchronization
 
 final class RedisNode: Sendable {
-    /// The host of the node; nil if the node is no node of a cluster.
+    /// The host of the node if it belongs to a cluster; nil otherwise.
     let clusterHost: String?
     let health: RedisHealth
     /// Whether sentinels say which server is the primary.
@@ -62,8 +62,8 @@ final class RedisNode: Sendable {
     /// Records an error reply to a request.
     func recordError(_ text: String, _ serving: RedisLink.Serving) {
         health.recordFailure(RedisFailure(errorText: text))
-        // The sentinels made this server a replica. Ending the pipeline closes the connection, and the link asks the
-        // sentinels again.
+        // The server has become a replica. Ending the pipeline closes the connection, and the link asks the sentinels
+        // for the new primary.
         if hasSentinels && text.hasPrefix("READONLY") { serving.pipeline.end() }
     }
 }

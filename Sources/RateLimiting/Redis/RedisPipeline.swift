@@ -22,8 +22,8 @@ final class RedisPipeline: Sendable {
         var completion: Completion?
         /// The number by which a cancellation finds the call. 0 if no caller waits.
         var number: UInt64
-        /// Whether the caller was cancelled. The call still keeps its deadline, because the deadline also shows whether
-        /// Redis replies in time.
+        /// Whether the caller was cancelled. The call keeps its deadline nevertheless, because a passed deadline shows
+        /// that Redis does not reply in time.
         var isAbandoned = false
     }
 

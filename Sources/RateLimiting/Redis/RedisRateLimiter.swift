@@ -1,15 +1,15 @@
-// The port `Admission` over Redis. All processes share the windows in Redis. One script decides in one round trip
-// (contract, section 4). For each window in Redis, a window in this process mirrors the charges that this process made.
-// The window in this process decides whenever Redis does not.
+// The port `Admission` over Redis. All processes share the windows in Redis. A script in Redis makes each decision in
+// one round trip (contract, section 4). For each window in Redis, a window in this process mirrors the charges that
+// this process made. The window in this process decides whenever Redis does not.
 //
 // This process decides at once if there is no connection, the breaker is open, or too many calls are waiting. If a call
-// has begun, it may still fail: the connection is lost, or the reply is late, an error or unexpected. This process then
-// decides at that moment. If Redis has lost its data (it was restarted empty, flushed, or failed over), this process
-// corrects the decisions of Redis. No errors are thrown.
+// fails later (the connection is lost, or the reply is late, an error or unexpected), this process decides at that
+// moment. If Redis has lost its data (it was restarted empty, flushed, or failed over), this process corrects the
+// decisions of Redis. No errors are thrown.
 //
-// A single Redis, and the primary behind sentinels, is one node that decides for all drivers. Of a cluster, the node
-// that has the slot of a driver's keys decides for the driver. If that node fails, this process decides for its drivers
-// only.
+// A single Redis, or the primary behind sentinels, is one node that decides for all drivers. In a cluster, the node
+// that has the slot of a driver's keys decides for the driver. If that node fails, this process decides only for the
+// drivers of that node.
 
 package import JourneyModel
 package import Logging
@@ -25,18 +25,18 @@ package final class RedisRateLimiter: Admission {
     /// The node that decides for all drivers, unless `usesCluster`.
     private let sole: RedisNode
     private let cluster: RedisCluster
-    /// Whether a server said that it is a node of a cluster. Never becomes false again.
+    /// Whether a server turned out to be a node of a cluster. Once true, it stays true.
     private let usesCluster = Atomic<Bool>(false)
     private let calls: RedisCalls
 
     /// The time for which Redis keeps the idempotency key of a repeated event, counted from its last repeat. A phone's
-    /// queue retries within minutes. A longer time would have a disadvantage: if a driver is deleted while Redis is
-    /// unreachable, the driver's keys stay in Redis until this time ends.
+    /// queue retries within minutes. A longer time would keep the keys of a deleted driver longer, if Redis is
+    /// unreachable when the driver is deleted.
     private static let storedSeconds = 3600
 
-    /// The maximum number of deleted drivers in `forgotten`. While Redis does not reply, `forgotten` holds the drivers
-    /// whose keys must still be deleted from Redis. Keys of further drivers expire after `storedSeconds`. If this
-    /// process restarts, the keys of all drivers in `forgotten` expire in the same way.
+    /// The maximum number of drivers in `forgotten`: the deleted drivers whose keys must still be deleted from Redis,
+    /// because Redis did not reply. The keys of further drivers are not deleted, but expire after `storedSeconds`. The
+    /// same happens to the keys of all drivers in `forgotten` if this process restarts.
     private static let forgottenMax = 10_000
     private let forgotten = Mutex<Set<DriverID>>([])
 
@@ -47,8 +47,8 @@ package final class RedisRateLimiter: Admission {
     ///   - fallback: the limiter in this process. Its limits are used for Redis too. It must not be shared with other
     ///     instances.
     ///   - keyedHash: must be the same function in all processes that use this Redis. It hashes the idempotency keys of
-    ///     services' claims. Such a key contains a driver's id, but Redis stores it under the service's id, where a
-    ///     deletion of the driver would not find it.
+    ///     services' claims. Such a key contains a driver's id, but is stored under the service's id. If it were not
+    ///     hashed, the driver's id would remain in Redis after the driver's deletion.
     package init(
         endpoint: RedisEndpoint, timeoutMilliseconds: Int = 50, fallback: LocalRateLimiter, loops: EventLoopGroup,
         keyedHash: @escaping @Sendable (String) -> String, logger: Logger
@@ -111,9 +111,9 @@ package final class RedisRateLimiter: Admission {
 
     /// Records the idempotency key in this process. Records it in Redis only if the event is a repeat. The key of a new
     /// event is already in Redis as part of its charge, for the length of the window. After that time, this process or
-    /// the store recognises a repeat. Recording every key in Redis would double the number of commands, although
-    /// repeats are rare. But a key that was repeated once is likely to be repeated again, by the queue of a phone that
-    /// does not receive the responses.
+    /// the store recognises a repeat. Recording every key in Redis would double the number of commands, and repeats are
+    /// rare. But an event that was repeated once is likely to be repeated again, by a phone that does not receive the
+    /// responses.
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
@@ -127,16 +127,15 @@ package final class RedisRateLimiter: Admission {
         post(AdmissionScript.forceCharge(inRedis(claim), limits), of: claim.driver)
     }
 
-    /// Charges the window here and in Redis. The window in Redis also contains the charges of other processes, and those
-    /// of this process from before its restart. It can therefore be full while the window here is not. If the reply of
-    /// Redis says that its window is full, `quota` reports a full window until that window resets.
+    /// Charges the window here and in Redis. The window in Redis also contains the charges of other processes, and
+    /// those of this process from before its restart. The window in Redis can therefore be full while the window here
+    /// is not. If the reply of Redis says so, `quota` reports a full window until the window in Redis resets.
     package func charge(_ claim: AdmissionClaim, times: Int) {
         if limits.isOff(claim.limitClass) { return }
         let times = min(times, limits.chargesMax(of: claim.limitClass))
         fallback.charge(claim, times: times)
-        // The reply gives the time until the reset, counted from the decision of Redis. That decision is later than
-        // `askedAt`. The window in Redis may therefore stay full a little longer than is recorded here, but not less
-        // long.
+        // The reply gives the time until the reset, counted from the decision of Redis, which is later than `askedAt`.
+        // The end recorded here is therefore never later than the actual end.
         let askedAt = fallback.now()
         post(AdmissionScript.charge(inRedis(claim), times: times, limits), of: claim.driver) {
             [limits, fallback, driver = claim.driver, limitClass = claim.limitClass] replies in
@@ -215,7 +214,7 @@ package final class RedisRateLimiter: Admission {
     // MARK: - Asking
 
     /// Returns the answers of Redis to the claims, in the order of the claims. An element is nil if there is no valid
-    /// answer. The array may end before the answers that are missing.
+    /// answer. If the array is shorter than `claims`, the last answers are missing.
     private nonisolated(nonsending) func ask(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
         guard let first = claims.first else { return [] }
         guard usesCluster.load(ordering: .acquiring) else { return await calls.ask(claims, sole) }
@@ -259,9 +258,9 @@ package final class RedisRateLimiter: Admission {
     }
 
     /// Sends commands without waiting. Drops the commands if there is no connection or too many commands are waiting. A
-    /// dropped command leaves the window in Redis inexact until its charges expire. It affects no event, because only
-    /// the store decides which events are stored. Commands may also be lost while the driver's slot moves to another
-    /// node of a cluster.
+    /// dropped command leaves the window in Redis inexact until its charges expire. No event is lost or stored twice,
+    /// because only the store decides which events are stored. Commands may also be lost while the driver's slot moves
+    /// to another node of a cluster.
     ///
     /// - Parameter completion: called with the replies, if there are any.
     private func post(

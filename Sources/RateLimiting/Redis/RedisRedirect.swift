@@ -6,10 +6,11 @@ internal import Sockets
 enum RedisRedirect: Hashable, Sendable {
     /// Another node has the slot, from now on. The address is nil if the cluster does not know it.
     case moved(slot: Int, to: SocketAddress?)
-    /// The slot is moving. The keys of this command are at the other node already, or are to be created there. The
-    /// other node takes the command only after ASKING.
+    /// The slot is moving. The command's keys are already at the other node, or must be created there. The other node
+    /// accepts the command only after ASKING.
     case ask(SocketAddress)
-    /// The slot is moving, and some of the command's keys are here, but not all. A command with one key succeeds.
+    /// The slot is moving, and the node has some of the command's keys, but not all. A command with only one key would
+    /// succeed.
     case tryAgain
 
     /// Parses an error reply: `MOVED slot host:port`, `ASK slot host:port` or `TRYAGAIN ...`. Returns nil for any other

@@ -1,8 +1,8 @@
-// hiredis's reply reader for Swift: parses bytes into replies. No other file of this module calls C. The reader depends
-// on neither sockets nor commands.
+// Parses bytes into replies, with the reply reader of the C library hiredis. No other file of this module calls
+// hiredis. The reader does not depend on sockets or commands.
 //
 // hiredis builds a reply by calling functions in this file. These functions create `Node`s. hiredis holds a retained
-// reference to the root node. A parent node owns its nested arrays. When hiredis gives up on a reply, hiredis passes
+// reference to the root node. A parent node owns its nested arrays. If hiredis discards an incomplete reply, it passes
 // the root to `freeObject`. Otherwise `redisReaderGetReply` returns the root, and this file releases it.
 
 internal import CHiredis
@@ -26,7 +26,7 @@ final class RedisReplyReader {
 
     /// The size of the replies to expect.
     enum ReplySize {
-        /// At most 64 KiB, and 64 elements per array. The longest replies are HELLO's, and one line of error.
+        /// At most 64 KiB, and 64 elements per array. The longest of these are the reply to HELLO and an error line.
         case small
         /// At most 4 MiB: the reply to CLUSTER SLOTS, in which every slot may be a range of its own.
         case slots
@@ -37,7 +37,8 @@ final class RedisReplyReader {
 
     init(_ size: ReplySize = .small) throws(RedisProtocolError) {
         guard let reader = redisReaderCreateWithFunctions(ReplyFunctions.pointer) else { throw RedisProtocolError() }
-        // hiredis passes this pointer to the callbacks and does not use it. It holds a number and is no address.
+        // hiredis passes this pointer to the callbacks and does not dereference it. It is not an address, but the
+        // maximum number of elements of an array.
         reader.pointee.privdata = UnsafeMutableRawPointer(bitPattern: size.elementsMax)
         self.reader = reader
         replyBytesMax = size.bytesMax
@@ -86,9 +87,9 @@ private final class Node {
         return .array(elements)
     }
 
-    /// Returns the pointer that hiredis holds. The root is owned by hiredis, and a nested array is owned by its parent.
-    /// Any other element is stored in its array and has no node. For such an element, hiredis needs an address that is
-    /// not null, but does not use the address.
+    /// Returns the pointer that hiredis holds. hiredis owns the root, and a parent owns its nested arrays. Any other
+    /// element is stored in its array and has no node. For such an element, the result is the parent's address, because
+    /// hiredis only checks that it is not null.
     static func make(
         _ reply: RedisReply, elementCount: Int = 0, _ task: UnsafePointer<redisReadTask>?
     ) -> UnsafeMutableRawPointer? {
@@ -119,8 +120,8 @@ private enum ReplyFunctions {
                     default: Node.make(.string(text), task)
                     }
                 },
-                // If the result is null, hiredis assumes a lack of memory and ends the stream. In this way, an array
-                // with too many elements, such as a billion, is never allocated.
+                // For an array with too many elements, such as a billion, return null instead of allocating it. hiredis
+                // then assumes a lack of memory and reports an error.
                 createArray: { task, count in
                     (0...Int(bitPattern: task?.pointee.privdata)).contains(Int(count))
                         ? Node.make(.array([]), elementCount: Int(count), task) : nil

@@ -54,7 +54,7 @@ struct RedisSlotMap: Hashable, Sendable {
                 case .array(let primary) = elements[2], 0 <= first, first <= last, last < RedisSlots.count,
                 case .some(let address) = Self.address(primary, askedHost)
             else { return nil }
-            // The address is not known, because the node has no host name yet. MOVED may tell it later.
+            // The address is unknown, because the node has no host name yet. A later MOVED reply may name it.
             guard let address else { continue }
             guard let index = add(address) else { return nil }
             for slot in Int(first)...Int(last) {

@@ -1,5 +1,5 @@
-// Where the links of a node connect to: the servers that the URL names, the primary that the sentinels name, or one
-// node of a cluster.
+// The servers to which the links of a node connect: those in the URL, the primary that the sentinels name, or one node
+// of a cluster.
 
 internal import Sockets
 
@@ -7,7 +7,7 @@ enum RedisSource: Sendable {
     /// The servers that the URL names. If there are several, they must be nodes of a cluster.
     case servers
     case sentinels(RedisSentinels)
-    /// `probeTag` returns a hash tag with a slot of the node.
+    /// `probeTag` returns a hash tag whose slot belongs to the node; nil if the node has no slot.
     case clusterNode(SocketAddress, probeTag: @Sendable () -> String?)
 
     init(_ endpoint: RedisEndpoint) {

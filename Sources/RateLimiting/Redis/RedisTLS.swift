@@ -1,19 +1,19 @@
-// TLS for the connections to Redis: the settings of a URL, and the encryption of one connection. The bytes are moved by
-// `RedisStream`.
+// TLS for the connections to Redis: the settings of a URL, and the encryption of one connection. `RedisStream` sends
+// and receives the encrypted bytes.
 
 internal import CTLS
 internal import Sockets
 internal import Synchronization
 
-/// The certificates of a `rediss://` URL. Creates nothing until the first connection.
+/// The certificates of a `rediss://` URL.
 final class RedisTLS: Hashable, Sendable {
-    /// The paths of PEM files. `ca`: the certificates to trust instead of the system's. `certificate` and `key`: the
-    /// client's, for a Redis with `tls-auth-clients`.
+    /// The paths of PEM files. `ca`: the certificates to trust instead of the system's. `certificate` and `key`: those
+    /// of this client, for a Redis with the setting `tls-auth-clients`.
     let ca: String?
     let certificate: String?
     let key: String?
-    /// Created at the first connection, and released with this object. OpenSSL frees it only after the last session
-    /// that uses it.
+    /// The OpenSSL context. It is created at the first connection, and released with this object. OpenSSL frees it
+    /// after the last session that uses it.
     private let context = Mutex<OwnedContext?>(nil)
 
     private struct OwnedContext: @unchecked Sendable {
@@ -41,8 +41,8 @@ final class RedisTLS: Hashable, Sendable {
         hasher.combine(key)
     }
 
-    /// Begins a connection to the host, which must be in the server's certificate. Throws `.certificateFiles` if the
-    /// files cannot be used. The next connection then reads them again.
+    /// Creates the TLS session of a connection to the host, whose name or address must be in the server's certificate.
+    /// Throws `.certificateFiles` if the files cannot be used. The next connection then reads them again.
     func session(host: String) throws(RedisFailure) -> RedisTLSSession {
         let owned = context.withLock { context in
             if context == nil {
@@ -58,7 +58,7 @@ final class RedisTLS: Hashable, Sendable {
     }
 }
 
-/// The TLS of one connection. A lock orders the calls of the task that reads and of the task that writes.
+/// The TLS session of one connection. A lock serializes the calls of the reading task and of the writing task.
 final class RedisTLSSession: Sendable {
     private struct Owned: @unchecked Sendable {
         // Safe to share: used only under the lock of `session`.
