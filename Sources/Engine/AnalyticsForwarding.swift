@@ -1,8 +1,9 @@
-// Forwards stored events to an analytics service, each at least once and the oldest first. Only events of simulated
-// drivers, events that the service refuses, and events that were deleted earlier are not forwarded. Forwarding reads
-// committed rows and delays no request. While the service is down, even for a week, the events wait in the store. The
-// row number of the last forwarded event is stored in the database, so a restarted process continues where the previous
-// process stopped. The clock, the store and the service are parameters, so tests can replace them.
+// Forwards stored events to an analytics service, each at least once and the oldest first. Three kinds of events are
+// not forwarded: events of simulated drivers, events that the service refuses, and events that are deleted before they
+// are read. Forwarding reads committed rows and delays no request. While the service is down, even for a week, the
+// events wait in the store. The row number of the last forwarded event is stored in the database, so a restarted
+// process continues where the previous process stopped. The clock, the store and the service are parameters, so tests
+// can replace them.
 
 package import JourneyModel
 package import Logging
@@ -58,8 +59,8 @@ package struct AnalyticsForwarding: Sendable {
     /// The current batch size and the number of consecutive failures. These values are not stored, so a new process
     /// begins with the defaults.
     struct Pace: Hashable, Sendable {
-        /// The number of events in the next request. It is halved each time the service refuses a request, until the
-        /// invalid event is sent alone. It is doubled after each success.
+        /// The number of events in the next request. Halved each time the service refuses a request, until the invalid
+        /// event is sent alone. Doubled after each success.
         var batchSize = AnalyticsForwarding.batchMax
         /// Consecutive failures.
         var failureCount = 0
@@ -120,8 +121,8 @@ package struct AnalyticsForwarding: Sendable {
         }
     }
 
-    /// Returns the pause before the next attempt, in milliseconds. The pauses are 1, 2, 4 ... 60 s. Each pause is
-    /// extended by a random time of up to half its length, so that several servers do not retry at the same time.
+    /// Returns the pause before the next attempt, in milliseconds. The pauses are 1, 2, 4 ... 60 s. A random time of up
+    /// to half the pause is added, so that several servers do not retry at the same time.
     private func pause(_ pace: inout Pace, reason: String, waiting: Int64?, atLeastSeconds: Int?) -> Int64 {
         let now = clock()
         failure.record(reason, at: now)

@@ -34,7 +34,7 @@ package final class CurrentSettings: Sendable {
         current = Mutex(InForce(settings, rules))
     }
 
-    /// Returns the settings of everybody to whom no rule applies.
+    /// Returns the settings of every driver to whom no rule applies.
     package func read() -> VersionedSettings {
         current.withLock { $0.settings }
     }
@@ -47,13 +47,14 @@ package final class CurrentSettings: Sendable {
         current.withLock { ($0.settings, $0.rules) }
     }
 
-    /// Returns the content of `/native/config` without rules: the version, and the eight settings as JSON. If there are
-    /// rules, they determine the content.
+    /// Returns the version and the eight settings as JSON, and the rules. If `rules` is nil, this JSON is the content
+    /// of `/native/config`. Otherwise the rules determine that content.
     package func readWireJSON() -> (version: String, wireJSON: [UInt8], rules: SettingsRules?) {
         current.withLock { ($0.settings.version, $0.wireJSON, $0.rules) }
     }
 
-    /// Returns the driver's settings for every possible charger. The store then chooses by the charger of the event.
+    /// Returns the driver's settings for every possible charger. The store later chooses from them by the charger of
+    /// the event.
     package func choice(for subject: SettingsSubject) -> SettingsChoice {
         let (settings, rules) = readWithRules()
         return rules?.choice(for: subject) ?? SettingsChoice(byCharger: [], otherwise: settings)

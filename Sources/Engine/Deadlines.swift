@@ -44,7 +44,7 @@ package struct ExpiryRequest: Sendable {
     /// The rules that give some drivers other settings; nil if there are none.
     package var rules: SettingsRules?
     package var driversMax: Int
-    /// The cursor that the previous part returned; nil for the first part.
+    /// The cursor that the previous call returned; nil for the first call.
     package var after: DeadlineCursor?
 
     package init(
@@ -75,7 +75,7 @@ package struct StoredExpiries: Hashable, Sendable {
     package var drivers: [DriverID]
     /// The failures for drivers whose sessions could not be ended. They are logged.
     package var failures: [StoreFailure]
-    /// The cursor for the next part; nil when there are no more due deadlines.
+    /// The cursor for the next call; nil when there are no more due deadlines.
     package var next: DeadlineCursor?
 
     package init(drivers: [DriverID] = [], failures: [StoreFailure] = [], next: DeadlineCursor? = nil) {
@@ -88,8 +88,8 @@ package struct StoredExpiries: Hashable, Sendable {
 /// The task that makes the store write the expiries that are due.
 package struct ExpiryScheduler: Sendable {
     /// The maximum time between two queries of the store. An expiry must be stored within a second after its deadline,
-    /// so the maximum is half a second. A maximum is needed because clocks may be changed, and because another instance
-    /// may store a deadline that is earlier than all deadlines known here.
+    /// so the maximum is half a second. A maximum is needed for two reasons: a clock may be changed, and another
+    /// instance may store a deadline that is earlier than all deadlines known here.
     package static let pauseMillisecondsMax: Int64 = 500
     /// The maximum number of drivers per call of the store. After a long outage many deadlines are due. Storing all of
     /// them at once would delay new events.

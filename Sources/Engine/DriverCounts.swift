@@ -1,8 +1,8 @@
 // The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row. Every
-// result, even a failure, is kept for twenty times as long as the counting took. Therefore counting keeps one
-// connection of the store busy for at most a twentieth of the time, however many callers there are. With very many
-// drivers, counting may take longer than a caller can wait, for example a scrape of /metrics. Callers then get the
-// previous counts.
+// result, even a failure, is reused for twenty times as long as the counting took. However many callers there are,
+// counting therefore occupies one connection of the store for at most a twentieth of the time. With very many drivers,
+// counting may take longer than a caller can wait, for example a scrape of /metrics. Callers then get the previous
+// counts.
 
 package import JourneyModel
 package import MetricInstruments
@@ -24,7 +24,7 @@ package actor DriverCounts {
     private var counts: [JourneyState: Int]?
     /// The failure of the last count; nil if it succeeded.
     private var failure: StoreFailure?
-    /// The time before which no further count begins; nil until the first count has ended.
+    /// No new count begins before this time. Nil until the first count has ended.
     private var keptUntil: ContinuousClock.Instant?
     private var isCounting = false
     /// Whether the count under way has taken longer than `patience`.

@@ -1,7 +1,7 @@
-// Stored events, for consumers outside the database. The order of the events ensures that no committed event is
-// skipped. On SQLite it is the order of the commits, and on PostgreSQL the order of the transaction numbers. The event
-// table serves as the outbox. The row number (on PostgreSQL the position) of the last event that a consumer has
-// processed is stored in the same database. The consumer then reads the events after that row number.
+// Stored events, for consumers outside the database. The events are in the order of their commits on SQLite, and in the
+// order of their transaction numbers on PostgreSQL. In this order, a consumer skips no committed event. The event table
+// serves as the outbox. The row number (on PostgreSQL the position) of the last event that a consumer has processed is
+// stored in the same database. The consumer then reads the events after that row number.
 
 package import JourneyModel
 
@@ -11,8 +11,8 @@ package protocol EventFeed: Sendable {
     /// row numbers. Stops before the first event of a driver whose deletion is not complete.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
-    /// Whether row numbers are consecutive, so that a gap means events that were deleted before the consumer read them.
-    /// If false, the store itself counts such events as lost when it deletes them.
+    /// Whether row numbers are consecutive. If true, a gap shows that events were deleted before the consumer read
+    /// them. If false, the store itself counts such events as lost when it deletes them.
     var hasConsecutiveIDs: Bool { get }
 
     /// Returns the position of the consumer with this name. A consumer without a stored position starts at the first

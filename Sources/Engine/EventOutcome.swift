@@ -40,7 +40,7 @@ package struct StoredEvent: Hashable, Sendable {
 }
 
 extension EventOutcome {
-    /// Whether the event was not stored because of the client's request.
+    /// Whether the event was refused because of the client's request, and not because of a failure of the server.
     package var isRefusal: Bool {
         switch self {
         case .rateLimited, .keyReused, .sessionNotFound, .driverNotFound: true

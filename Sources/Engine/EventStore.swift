@@ -3,9 +3,9 @@ package import RateLimiting
 
 /// The port that makes events durable. Each implementation passes `EventStoreContract` in TestSupport.
 package protocol EventStore: Sendable {
-    /// Stores one event durably, or finds that the event is already stored, or refuses the event. Returns only after
-    /// the transaction that stored the event is on disk. A refused event changes nothing in the database. It does not
-    /// affect the other events of its transaction. The events of one driver are applied in the order of the calls.
+    /// Stores one event durably, finds that it is already stored, or refuses it. Returns only after the transaction
+    /// that stored the event is on disk. A refused event changes nothing in the database. It does not affect the other
+    /// events of its transaction. The events of one driver are applied in the order of the calls.
     ///
     /// If the calling task is cancelled, the event is still stored, and the call still waits for the commit.
     nonisolated(nonsending) func append(_ request: consuming AppendRequest) async -> EventOutcome
@@ -16,8 +16,7 @@ package protocol EventStore: Sendable {
 
     /// Returns the outcome that `append` returns for a repeat: `.replayed`, or `.keyReused` when the canonical form
     /// differs. Returns nil when the driver has no event with the submission's idempotency key. Called when the driver
-    /// is over the rate limit, because a repeat must get its response nevertheless. A repeat does not count against the
-    /// limit.
+    /// is over the rate limit, because a repeat gets its response even then and does not count against the limit.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome?
 
     /// Looks up several submissions with one read of the store. Returns one element per submission.
@@ -133,7 +132,7 @@ package enum StoreFailure: Error, Hashable, Sendable {
     /// The commit itself failed. The event may or may not be stored: 500.
     case unknown(String)
     /// The task was cancelled while it waited for a read, during a pause of background work, or between two pieces of a
-    /// deletion. The next start completes such a deletion. The store did not fail, and the caller no longer needs the
-    /// result.
+    /// deletion. The next start of the server completes such a deletion. The store did not fail, and the caller no
+    /// longer needs the result.
     case cancelled
 }

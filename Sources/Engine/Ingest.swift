@@ -68,8 +68,8 @@ package struct Ingest: Sendable {
     }
 
     /// Stores the event that the server makes when a driver enters the right verification code. The event is trusted
-    /// like an event of a service. It counts towards no limit of events. If it causes a refold, that refold counts
-    /// towards the driver's limit, as for any late event.
+    /// like an event of a service. The event itself is not charged. A refold that it causes is charged against the
+    /// driver's limit, as for any late event.
     package nonisolated(nonsending) func confirm(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> EventOutcome {
@@ -111,8 +111,8 @@ package struct Ingest: Sendable {
         var waiting = WaitingEvents(batch.claims, round.verdicts)
         for event in answers.indices where answers[event].outcome.isStored { waiting.recordStored(event) }
         var (open, quotas) = (round.refunded, [RateLimitClass: Quota]())
-        // The loop ends, because each open charge comes from an event that gets no new attempt. Altogether there are at
-        // most about two decisions for each event.
+        // `open` has the number of refunds that no event has used yet. The loop ends, because each refund comes from an
+        // event that gets no new attempt. Altogether there are at most about two decisions for each event.
         while case let events = waiting.take(open), !events.isEmpty {
             round = await oneRound(events, of: batch)
             let unused = waiting.settle(Dictionary(uniqueKeysWithValues: zip(events, round.verdicts)))
@@ -215,7 +215,7 @@ package struct Ingest: Sendable {
         _ submission: consuming EventSubmission, of driver: DriverID, from service: DriverID?, receivedAt: Moment,
         _ appVersion: AppVersion?
     ) -> AppendRequest {
-        // A request of a service says nothing about the app of the driver.
+        // The app version in a request of a service does not describe the driver's app.
         let subject = SettingsSubject(driver: driver, appVersion: service == nil ? appVersion : nil, at: receivedAt)
         let choice = settings.choice(for: subject)
         return AppendRequest(
@@ -224,8 +224,8 @@ package struct Ingest: Sendable {
             sender: service == nil ? appSender : .service, service: service)
     }
 
-    /// Returns the outcome of an event that is over the rate limit. It is the stored outcome if the event is a repeat,
-    /// else `.rateLimited`.
+    /// Returns the outcome of an event that is over the rate limit. If the event is a repeat, this is the stored
+    /// outcome; otherwise `.rateLimited`.
     private func lookUp(_ submission: EventSubmission, of driver: DriverID) async -> EventOutcome {
         do {
             return try await store.lookUp(submission, of: driver) ?? .rateLimited
@@ -261,10 +261,10 @@ package struct Ingest: Sendable {
     /// with the same idempotency key costs nothing. Events with any other outcome are refunded.
     ///
     /// The rate limiter admits an event without a charge if it knows the event's idempotency key from an earlier,
-    /// charged request. If the store has no event with this idempotency key, it stores the new event, and the new event
-    /// is then charged. Without this charge, a driver could store any number of events by sending pairs of requests
-    /// with one idempotency key. The first request of each pair would be refused and refunded. The second request would
-    /// be admitted without a charge.
+    /// charged request. If the store then stores the event, because it has no event with this key, the event is charged
+    /// after all. Without this charge, a driver could store any number of events by sending pairs of requests with one
+    /// idempotency key. The first request of each pair would be refused and refunded. The second request would be
+    /// admitted without a charge.
     ///
     /// - Returns: whether the event was refunded.
     private func settle(

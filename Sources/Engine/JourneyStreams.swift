@@ -21,8 +21,8 @@ package final class JourneyStreams: Sendable {
     package static let streamsPerDriverMax = 4
     /// The maximum number of streams of the process: a tenth of the connections that the server accepts by default.
     package static let streamsMax = 1000
-    /// The age up to which a stream is safe from being replaced by a new stream of the same driver. An older stream may
-    /// be replaced: when a phone changes networks, its old connections look alive for many minutes.
+    /// A stream younger than this cannot be replaced by a new stream of the same driver. An older stream can, because a
+    /// phone that changes networks leaves connections behind that look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
     /// The pause between two polls of the store. A commit therefore wakes the streams after at most this pause plus the
     /// time that two polls take.
@@ -164,8 +164,8 @@ package final class JourneyStreams: Sendable {
     }
 
     /// Wakes the streams of drivers whose refold was completed since the last call, by any process. New events do not
-    /// show when a refold is completed. Each stream's driver is therefore checked at least once, and
-    /// repeatedly while a refold of that driver is incomplete.
+    /// show when a refold is completed. The driver of each stream is therefore checked at least once, and again while
+    /// the driver's refold is incomplete.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }
@@ -204,10 +204,10 @@ package final class JourneyStreams: Sendable {
     }
 }
 
-/// A slot for one stream. It is released on deinit.
+/// One stream's place within the limits. The place is released on deinit.
 package final class JourneyStream: Sendable {
-    /// Yields one element when there may be changes, even if there were many changes since the last element. Finishes
-    /// when the stream must end. Only one reader may iterate over the elements.
+    /// Yields one element when there may be changes. One element may stand for many changes. Finishes when the stream
+    /// must end. Only one reader may iterate over the elements.
     package let wakes: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation
     private let release: @Sendable () -> Void

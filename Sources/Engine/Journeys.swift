@@ -1,5 +1,5 @@
 // Read access to journeys: a driver's current state, its changes, its sessions, and the events of one session. Only
-// committed rows are read, and no read waits for the writer, with one exception: on SQLite, a read of sessions or of
+// committed rows are read, and reads do not wait for the writer. One exception: on SQLite, a read of sessions or of
 // their events waits while a refold of the driver is under way.
 
 package import JourneyModel
@@ -98,8 +98,7 @@ package enum JourneyChanges: Hashable, Sendable {
     /// All changes after change `id`; empty when there are none.
     case all([JourneyChange])
     /// The driver's current journey. Returned in three cases: the caller names no change, the named change never
-    /// existed, or the named change is so old that some later changes are no longer stored. The id is 0 before the
-    /// driver's first change.
+    /// existed, or it is so old that later changes are no longer stored. The id is 0 before the driver's first change.
     case newest(JourneyChange)
 }
 

@@ -19,8 +19,8 @@ package struct HistoryStep: Hashable, Sendable {
 
 /// The port that stores time steps.
 package protocol HistoryStore: Sendable {
-    /// Adds these counts to the stored counts. The stored counts are therefore the sums over all processes on one
-    /// database. Each element of `minutes` begins at a whole minute.
+    /// Adds these counts to the stored counts, which are the sums over all processes on one database. Each element of
+    /// `minutes` begins at a whole minute.
     func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure)
 
     /// Returns the time steps since `start`, oldest first. Each step is `range.stepSeconds` long. Steps without a count

@@ -1,5 +1,5 @@
-// The lists behind the counts of the operator page: drivers, sessions, events, and search results. The length of a list
-// is limited, and so is the number of rows that the store examines for the list. A list that reached one of these two
+// The lists behind the counts of the operator page: drivers, sessions, events, and search results. Two numbers are
+// limited: the length of a list, and the rows that the store examines for the list. A list that reached one of these
 // limits has a cursor for the next page. Search results and the lists of one driver have no cursor.
 
 package import JourneyModel
@@ -47,7 +47,7 @@ package struct ListPage<Element: Hashable & Sendable>: Hashable, Sendable {
 
 package struct DriverSummary: Hashable, Sendable {
     package var driver: DriverID
-    /// The stored state. An expiry that is due but not stored yet is not applied.
+    /// The stored state. A deadline that has passed has no effect on it until the expiry is stored.
     package var state: JourneyState
     /// The reason why the journey ended; nil in every state except SESSION_ENDED.
     package var endedBy: Journey.Ending?

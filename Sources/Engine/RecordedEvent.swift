@@ -33,8 +33,8 @@ package struct RecordedEvent: Hashable, Sendable {
     package var metadata: String?
     package var settings: SettingsUsed
     package var verdict: Verdict
-    /// The journeys directly before and directly after the event. If a deadline passes between two events, its expiry
-    /// is stored as a separate event. Neither of these journeys therefore contains the expiry.
+    /// The journeys directly before and directly after the event. The difference between them never includes an expiry,
+    /// because each expiry is stored as a separate event.
     package var before: Journey
     package var after: Journey
     /// The state before the event, as reported by the client.
@@ -72,10 +72,11 @@ package struct RecordedEvent: Hashable, Sendable {
         }
     }
 
-    /// The settings with which the fold uses the event.
+    /// The settings with which the fold applies the event.
     package struct SettingsUsed: Hashable, Sendable {
         package var version: String
-        /// The version in force when the event was stored, if a correction put `version` in its place; otherwise nil.
+        /// If a correction replaced the settings of the event, the version in force when the event was stored.
+        /// Otherwise nil.
         package var storedVersion: String?
         package var gracePeriodSeconds: Int
         package var hardTimeoutSeconds: Int

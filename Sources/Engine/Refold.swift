@@ -15,7 +15,7 @@ package protocol JourneyRefolder: Sendable {
     /// includes refolds that have not begun.
     func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool
 
-    /// The number of requests that wait for the writer. A refold waits until no request waits.
+    /// The number of requests that wait for the writer. A refold pauses until this number is 0.
     var writesWaiting: Int { get }
 }
 
@@ -24,16 +24,16 @@ package protocol JourneyRefolder: Sendable {
 package struct RefoldRequest: Hashable, Sendable {
     /// The row number of the last examined driver; 0 at the beginning.
     package var after: Int64
-    /// Only drivers with an event received since this time are refolded. Nil refolds all drivers. Not used with
-    /// `correction`, which has its own times.
+    /// Only drivers with an event received since this time are refolded. Nil does not restrict the drivers. Not used
+    /// with `correction`, which has its own times.
     package var since: Moment?
     /// The row number of a correction of settings (`SettingsCorrection`). Only drivers with events that the correction
-    /// changes are refolded, from the first of these events.
+    /// changes are refolded, each from the first such event onwards.
     package var correction: Int64?
-    /// Whether only incomplete refolds are continued. No other driver is then read.
+    /// If true, only incomplete refolds are continued, and no other driver is read.
     package var resumesOnly: Bool
-    /// The time for the counts of sessions. If a deadline of a session lies before this time, the session counts as
-    /// ended by that deadline, even if the expiry is not stored yet. If `now` is nil, only stored expiries count.
+    /// The time for the counts of sessions. A session with a deadline before this time counts as ended by that
+    /// deadline, even if the expiry is not stored yet. If `now` is nil, only stored expiries count.
     package var now: Moment?
 
     package init(
@@ -111,10 +111,10 @@ package struct RefoldCounts: Hashable, Sendable {
         if state(stored) != state(folded) { movedDrivers += 1 }
     }
 
-    /// Counts the sessions of a driver, and those that changed.
+    /// Counts the sessions of a driver, and the sessions whose outcome changed.
     ///
     /// - Parameters:
-    ///   - old, new: the outcomes by the stored verdicts and by the new ones.
+    ///   - old, new: the outcomes of the sessions before and after the refold.
     ///   - id: returns a session's id.
     package mutating func countSessions<Session: Hashable & Comparable>(
         _ old: [Session: SessionOutcome], _ new: [Session: SessionOutcome], id: (Session) -> String
@@ -174,7 +174,7 @@ package enum CorrectedSettings: Hashable, Sendable {
     case current
     /// The settings stored with each event. This undoes earlier corrections.
     case stored
-    /// A version from the settings history, or one stored with an event.
+    /// A version from the settings history, or a version stored with an event.
     case version(String)
 
     /// Reads `current`, `stored` or a version. Versions are hexadecimal, so they cannot be one of the two words.
@@ -196,8 +196,8 @@ package enum CorrectedSettings: Hashable, Sendable {
     }
 }
 
-/// What an operator orders after a wrong setting was in force: the events received in a time span are folded with other
-/// settings. The events keep the version of the settings with which they were stored.
+/// An operator's order to fold the events received in a time span with other settings, because a wrong setting was in
+/// force. The events keep the version of the settings with which they were stored.
 package struct CorrectionOrder: Hashable, Sendable {
     /// The receive times of the corrected events: `since <= t < until`. If `until` is nil, the time span ends when the
     /// correction begins.
@@ -221,7 +221,7 @@ package struct SettingsCorrection: Hashable, Sendable {
     package var at: Moment
     package var since: Moment
     package var until: Moment
-    /// The version with which the events are folded; nil for the one stored with each event.
+    /// The version with which the events are folded; nil for the version stored with each event.
     package var version: String?
     package var insteadOf: String?
     package var note: SettingsChangeNote

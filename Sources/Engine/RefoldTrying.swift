@@ -14,10 +14,10 @@ package protocol RefoldTrying: Sendable {
     ) async throws(StoreFailure) -> TrialOutcome
 }
 
-/// What is tried.
+/// The change to try.
 package enum TriedChange: Sendable {
-    /// The rules of this release, for drivers that another release folded. If `since` is not nil, only for those of
-    /// them that have an event received since that time.
+    /// The rules of this release, for drivers that another release folded. If `since` is not nil, drivers without an
+    /// event received since that time are left out.
     case rules(since: Moment?)
     case correction(CorrectionOrder)
     /// Other settings for the events that happened since a time.
@@ -32,7 +32,7 @@ package struct TrialOutcome: Sendable {
     package init() {}
 }
 
-/// An event as far as the choice of its settings depends on it.
+/// The properties of an event that decide which settings it gets.
 package struct TrialEvent: Hashable, Sendable {
     package var driver: DriverID
     /// The charger by which the server chooses the settings of an event: `Journey.settingsCharger`, applied to the
@@ -48,7 +48,7 @@ package struct TrialEvent: Hashable, Sendable {
     }
 }
 
-/// The durations with which the fold uses an event. A value that is nil stays as it is.
+/// The durations with which the fold applies an event. Nil leaves the stored duration unchanged.
 package struct TrialDurations: Hashable, Sendable {
     package var gracePeriodSeconds: Int?
     package var hardTimeoutSeconds: Int?

@@ -9,7 +9,7 @@ package struct FailureLogLimit: Hashable, Sendable {
 
     package init(from start: Moment = Moment(millisecondsSinceEpoch: .min)) { next = start }
 
-    /// Returns whether to log a failure now. Further failures within a minute are then not logged.
+    /// Returns whether to log a failure now. If so, further failures within a minute are not logged.
     package mutating func allowsLine(at now: Moment) -> Bool {
         guard now >= next else { return false }
         next = now.advanced(byMilliseconds: 60_000)
@@ -17,14 +17,14 @@ package struct FailureLogLimit: Hashable, Sendable {
     }
 }
 
-/// Pauses before the next attempt of a delivery, in milliseconds. Callers add a random time.
+/// The pauses in milliseconds before the next attempt of a delivery. Callers add a random time.
 package enum RetryPause {
-    /// Returns the pause after the first failure and `failureCount` more: 1, 2, 4 ... 60 s.
+    /// Returns the pause after `failureCount` + 1 consecutive failures: 1, 2, 4 ... 60 s.
     package static func milliseconds(_ failureCount: Int) -> Int64 {
         min(1000 << Int64(min(max(failureCount, 0), 6)), 60_000)
     }
 
-    /// Returns the pause for which the service asks: at most an hour, and 0 if it asks for none.
+    /// Returns the pause that the service asks for: at most an hour, or 0 if it asks for none.
     package static func milliseconds(askedSeconds: Int?) -> Int64 {
         Int64(min(max(askedSeconds ?? 0, 0), 3600)) * 1000
     }

@@ -70,7 +70,7 @@ package struct AgedEvent: Hashable, Sendable {
 
 package struct AgedEventsRequest: Hashable, Sendable {
     package var receivedBefore: Moment
-    /// The row number up to which every event is already forwarded or needs no forwarding. An event with a higher row
+    /// Every event up to this row number is already forwarded, or needs no forwarding. An event with a higher row
     /// number is deleted only if it was received before `unforwardedBefore`.
     package var forwarded: Int64
     package var unforwardedBefore: Moment
@@ -120,21 +120,21 @@ package struct RetentionService: Sendable {
     /// The days for which a registered session may wait for its first event. This is longer than the time for which a
     /// phone keeps unsent events.
     package static let unusedRegistrationDays = 30
-    /// The number of additional days for which an event is kept while it is not forwarded. Because of these days, no
-    /// event is lost if the analytics service is down for a week. The number is limited, because otherwise a service
-    /// that never responds would fill the disk.
+    /// The additional days for which an event that is not forwarded yet is kept. No event is therefore lost if the
+    /// analytics service is down for a week. The number is limited, because otherwise a service that never responds
+    /// would fill the disk.
     package static let unforwardedDays = 7
     static let roundPause = Duration.seconds(3600)
-    /// The maximum number of rows per read. It is so high that one read usually finds all events of a drive. These
-    /// events are next to each other in the indexes, and are deleted together.
+    /// The maximum number of rows per read. It is high enough that one read usually finds all events of a drive. These
+    /// events are adjacent in the indexes, and are deleted together.
     static let partMax = 4096
     /// The maximum number of rows deleted in one step. A step is one transaction. The number was measured
     /// (docs/decisions/retention.md).
     package static let stepMax = 64
     /// The pause after each step. New events are processed during the pause.
     static let stepPause = Duration.milliseconds(20)
-    /// Retention slows down if more than this number of requests wait for the writer. The next step then waits for
-    /// another `busyPause`.
+    /// Retention slows down if more than this number of requests wait for the writer. The next step is then delayed by
+    /// `busyPause`.
     static let busyWrites = 32
     /// The additional pause under load. There are at most `busyPausesMax` additional pauses per step, because retention
     /// must not stop under a constant load.
@@ -151,7 +151,7 @@ package struct RetentionService: Sendable {
     private let deletedSessions: any CounterHandler
     private let deletedAuditLines: any CounterHandler
     /// The row number up to which registered sessions were checked since the process started. These sessions need no
-    /// second check: if a checked session was kept, it has had an event, so it cannot become unused later.
+    /// second check: a session that was kept has had an event, so it cannot become unused later.
     private let registrationsChecked = Place()
 
     /// - Parameters:

@@ -8,8 +8,8 @@ internal import StructuredLogging
 
 /// The port of the WAL.
 package protocol TruncatableWAL: Sendable {
-    /// Truncates the WAL if there was a commit since the last truncation, nothing was committed for the duration
-    /// `quietFor`, and no reader uses the WAL. Otherwise does nothing.
+    /// Truncates the WAL under three conditions: there was a commit since the last truncation, there was no commit
+    /// during the last `quietFor`, and no reader uses the WAL. Otherwise does nothing.
     func truncateLog(quietFor: Duration) async
 
     /// Returns the size of the WAL in bytes; nil when unknown.

@@ -3,8 +3,8 @@
 
 import RateLimiting
 
-/// The waiting events of a batch, in one line for each rate limit. Events with the same idempotency key share a place
-/// in the line: if one of them is charged, the others are known, and need no charge of their own.
+/// The waiting events of a batch, in one line (queue) for each rate limit. Events with the same idempotency key share a
+/// place in the line: once one of them is charged, the rate limiter admits the others without a charge.
 struct WaitingEvents {
     private struct Place {
         var limitClass: RateLimitClass
@@ -43,9 +43,10 @@ struct WaitingEvents {
         lines.values.joined().flatMap { place in place.events.map { ($0, place.limitClass) } }
     }
 
-    /// Removes places from the front of each line, one for each open charge of the limit. A place whose event is on
-    /// disk uses up no open charge, so the next place is removed too. Returns the events of the removed places in
-    /// ascending order. After the events were decided, the caller must call `settle`.
+    /// Removes places from the front of each line. `open` has the number of unused refunds of each limit, and one place
+    /// is removed for each refund. A place whose event is on disk uses up no refund, so the next place is removed too.
+    /// Returns the events of the removed places in ascending order. After the events were decided, the caller must call
+    /// `settle`.
     mutating func take(_ open: [RateLimitClass: Int]) -> [Int] {
         taken = []
         for (limitClass, count) in open {
@@ -62,8 +63,8 @@ struct WaitingEvents {
     mutating func recordStored(_ event: Int) { storedKeys.insert(keys[event]) }
 
     /// Takes the verdicts on the events that `take` returned. Events that were refused once more return to the front of
-    /// their line, because another request has used the charge. Returns the charges that no event used, because all
-    /// events of a place were already known.
+    /// their line: another request has used up the refund. Returns the numbers of refunds that are still unused,
+    /// because the rate limiter admitted all events of a place without a charge.
     mutating func settle(_ verdicts: [Int: AdmissionDecision.Verdict]) -> [RateLimitClass: Int] {
         var open: [RateLimitClass: Int] = [:]
         for var place in taken.reversed() {

@@ -1,6 +1,6 @@
 // Converts days to dates and back in the proleptic Gregorian calendar, without a time zone or a clock. The arithmetic
 // is that of Howard Hinnant's "chrono-compatible low-level date algorithms". In that arithmetic a year begins in March,
-// so that the leap day is the last day of its year. An era is 400 years, which always have 146097 days.
+// so that the leap day is the last day of its year. An era is 400 years, and always has 146,097 days.
 
 package struct GregorianDate: Hashable, Sendable {
     package var year: Int

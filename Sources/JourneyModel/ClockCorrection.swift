@@ -8,7 +8,7 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     case noSendTime = "no_send_time"
     /// The send time and the receive time differ by at most five minutes, or the sender is a service.
     case rightClock = "right_clock"
-    /// `X-Sent-At` shows the error of the clock. The phone sets this header anew for each attempt.
+    /// `X-Sent-At` shows the error of the clock. The phone sets this header to the present time at each attempt.
     case sentAt = "sent_at"
     /// The skew differs from the driver's last correction by at most a minute.
     case knownCorrection = "known_correction"
@@ -38,15 +38,15 @@ public struct ClockCorrection: Hashable, Sendable {
     /// The memory after this event, to be stored for the driver's next event.
     public var memory: ClockMemory
 
-    /// If a phone's clock differs from the server's clock by at most this time, it is not corrected, unless the
-    /// driver's last correction fits it (`knownCorrection`).
+    /// A phone's clock that differs from the server's clock by at most this time is not corrected. Exception: the rule
+    /// `knownCorrection` is applied first.
     public static let toleranceMilliseconds: Int64 = 5 * 60 * 1000
     /// Two skews that differ by at most this time are assumed to come from the same clock. Their difference is assumed
     /// to be network delay.
     public static let reuseMilliseconds: Int64 = 60 * 1000
 
     /// Returns the correction of an event of a service. A service's clock counts as right, so only the rule
-    /// `ahead_of_receipt` can shift the event. The memory stays that of the driver's phone.
+    /// `ahead_of_receipt` can shift the event. The event does not change `memory`, which describes the driver's phone.
     public static func ofService(
         occurredAt: Moment, sentAt: Moment?, receivedAt: Moment, memory: ClockMemory
     ) -> ClockCorrection {
@@ -61,7 +61,7 @@ public struct ClockCorrection: Hashable, Sendable {
     ///   - sentAt: `X-Sent-At`, measured by the same clock as `occurredAt`.
     ///   - timestamp: `timestamp` of the body; used only if `sentAt` is nil. If both are nil, the clock is not
     ///     corrected.
-    ///   - memory: the `memory` after the driver's event that arrived just before this one.
+    ///   - memory: the `memory` that resulted from the driver's previous event, in order of arrival.
     public init(
         occurredAt: Moment, sentAt: Moment?, timestamp: Moment? = nil, receivedAt: Moment, memory: ClockMemory
     ) {

@@ -39,8 +39,8 @@ public struct ClockMemory: Hashable, Sendable {
 
     /// The maximum age of a lone skew. An older lone skew is not compared with new events.
     static let recentMilliseconds: Int64 = 60 * 60 * 1000
-    /// Two skews that differ by at most this much count as equal. The difference allows for times in whole seconds and
-    /// for a short network delay.
+    /// Two skews that differ by at most this much count as equal. The tolerance covers rounding to whole seconds and a
+    /// short network delay.
     static let sameSkewMilliseconds: Int64 = 2 * 1000
 
     /// Returns the correction for an event with this skew, and the rule that gave the correction. Updates the memory.
@@ -53,7 +53,7 @@ public struct ClockMemory: Hashable, Sendable {
         forSkew skew: Int64, isOfThisAttempt: Bool, sentAfterMilliseconds: Int64, receivedAt: Moment
     ) -> (milliseconds: Int64, rule: ClockRule) {
         // The last correction is checked before the tolerance. Otherwise a clock that is off by about five minutes
-        // would be corrected for one delivery and not for the next, and the events would get a wrong order.
+        // would be corrected in one delivery but not in the next. The events would then get a wrong order.
         if let last = lastCorrectionMilliseconds, last != 0,
             Self.distance(skew, last) <= ClockCorrection.reuseMilliseconds
         {
@@ -89,12 +89,11 @@ public struct ClockMemory: Hashable, Sendable {
     /// two events.
     ///
     /// For two events received more than a minute apart, the skews agree if they differ by at most a minute. If the
-    /// clock were right and the skews were only network delays, both delays would have to be equal to within a minute,
-    /// which is unlikely.
+    /// clock were right, these skews would be pure network delays. Two network delays are unlikely to be that similar.
     ///
-    /// For events received within a minute, three conditions must be met: the skews differ by at most 2 s, this is at
-    /// least the third such event, and no clock of the driver is known yet. Two events are not enough, because two
-    /// events of the same second have equal skews if they waited together for a connection.
+    /// Events received within a minute of each other must meet three conditions. Their skews differ by at most two
+    /// seconds, there are at least three such events, and nothing is known yet about the driver's clock. Two events are
+    /// not enough: two events of the same second have equal skews if they waited together for a connection.
     private func agreed(_ skew: Int64, receivedAt: Moment) -> Int64? {
         for lone in loneSkews where Self.isRecent(lone, at: receivedAt) {
             let difference = Self.distance(skew, lone.skewMilliseconds)

@@ -28,8 +28,8 @@ extension Journey {
     /// Whether `advanced(to:)` changes anything.
     public func hasPassedDeadline(at now: Moment) -> Bool { nextDeadline.map { $0.at < now } ?? false }
 
-    /// Applies the next deadline if it is strictly before `now`. Then the session ends, and the deadline is returned,
-    /// so that its expiry can be stored. If no deadline is before `now`, returns nil and changes nothing.
+    /// If the next deadline is strictly before `now`, ends the session and returns the deadline, so that the caller can
+    /// store its expiry. Otherwise returns nil and changes nothing.
     public mutating func takeDeadline(before now: Moment) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, deadline.at < now else { return nil }
         end(by: deadline.name)
@@ -37,8 +37,8 @@ extension Journey {
     }
 
     /// Applies the next deadline if it precedes `event` in the order of events, and returns the deadline. Otherwise
-    /// returns nil and changes nothing. `apply` applies deadlines too. A store calls this method before `apply`, to
-    /// learn which expiries it must insert before the event.
+    /// returns nil and changes nothing. `apply` applies deadlines too, but does not return them. A store therefore
+    /// calls this method first, to learn which expiries it must insert before the event.
     public mutating func takeDeadline(before event: OrderedEvent) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, precedes(deadline, event) else { return nil }
         end(by: deadline.name)
@@ -57,10 +57,9 @@ extension Journey {
 
 extension OrderedEvent {
     /// Returns the event that the server stores when a deadline of the session passes. Its `eventID`, which is also its
-    /// `idempotencyKey`, is a function of the arguments. This has two effects. No expiry is stored twice. And two
-    /// expiries of the same time and rank, for example a stale one and a valid one, have the same order in every fold.
-    /// The id begins with a non-ASCII character, which ids of clients may not contain. The two durations in the event
-    /// are not used, and are 0.
+    /// `idempotencyKey`, is a function of the arguments. No expiry is therefore stored twice. Also, two expiries of the
+    /// same time and rank, such as a stale and a valid one, have the same order in every fold. The id begins with a
+    /// non-ASCII character, which ids of clients may not contain. The two durations in the event are 0 and not used.
     public static func expiry(_ name: EventName, at deadline: Moment, sessionID: String?) -> OrderedEvent {
         let id = "\u{A7}\(name.canonical)/\(sessionID ?? "")/\(deadline.millisecondsSinceEpoch)"
         return OrderedEvent(

@@ -80,11 +80,11 @@ extension EventName {
     /// The spelling of shipped v1 clients. For a diagnostic event, the name as sent.
     public var v1Spelling: String { row.v1Spelling }
 
-    /// Whether an event of this name is rejected without a `session_id`.
+    /// Whether an event of this name must have a `session_id`.
     public var requiresSession: Bool { row.requiresSession }
 
     /// Whether the event confirms what only the web or a partner knows: the activation of a session or a visit. Under
-    /// `TRUSTED_CONFIRMATIONS=service`, only a service's event has this effect.
+    /// `TRUSTED_CONFIRMATIONS=service`, such an event has an effect only if a service sent it.
     public var isConfirmation: Bool { self == .exclusiveActivatedByWeb || self == .visitVerifiedByWeb }
 
     /// The rank that orders events of one millisecond if they have the same `sequence` or none. Listed names have 0 to

@@ -1,5 +1,5 @@
-// Reads an EventName from one of two sources: from its spelling in a request, where an invalid spelling is a field
-// error, or from the canonical name in a stored row. This file does not depend on routes or on the other columns of the
+// Reads an EventName from one of two sources: the spelling in a request, or the canonical name in a stored row. An
+// invalid spelling in a request is a field error. This file does not depend on routes or on the other columns of the
 // row.
 
 extension EventName {
@@ -41,7 +41,7 @@ extension EventName {
     }
 
     /// Restores the name of a stored event from its `canonical` name. `hasSession` must be the same as in the call of
-    /// `init(spelling:hasSession:at:)` that read the name. Returns nil for a text that cannot have been stored.
+    /// `init(spelling:hasSession:at:)` that read the name. Returns nil for a text that is not a valid name.
     public init?(canonical: String, hasSession: Bool) {
         guard Self.isName(canonical) else { return nil }
         self = Self.byCanonicalName[canonical] ?? .diagnostic(canonical)

@@ -26,9 +26,8 @@ extension OrderedEvent: Comparable {
         return earlier.precedesByRank(later)
     }
 
-    /// Returns whether four things are true: both events have the same time, both times were sent without a fraction of
-    /// a second, both events have the same origin, and both have the same sequence or none. The journey before two such
-    /// events decides which of them comes first.
+    /// Returns whether the two events have the same time, origin and sequence (or no sequence), and both times were
+    /// sent without a fraction of a second. The journey before two such events decides which of them comes first.
     public func sharesSecond(with other: OrderedEvent) -> Bool {
         isWholeSecond && other.isWholeSecond && occurredAt == other.occurredAt && origin == other.origin
             && sequence == other.sequence

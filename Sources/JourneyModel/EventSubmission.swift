@@ -9,8 +9,8 @@ public struct EventSubmission: Hashable, Sendable {
     public var eventID: String
     /// The driver that the event names (`driver_id`); nil if it names none.
     public var driverID: String?
-    /// 1 to 128 printable ASCII characters, case-sensitive. Only keys of the same driver must differ. The key of a
-    /// service's event begins with `servicePrefix`.
+    /// 1 to 128 printable ASCII characters, case-sensitive. Keys must be unique per driver. The key of a service's
+    /// event begins with `servicePrefix`.
     public var idempotencyKey: String
     public var sessionID: String?
     public var chargerID: String?

@@ -1,7 +1,7 @@
 // Extends the table of transitions by what phones report about their own state (contract, section 1, "What is
-// implied"). Shipped clients send their state before the event in `metadata.previous_state`. If the server is in
-// another state, events are missing, and the steps from the server's state to the sent state are proven. This file
-// handles neither the order of events nor deadlines.
+// implied"). Shipped clients send their state before the event in `metadata.previous_state`. If the server's journey is
+// in another state, events are missing. The sent state then proves the steps from the journey's state to the sent
+// state. This file handles neither the order of events nor deadlines.
 
 extension Journey {
     /// The effect of an event on this journey. The effect has two parts: the missing steps that the event proves, and
@@ -34,13 +34,15 @@ extension Journey {
     }
 
     /// Returns the course that the event's evidence proves. Returns nil if the evidence is absent or proves no missing
-    /// step. If the evidence claims an activation that the event may not confirm, the evidence is not used: returns nil
-    /// if the event moves the state without the evidence (`direct`), and otherwise a rejection.
+    /// step.
+    ///
+    /// The evidence is not used if it claims an activation that this sender may not confirm. Then returns nil if the
+    /// event moves the state even without the evidence (`direct`). Otherwise returns a rejection.
     private func provenCourse(of event: OrderedEvent, insteadOf direct: Transition) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
-            // The event that ended the session is missing, and it is unknown which event that was. The next journey
-            // begins with a reset.
+            // It is unknown which event ended the session, so the ending is not implied. `event` is handled as in
+            // SESSION_ENDED, and the next journey begins with a reset.
             return state == .idle ? nil : Course(Transition(from: evidence, on: event.name))
         }
         guard let path = ImpliedSteps.path(from: state, to: evidence) else { return nil }
@@ -51,9 +53,10 @@ extension Journey {
         return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
-    /// Returns the effect of an event whose session is not the session in progress. The session in progress is closed
-    /// in two cases: the event activates its own session, or it is a departure, arrival or verification with evidence.
-    /// An event that ends its own session has no effect, because it may come from an old timer.
+    /// Returns the effect of an event whose session is not the session in progress. Two kinds of events close the
+    /// session in progress: an activation of the event's session, and a departure, arrival or verification with
+    /// evidence. Every other event is rejected. For example, an event that only ends its own session may come from an
+    /// old timer.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
         switch event.name {
@@ -91,7 +94,7 @@ extension OrderedEvent {
     var isUnconfirmedClaim: Bool { sender == .unconfirmedApp && name.isConfirmation }
 
     /// The evidence is `previousState` if the table has a transition on this event from that state. Otherwise it is
-    /// nil. A state within a session is evidence only if the event has a session id.
+    /// nil. A state of a session in progress is evidence only if the event has a session id.
     var evidence: JourneyState? {
         guard let previousState, case .to = Transition(from: previousState, on: name) else { return nil }
         return previousState.hasSessionInProgress && sessionID == nil ? nil : previousState

@@ -10,7 +10,7 @@ extension Journey {
     /// Applies the next event in the order: first the deadlines before the event, then the event itself.
     ///
     /// An event whose `origin` is server ends the session if its name, time and session are those of the journey's next
-    /// deadline. Otherwise the event has no effect, and its verdict is `.none`.
+    /// deadline. Any other server event has no effect, and its verdict is `.none`.
     ///
     /// The resulting journey and the verdict depend only on this journey and the event. A refold may therefore stop
     /// after the first event whose new journey equals its stored journey, because all later results are then unchanged.
@@ -117,8 +117,8 @@ extension Journey {
 /// Folds more than one event.
 public enum Fold {
     /// The version of the fold's rules. It is incremented in a release whose rules may fold the same events to a
-    /// different journey. The server then refolds the stored journeys. Version 1 had neither evidence nor an order
-    /// within a second.
+    /// different journey. The server then refolds the stored journeys. Version 1 did not use evidence, and did not
+    /// order events within a second.
     public static let rulesVersion: Int64 = 2
 
     /// Returns a driver's events in the order in which the fold applies them.

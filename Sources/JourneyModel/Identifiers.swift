@@ -22,11 +22,12 @@ public struct DriverID: Hashable, Sendable, CustomStringConvertible {
         hasher.combine(0xFF as UInt8)
     }
 
-    /// Prefix of the id of every driver of `dwell simulate`. The id of any other driver is `drv_...`, or was put into a
-    /// token by a holder of the signing key. No client can choose its driver's id.
+    /// Prefix of the id of every driver of `dwell simulate`. A client cannot choose such an id. The server gives its
+    /// drivers ids of the form `drv_...`, and only a holder of the signing key can make tokens with other ids.
     public static let simulatedPrefix = "simulated-"
 
-    /// Whether this is the id that the server gives a deleted driver's remaining rows. No token has such an id.
+    /// Whether this is a pseudonym, under which the server keeps the remaining rows of a deleted driver. No token has
+    /// such an id.
     public var isPseudonym: Bool { rawValue.utf8.starts(with: "erased-".utf8) }
 
     /// Whether this is a driver of `dwell simulate`. The events of such drivers are left out of all metrics except

@@ -24,13 +24,12 @@ public struct Journey: Hashable, Sendable {
     public var graceDeadline: Moment?
     /// The time of the hard timeout. The hard timeout runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
     public var hardDeadline: Moment?
-    /// The reason why the session ended. Nil in every state except SESSION_ENDED. In SESSION_ENDED, it is nil only for
-    /// a session that an earlier version of the server ended without storing the reason, and only after retention has
-    /// deleted the event that ended the session. It is never `superseded` or `reset`, because SESSION_ENDED does not
-    /// follow such an ending.
+    /// The reason why the session ended. Nil in every state except SESSION_ENDED. An earlier version of the server did
+    /// not store the reason. After retention has deleted the event that ended such a session, the reason is nil even in
+    /// SESSION_ENDED. It is never `superseded` or `reset`, because SESSION_ENDED does not follow such an ending.
     public var endedBy: Ending?
-    /// The driver's session before `sessionID`. That session is over. Its events neither restart it nor change another
-    /// session.
+    /// The driver's session before `sessionID`. That session is over. Its events do not restart it, and do not change
+    /// another session.
     public var previousSessionID: String?
 
     public init(

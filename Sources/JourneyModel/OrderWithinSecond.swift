@@ -22,10 +22,11 @@ public enum OrderWithinSecond {
     ///
     /// In the first group, events are compared by these criteria, one after the other, until two events differ:
     ///
-    /// 1. After the event, the fewest other events become impossible, even with implied steps.
+    /// 1. The event makes the fewest other events impossible. Events that implied steps make legal do not count as
+    ///    impossible.
     /// 2. The event is legal without implied steps, by the table and by its evidence.
     /// 3. The event needs the fewest implied steps.
-    /// 4. After the event, the fewest other events become impossible without implied steps.
+    /// 4. The event makes the fewest other events illegal. Events that need implied steps count as illegal here.
     /// 5. The event does not end the journey. Of events that end the journey, the lowest lifecycle rank comes first.
     /// 6. The event arrived first.
     ///
@@ -60,8 +61,7 @@ public enum OrderWithinSecond {
                 (best, fit) = (place, other)
             }
         }
-        // If the fold treats several events alike, the first of them by ids is taken, which makes the order
-        // deterministic.
+        // The fold treats some events alike. Of these, the first by ids is taken, which makes the order deterministic.
         let chosen = event(best)
         for place in left.indices where event(place).isSame(asFact: chosen) {
             if event(place).precedesByRank(event(best)) { best = place }
@@ -147,8 +147,8 @@ private struct Fit {
 
     private let kind: Kind
     private let impliedCount: Int
-    /// The numbers of other events that become impossible after this event. `unreachable` counts the events that are
-    /// impossible even with implied steps. `illegal` counts the events that are impossible without implied steps.
+    /// The numbers of other events that this event makes impossible. `unreachable` counts the events that are
+    /// impossible even with implied steps. `illegal` also counts the events that are possible only with implied steps.
     private let unreachable: Int
     private let illegal: Int
     /// 0 for an event that does not end the journey; otherwise the event's lifecycle rank.

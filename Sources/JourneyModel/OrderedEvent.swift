@@ -9,7 +9,7 @@ public struct OrderedEvent: Hashable, Sendable {
         case server = 1
     }
 
-    /// Who sent an event. Decides whether the fold lets the event confirm an activation or a visit. The raw values are
+    /// Who sent an event. The sender decides whether the event can confirm an activation or a visit. The raw values are
     /// stored.
     public enum Sender: UInt8, Hashable, Sendable {
         /// The driver's app, under `TRUSTED_CONFIRMATIONS=any`. Also the sender of the server's expiries.

@@ -4,8 +4,8 @@
 /// reload, the old settings stay in force.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
-    /// The value of the variable. If the variable is not set, this is the value that the setting has without it. Such a
-    /// value is invalid if it exceeds the limit that another setting gives.
+    /// The value of the variable. If the variable is not set, the value that the setting has in `base`. Such a value is
+    /// invalid if it exceeds another setting that limits it.
     public var value: String
     public var allowed: String
 
@@ -27,8 +27,8 @@ extension Settings {
     /// whose variable is not set has its value in `base`.
     ///
     /// A number consists of digits and, for a decimal setting, optionally a fraction. It has no sign, exponent, white
-    /// space or unit. Throws `Invalid` with an error for each variable that is not a number or is out of range. A
-    /// setting in its range may still exceed another setting that limits it. It then gets an error too.
+    /// space or unit. Throws `Invalid` with one error for each setting that is not a number, is out of range, or
+    /// exceeds another setting that limits it.
     public static func make(
         over base: Settings = Settings(), from text: (_ variable: String) -> String?
     ) throws(Invalid) -> Settings {
@@ -48,8 +48,8 @@ extension Settings {
             errors: order.flatMap { variable in errors.filter { $0.variable == variable } })
     }
 
-    /// There are two rules for pairs: anchor radius <= intent radius, and grace period <= hard timeout. Returns an
-    /// error for each violated rule.
+    /// Returns an error for each violated rule about two settings. There are two such rules: anchor radius <= intent
+    /// radius, and grace period <= hard timeout.
     private func pairErrors(except faulty: Set<String>) -> [SettingsError] {
         Self.declarations.compactMap { declaration in
             guard let limit = Self.declarations.first(where: { $0.variable == declaration.alsoAtMost }),

@@ -1,11 +1,11 @@
 // The table of transitions, in the same form as in the contract (section 1). The table gives the state to which an
-// event leads if it belongs to the session in progress. Evidence.swift handles events of other sessions and a phone's
-// evidence. Fold.swift handles deadlines and targets.
+// event of the session in progress leads. Evidence.swift handles events of other sessions and a phone's evidence.
+// Fold.swift handles deadlines and targets.
 
 /// The table's entry for one event in one state.
 enum Transition: Hashable {
-    /// First applies the implied steps, then moves to the given state. The event proves these steps even if the phone
-    /// sends no evidence.
+    /// First applies the implied steps, then moves to the given state. The event itself proves these steps, without
+    /// evidence from the phone.
     case to(JourneyState, implying: ImpliedSteps = [])
     /// Never moves the state and is never rejected.
     case stays
@@ -55,7 +55,7 @@ enum Transition: Hashable {
 
 extension JourneyState {
     /// Whether the state is SESSION_ACTIVE, IN_TRANSIT or AT_MERCHANT. In these states, an event of another session has
-    /// no effect unless it proves that the other session has begun (Evidence.swift).
+    /// an effect only if it proves that the other session has begun (Evidence.swift).
     package var hasSessionInProgress: Bool {
         switch self {
         case .sessionActive, .inTransit, .atMerchant: true

@@ -16,7 +16,7 @@ package final class CounterTable: Sendable {
     private final class Cell: Sendable {
         private let made = AtomicLazyReference<CounterBox>()
         /// The value of `made`, once `made` is set. Counting through this unmanaged reference avoids retain and
-        /// release, which would be two more atomic operations on memory that all loops write to.
+        /// release. These would be two more atomic operations on memory that all event loops write to.
         private let shortcut = Atomic<Unmanaged<CounterBox>?>(nil)
 
         func count(_ amount: Int64, _ make: () -> any CounterHandler) {

@@ -1,6 +1,6 @@
-// The declaration of a metric. Each module declares its families in an extension of `MetricFamily`, beside the code
-// that the families measure. The names follow Prometheus's conventions (base units, `_total` for counters). This module
-// itself declares no family.
+// The declaration of a metric. Each module declares its metrics in an extension of `MetricFamily`, beside the code that
+// they measure. The names follow Prometheus's conventions (base units, `_total` for counters). This module itself
+// declares no family.
 
 package import CoreMetrics
 

@@ -1,6 +1,6 @@
 // Metrics that are read rather than counted: sizes, states, and the operating system's data on the process. A backend
-// that a monitoring server reads calls `sample` at each reading. A backend that pushes its metrics calls `sample` every
-// few seconds. The samplers pass their values to swift-metrics in the same way as counted metrics.
+// that a monitoring server scrapes calls `sample` at each scrape. A backend that pushes its metrics calls `sample`
+// every few seconds. The samplers pass their values to swift-metrics in the same way as counted metrics.
 
 package import CoreMetrics
 internal import Synchronization

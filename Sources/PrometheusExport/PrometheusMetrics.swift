@@ -111,8 +111,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         return series
     }
 
-    // These four functions remove nothing. Their series exist as long as the process exists, because a reader of the
-    // metrics would interpret a missing counter as a restart.
+    // These four functions remove nothing. A series exists until the process ends, because a reader of the metrics
+    // would interpret a missing counter as a restart.
     package func destroyCounter(_ handler: any CounterHandler) {}
     package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
     package func destroyRecorder(_ handler: any RecorderHandler) {}

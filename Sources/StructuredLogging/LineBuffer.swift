@@ -14,8 +14,8 @@ struct LineBuffer {
     }
 
     /// Appends the entries sorted by name, so that equal records give equal lines. There must be room for `ending`
-    /// after the entries. Therefore the first entry that leaves too little room is removed together with all later
-    /// entries, and `whenCut` marks the line as truncated.
+    /// after the entries. The first entry that leaves too little room is therefore left out with all later entries, and
+    /// `whenCut` marks the line as truncated.
     mutating func appendEntries(
         of metadata: Logger.Metadata, roomFor ending: String,
         _ appendEntry: (inout LineBuffer, String, Logger.MetadataValue) -> Void,
@@ -81,9 +81,9 @@ struct LineBuffer {
         bytes.append(0x22)
     }
 
-    /// Writes the content of a JSON string (RFC 8259, section 7) without its quotes. Content of more than
-    /// `valueBytesMax` bytes, including escapes, is cut, and `...` is added. DEL and the C1 controls are escaped too,
-    /// because terminals interpret them.
+    /// Writes the content of a JSON string (RFC 8259, section 7) without its quotes. Content of more than about
+    /// `valueBytesMax` bytes, including escapes, is cut, and `...` is added. DEL, the C1 controls, U+2028 and U+2029
+    /// are escaped too, because some terminals and viewers interpret them.
     mutating func appendEscaped(_ string: String) {
         let escapeBytesMax = 6
         let end = bytes.count + LogLine.valueBytesMax - escapeBytesMax

@@ -9,8 +9,9 @@ package enum LogLine {
     /// The value of `PIPE_BUF` on Linux. A write of up to this many bytes to a pipe is atomic: no bytes of other
     /// processes appear inside it (pipe(7)).
     package static let lineBytesMax = 4096
-    /// The maximum length of a value in bytes, including escapes. A longer value is cut, and `...` is added. Three such
-    /// values (label, message, error) and the fixed parts of the line together are shorter than `lineBytesMax`.
+    /// The approximate maximum length of a value in bytes, including escapes. A longer value is cut, and `...` is
+    /// added. Three such values (label, message, error) and the fixed parts of the line together are shorter than
+    /// `lineBytesMax`.
     static let valueBytesMax = 1024
     /// The maximum depth of nested metadata. Metadata that is nested deeper is shown as `...`. The server's own
     /// metadata has only single values and lists of texts. The limit protects against endless recursion caused by a

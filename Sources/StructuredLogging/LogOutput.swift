@@ -5,7 +5,7 @@
 // first (poll(2)). A pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once. If the
 // descriptor does not report POLLOUT within `waitMilliseconds`, the line is dropped and counted. After a dropped line,
 // the descriptor is polled without waiting, until a line can be written again. After that line, a line with the number
-// of dropped lines is written. No line waits in memory, so a crash of the process loses no line that was written.
+// of dropped lines is written. No line is buffered in memory, so a crash of the process loses no line.
 
 import Logging
 import Synchronization
@@ -24,8 +24,8 @@ package final class LogOutput: Sendable {
     /// Also, systemd and container runtimes collect a service's log from standard error.
     package static let standardError = LogOutput(descriptor: STDERR_FILENO)
 
-    /// The maximum wait for POLLOUT in milliseconds. It is long enough for a reader that was only descheduled. It is
-    /// short enough for the event loop that logs the line.
+    /// The maximum wait for POLLOUT in milliseconds. It is long enough for a reader that only waits for a processor. It
+    /// is short enough not to disturb the event loop that logs the line.
     static let waitMilliseconds: Int32 = 5
 
     private let descriptor: Int32

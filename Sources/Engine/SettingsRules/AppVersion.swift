@@ -1,4 +1,4 @@
-// The version of an app, as a rule of the settings compares it.
+// The version of an app, in the form that the rules of settings compare.
 
 /// One to four whole numbers joined by dots, such as `7.2.1`. Versions are compared number by number. A missing number
 /// counts as 0, so `7.2` and `7.2.0` are equal.

@@ -4,10 +4,12 @@
 package import JourneyModel
 
 extension Journey {
-    /// Returns the charger that determines an event's settings. This is the charger with which the event's session was
-    /// registered, or else the charger that the event names. If there is neither, returns the target charger of this
-    /// journey, which is the journey before the event. Returns nil instead if the event names a session other than that
-    /// of this journey, because the target charger belongs to the session of this journey.
+    /// Returns the charger that determines an event's settings. `self` is the journey before the event. Returns the
+    /// first of these chargers that exists:
+    ///
+    /// 1. the charger with which the event's session was registered
+    /// 2. the charger that the event names
+    /// 3. the target charger of this journey, unless the event names a session other than the journey's session
     package func settingsCharger(registered: String?, event charger: String?, sessionID: String?) -> String? {
         if let registered { return registered }
         if let charger { return charger }

@@ -1,4 +1,4 @@
-// The settings of one driver in the form that phones read, with a tag that changes when they change.
+// The settings of one driver in the form that phones read, with a tag that changes whenever the content changes.
 
 package import JourneyModel
 

@@ -25,7 +25,7 @@ package struct IDSet: Hashable, Sendable {
 /// Which app versions a rule applies to.
 package enum AppVersionCondition: Hashable, Sendable {
     case listed([AppVersion])
-    /// From `min` on, and below `below`. One of the two may be nil.
+    /// All versions from `min` (inclusive) to `below` (exclusive). One of the two may be nil.
     case range(min: AppVersion?, below: AppVersion?)
 
     func contains(_ version: AppVersion) -> Bool {
@@ -40,7 +40,7 @@ package enum AppVersionCondition: Hashable, Sendable {
 /// store.
 package struct SettingsSubject: Hashable, Sendable {
     package var driver: DriverID
-    /// Nil if the request names no version, or names something else.
+    /// Nil if the request names no version, or names a text that is not a version.
     package var appVersion: AppVersion?
     package var at: Moment
 

@@ -8,7 +8,7 @@
 
 package import JourneyModel
 
-/// A flag that the file declares, with the value for everybody to whom no rule applies.
+/// A flag that the file declares, with its default: the value if no matching rule has the flag.
 package struct SettingsFlag: Hashable, Sendable {
     package var name: String
     package var standard: FlagValue
@@ -154,8 +154,8 @@ extension SettingsRules {
     /// The rules for the history of the settings.
     package var recorded: RecordedRules { RecordedRules(version: version, json: summaryJSON) }
 
-    /// The rules as JSON for operators: an array in the order of the file. A rule's drivers and chargers are only
-    /// counted, so that the history of the settings contains no driver, and stays short.
+    /// The rules as JSON for operators: an array in the order of the file. Instead of a rule's drivers and chargers, it
+    /// contains only their numbers. The history of the settings therefore names no driver, and stays short.
     package var summaryJSON: String {
         var writer = JSONWriter(reservingBytes: 256 * entries.count + 16)
         writer.beginArray()

@@ -14,8 +14,8 @@ extension SettingsRules {
     static let idsMax = 10_000
     static let flagTextBytesMax = 1024
 
-    /// Reads the file's content. For each rule, also checks the settings that the rule gives: the base settings with
-    /// the rule's values in place of some of them.
+    /// Reads the file's content. Also checks the settings that result from each rule: the base settings, with some of
+    /// them replaced by the rule's values.
     package convenience init(reading text: [UInt8], base: Settings) throws(SettingsRulesError) {
         let document: LocatedJSON
         do throws(JSONError) {
@@ -158,7 +158,7 @@ struct SettingsRulesReader {
         }
     }
 
-    /// Returns the name of a rule if it has a valid one, so that all problems of the rule can name it.
+    /// Returns the name of the rule, if it is valid. All problems of the rule then mention this name.
     private static func validName(of element: LocatedJSON) -> String? {
         guard case .object(let members) = element.content,
             case .scalar(.string(let name))? = members.first(where: { $0.name == "name" })?.value.content

@@ -8,8 +8,8 @@ package import JourneyModel
 extension ClockMemory {
     private static let loneSkewBytes = 17
 
-    /// Decodes the column. Bytes that are not in this format become an empty memory. The time of an event may then
-    /// remain uncorrected, but no event is refused for that reason.
+    /// Decodes the column. Bytes that are not in this format become an empty memory. Event times may then remain
+    /// uncorrected, but no event is refused.
     package init(lastCorrectionMilliseconds: Int64?, bytes: [UInt8]) {
         self.init(lastCorrectionMilliseconds: lastCorrectionMilliseconds)
         let (count, rest) = (bytes.count - 1).quotientAndRemainder(dividingBy: Self.loneSkewBytes)

@@ -1,5 +1,5 @@
-// The event that a store folds for a request, and the submission that it stores for an expiry. Every store uses the
-// same ones, so that the same requests make the same rows.
+// Makes the event that a store folds for a request, and the submission that a store stores for an expiry. All stores
+// use this code, so that the same requests produce the same rows in each of them.
 
 package import JourneyModel
 

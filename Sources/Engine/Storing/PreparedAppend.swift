@@ -4,7 +4,7 @@
 internal import Crypto
 package import JourneyModel
 
-/// This type is a class, because a struct with about ten texts would be copied about ten times on its way to the
+/// A class and not a struct, because a struct with about ten texts would be copied about ten times on its way to the
 /// writer.
 package final class PreparedAppend: Sendable {
     package let request: AppendRequest
@@ -28,7 +28,8 @@ package final class PreparedAppend: Sendable {
 
     package func stored() -> PreparedAppend { PreparedAppend(stored: self) }
 
-    /// Returns the outcome for the client when the request fails.
+    /// Returns the outcome for the client when the request fails. For an event that is already stored, `unavailable`
+    /// becomes `unknown`, because `unavailable` means that the event is not stored.
     package func outcome(of failure: StoreFailure) -> EventOutcome {
         if isStored, case .unavailable(let reason) = failure { return .failed(.unknown(reason)) }
         return .failed(failure)

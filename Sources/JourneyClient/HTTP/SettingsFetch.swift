@@ -1,27 +1,27 @@
 // The client side of `GET /native/config`. The request is conditional, with the ETag of the phone's copy. If the server
-// confirms that the copy is current, the phone continues to use the copy.
+// confirms the copy, the phone continues to use it.
 
 public import JourneyModel
 
 /// The phone's copy of the settings.
 public struct SettingsCopy: Hashable, Sendable {
-    /// The value of a flag of the server's operator.
+    /// The value of a flag that the server's operator sets.
     public enum Flag: Hashable, Sendable {
         case bool(Bool)
         case text(String)
     }
 
     public var settings: Settings
-    /// The flags by name. Empty if the server has none. Ignore unknown ones, and use a default for missing ones.
+    /// The flags by name. Empty if the server has none. Ignore unknown flags, and use a default for missing flags.
     public var flags: [String: Flag]
     /// The ETag as the server sent it, with its quotes; nil if the server sent none.
     public var etag: String?
     /// When the server last confirmed these settings.
     public var confirmedAt: Moment
-    /// The server's `max-age` in seconds: how long the copy may be used. More frequent requests are useless.
+    /// The server's `max-age` in seconds: how long the copy may be used without a new request.
     public var freshSeconds: Int
 
-    /// The largest `max-age`, which is also used if the server sends none.
+    /// The maximum of `freshSeconds`. Also used if the server sends no `max-age`.
     public static let freshSecondsMax = 86_400
 
     public init(
@@ -135,7 +135,7 @@ public enum SettingsFetch {
 extension Settings {
     /// Reads the settings from the response of `GET /native/config`. Ignores all other members.
     ///
-    /// Returns nil unless all eight settings are present and in range (contract, section 2), because an engine must not
+    /// Returns nil if any of the eight settings is missing or out of range (contract, section 2). An engine must not
     /// use only some of the server's settings.
     public init?(configJSON json: JSONValue) {
         self.init()

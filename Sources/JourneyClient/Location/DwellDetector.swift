@@ -22,16 +22,16 @@ public struct DwellDetector: Hashable, Sendable {
 
     public init() {}
 
-    /// The longest time between two fixes of one stay, as a multiple of the dwell time. A phone at rest reports no
-    /// fixes. The app therefore requests a fix when the dwell is due (`completesAt`), and that fix continues the stay.
-    /// If there was no fix for more than twice the dwell time, the app was not running, and the phone may have been
-    /// elsewhere.
+    /// The longest time between two successive fixes of one stay, as a multiple of the dwell time. A phone at rest
+    /// reports no fixes. The app therefore requests a fix when the dwell is due (`completesAt`), and that fix continues
+    /// the stay. If there was no fix for more than twice the dwell time, the app was not running, and the phone may
+    /// have been elsewhere.
     static let silenceInDwells = 2
 
     /// Takes one fix. Returns true if the fix completes the dwell. After that, a new stay begins with the next fix.
     ///
-    /// Only a fix completes a dwell; the passing of time alone does not. The fix must be taken at least
-    /// `chargerDwellSeconds` after the first fix of the stay. A fix that was taken before the last fix is ignored.
+    /// Time alone never completes a dwell; a fix is needed. The fix must be taken at least `chargerDwellSeconds` after
+    /// the first fix of the stay. A fix that was taken before the last fix is ignored.
     public mutating func take(_ fix: LocationFix, at charger: Coordinate, by settings: Settings) -> Bool {
         guard fix.isUsable(by: settings) else { return false }
         let radiusMeters = settings.chargerAnchorRadiusMeters

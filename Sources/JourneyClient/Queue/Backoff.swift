@@ -9,14 +9,14 @@ enum Backoff {
     /// The longest `Retry-After` that the server sends (contract, section 5). Only a proxy can send a longer one. The
     /// client then waits only this long.
     static let retryAfterSecondsMax = 3600
-    /// The longest possible wait for the next attempt. If a longer wait remains, the clock was set back after the time
-    /// of the next attempt was computed.
+    /// The longest possible wait for the next attempt. If the remaining wait is longer, the phone's clock was set back
+    /// in the meantime.
     static let waitMillisecondsMax = Int64(retryAfterSecondsMax + secondsMax) * 1000
 
-    /// Returns the delay after `failures` consecutive failures, at least 1. The basic delay is 1 s after the first
-    /// failure and doubles with each further failure, up to 60 s. The result is the longer of the basic delay and
-    /// `retryAfterSeconds`, plus a random time of up to half of the basic delay. The random time prevents phones that
-    /// failed at the same time from retrying at the same time.
+    /// Returns the delay in milliseconds after `failures` consecutive failures. `failures` is at least 1. The basic
+    /// delay is 1 s after the first failure and doubles with each further failure, up to 60 s. The result is the longer
+    /// of the basic delay and `retryAfterSeconds`, plus a random time of up to half of the basic delay. The random time
+    /// prevents phones that failed at the same time from retrying at the same time.
     static func milliseconds(
         failures: Int, retryAfterSeconds: Int?, using random: inout some RandomNumberGenerator
     ) -> Int64 {

@@ -1,9 +1,9 @@
 // The durable queue of unsent events. The queue decides which events to send and when, and the app sends the requests.
 // The queue has no clock, timer or network access: times, tokens and randomness are passed in.
 //
-// The server folds events in the order in which they happened and not in the order of arrival, so the result does not
-// depend on the order of sending. The queue nevertheless sends events in the order in which they were enqueued, so that
-// the server's state follows the phone's state step by step.
+// The server folds events in the order in which they happened, whatever their order of arrival. The queue nevertheless
+// sends events in the order in which they were enqueued. The server's state then follows the phone's state step by
+// step.
 
 public import JourneyModel
 
@@ -23,8 +23,8 @@ public struct EventQueue<Journal: EventJournal> {
         case accepted
         /// The token was rejected, and a new one was requested.
         case awaitingRefresh
-        /// There is a new token that was not used yet. If this token is rejected too, it is useless to request another
-        /// one.
+        /// There is a new token that was not used yet. If this token is rejected too, no further token is requested,
+        /// and the driver must sign in.
         case refreshed
         case awaitingSignIn
     }
@@ -47,7 +47,7 @@ public struct EventQueue<Journal: EventJournal> {
     /// The maximum number of events in one batch. The server has two default rate limits of events per time window
     /// (contract, section 4). This number is the smaller of the two. Further events in the batch would get 429.
     public static var batchEventsMax: Int { 30 }
-    /// Number of responses with status 500 after which an event is moved to the end of the queue. There it does not
+    /// After this number of responses with status 500, an event is moved to the end of the queue. There it does not
     /// block other events.
     static var serverErrorsMax: Int { 5 }
 
@@ -172,12 +172,16 @@ public struct EventQueue<Journal: EventJournal> {
 
     /// Handles the outcome of the last attempt. The outcome of an earlier attempt is ignored.
     ///
-    /// The effect depends on the status. A 2xx response that contains the event's id removes the event from the queue.
-    /// After 401 or 403, a new token is requested. If the new token is rejected too, the driver must sign in again. The
-    /// event is sent again after 408, 429, 5xx, no response, or a 2xx response that is not from this server. The delay
-    /// before the next attempt is 1, 2, 4 ... 60 s or `Retry-After`, whichever is longer, plus a random time. After any
-    /// other status, the event is dropped. The results in a batch are handled event by event. If a whole batch is
-    /// rejected, its events are sent again one by one.
+    /// The effect on an event depends on the status:
+    ///
+    /// - 2xx with the event's id: the event leaves the queue.
+    /// - 401 or 403: a new token is requested. If the new token is rejected too, the driver must sign in again.
+    /// - 408, 429, 5xx, no response, or 2xx without the event's id: the event is sent again. The delay before the next
+    ///   attempt is 1, 2, 4 ... 60 s or `Retry-After`, whichever is longer, plus a random time.
+    /// - any other status: the event is dropped.
+    ///
+    /// The results in a batch are handled event by event. If a whole batch is rejected, its events are sent again one
+    /// by one.
     public mutating func handle(
         _ outcome: HTTPExchange.Outcome, of attempt: Attempt, at now: Moment,
         using random: inout some RandomNumberGenerator
@@ -235,9 +239,9 @@ public struct EventQueue<Journal: EventJournal> {
         return []
     }
 
-    /// Sets the time of the next attempt. If the last attempt delivered or refused at least one event, the count of
-    /// consecutive failures starts again at 0. If other events of the last attempt must be sent again, the last attempt
-    /// then counts as the first failure.
+    /// Sets the time of the next attempt. If at least one event of the attempt was delivered or refused, the count of
+    /// consecutive failures restarts at 0. If other events of the attempt must be sent again, the attempt then counts
+    /// as the first failure.
     private mutating func pause(
         after replies: [EventReply], _ outcome: HTTPExchange.Outcome, at now: Moment,
         using random: inout some RandomNumberGenerator

@@ -92,7 +92,8 @@ enum EventReply: Hashable {
 }
 
 extension EventResponse {
-    /// Reads the JSON that `encoded` writes. Nil if a member is missing or has a value unknown to this release.
+    /// Reads the JSON that `encoded` writes. Returns nil if a member is missing or has a value that this release does
+    /// not know.
     init?(json: JSONValue?) {
         guard let json, let session = json["session"],
             let status = json["status"]?.text.flatMap(Status.init(rawValue:)), let eventID = json["event_id"]?.text,
@@ -116,10 +117,10 @@ extension HTTPExchange.Outcome {
 }
 
 extension HTTPExchange.Response {
-    /// The number of seconds to wait before the next request. The value is that of `Retry-After`. If single events of a
-    /// batch were rate-limited, the response has no `Retry-After`. The value is then taken from `RateLimit`: the
-    /// longest `t` of the limits that are used up. Nil if the response has neither field. An HTTP-date in `Retry-After`
-    /// is ignored, because this server never sends one.
+    /// The number of seconds to wait before the next request, from `Retry-After`. If only some events of a batch were
+    /// rate-limited, the response has no `Retry-After`. The number then comes from `RateLimit`: the longest `t` of the
+    /// limits that are used up. Nil if the response has neither field. An HTTP-date in `Retry-After` is ignored,
+    /// because this server never sends one.
     var retryAfterSeconds: Int? {
         if let seconds = field("Retry-After").flatMap({ Int($0) }) { return seconds }
         return field("RateLimit").flatMap(Self.exhaustedLimitSeconds)

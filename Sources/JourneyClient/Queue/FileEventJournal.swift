@@ -9,8 +9,8 @@ import Foundation
 /// next write removes that line. A damaged line before the last one is skipped and counted. The file is compacted when
 /// it consists mostly of removed events.
 ///
-/// The file must be readable while the phone is locked. A geofence may wake the app at such a time, and the app must
-/// then read the file. The folder of the file must exist.
+/// The file must be readable while the phone is locked, because a geofence may wake the app while it is locked. The
+/// folder of the file must exist.
 public struct FileEventJournal: EventJournal, Sendable {
     private let path: String
     private var events: [QueuedEvent] = []
@@ -102,8 +102,8 @@ extension FileEventJournal {
         lines += 1
     }
 
-    /// Compacts the file if that saves enough space. For this, writes the queued events into a new file, which
-    /// atomically replaces the old file.
+    /// Compacts the file if this saves enough space: writes the queued events into a new file, which atomically
+    /// replaces the old file.
     private mutating func sweepIfWorthwhile() throws(JournalError) {
         guard lines >= Self.sweepLinesMin, lines > 4 * events.count else { return }
         let bytes = events.flatMap { JournalLine.add($0).encoded }

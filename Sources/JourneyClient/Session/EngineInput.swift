@@ -6,7 +6,8 @@ public import JourneyModel
 public enum EngineInput: Hashable, Sendable {
     /// The driver chose a charger, or arrived at a charger that the app knows.
     case targeted(Place)
-    /// Fixes that were delivered together, in any order. The engine handles each fix as of the time when it was taken.
+    /// Fixes that were delivered together, in any order. The engine handles each fix with the time at which it was
+    /// taken.
     case fixes([LocationFix])
     case crossed(GeofenceCrossing)
     /// A timer that the engine set has fired. It is harmless if the timer fires early or late.

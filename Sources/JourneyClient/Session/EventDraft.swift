@@ -14,8 +14,8 @@ public struct EventDraft: Hashable, Sendable {
     public var sequence: Int64
     /// Further data about the event, without coordinates. Not sent if empty.
     public var metadata: [JSONMember]
-    /// The engine's state before the event. It is sent as `metadata.previous_state`. The server compares it with its
-    /// own state, and so recognises that earlier events were lost.
+    /// The engine's state before the event. It is sent as `metadata.previous_state`. The server compares this state
+    /// with its own state, to detect that earlier events were lost.
     public var previousState: JourneyState?
 
     public init(
@@ -35,8 +35,8 @@ public struct EventDraft: Hashable, Sendable {
     /// Returns this event in the form that the fold takes, with the durations of `settings`. In the order of events,
     /// the drafts of one engine have the order in which they were made.
     ///
-    /// - Parameter eventID: orders events that are equal in everything else. Two drafts of one engine are never equal
-    ///   in everything else.
+    /// - Parameter eventID: orders events that are otherwise equal in the order. Two drafts of one engine do not need
+    ///   it, because their `sequence` differs.
     public func placed(by settings: Settings, eventID: String = "") -> OrderedEvent {
         OrderedEvent(
             name: name, sessionID: sessionID, chargerID: chargerID, occurredAt: occurredAt, sequence: sequence,

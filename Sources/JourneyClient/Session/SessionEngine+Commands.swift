@@ -49,8 +49,7 @@ extension SessionEngine {
     }
 
     /// Reports a command of the web, even if it does not change the state on this phone. The server may have events
-    /// that this phone lacks. The server decides the effect of the command by the command's position in the order of
-    /// events.
+    /// that this phone lacks, so only the server can decide the effect of the command.
     mutating func command(_ name: EventName, _ sessionID: Identifier, at occurredAt: Moment) {
         let verdict = emit(name, at: occurredAt, sessionID: sessionID.text)
         if let reason = verdict.reason { put(.refused(name, reason)) }

@@ -20,14 +20,15 @@ extension SessionEngine {
         for _ in 0..<3 where !follow(fix, at: occurredAt) { return }
     }
 
-    /// A fix is not used if it was taken more than this number of seconds before the last event. It does not show where
-    /// the phone was after that event. A location receiver may return such an old fix when the app requests one.
+    /// A fix is not used if it was taken more than this number of seconds before the last event. Such a fix does not
+    /// show where the phone was after that event. A location receiver may return such an old fix when the app requests
+    /// one.
     private static let fixAgeSecondsMax = 60
 
     /// Returns the fix if it may be used. A fix from the future counts as taken at `now`. A fix is rejected if it is
-    /// older than the last fix, or more than `fixAgeSecondsMax` older than the last event. There is one exception: if
-    /// the last fix or the last event is in the future, the clock was set back, and the fix is used. If the last fix is
-    /// in the future, the dwell also begins again.
+    /// older than the last fix, or more than `fixAgeSecondsMax` older than the last event. Exception: if the last fix
+    /// or the last event is later than `now`, the clock was set back, and the fix is used. If the last fix is later
+    /// than `now`, the dwell also starts over.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
         var fix = fix
@@ -108,10 +109,10 @@ extension SessionEngine {
     // MARK: Teleport
 
     /// If the phone jumps too far for a drive during a journey, reports the jump as the diagnostic event
-    /// `teleport_detected`. A session in progress is then ended by webRequestedEnd. This event leads to SESSION_ENDED
-    /// from SESSION_ACTIVE, from IN_TRANSIT and from AT_MERCHANT. Every other event that ends a session would claim
-    /// that a deadline passed or that the visit was verified. If there is no session, no such event is needed. The fix
-    /// is outside of all zones, and therefore leads back to IDLE.
+    /// `teleport_detected`. Then ends a session in progress with webRequestedEnd, which leads to SESSION_ENDED from
+    /// SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT. Every other event that ends a session would claim that a deadline
+    /// passed or that the visit was verified. A journey without a session needs no such event: the fix is outside of
+    /// all zones, and therefore leads back to IDLE.
     private mutating func noticeTeleport(from previous: LocationFix, to fix: LocationFix, at occurredAt: Moment) {
         let distanceMeters = previous.coordinate.distanceMeters(to: fix.coordinate)
         guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded else { return }
@@ -126,8 +127,8 @@ extension SessionEngine {
     // MARK: Geofences
 
     /// Handles a crossing that the operating system reports. The crossing has the effect of a fix that is clearly
-    /// inside or outside of the circle. One crossing is an exception: if the phone enters the anchor zone, this method
-    /// only requests a fix. The dwell cannot be detected without a fix.
+    /// inside or outside of the circle. One crossing is an exception: when the phone enters the anchor zone, this
+    /// method only requests a fix, because the dwell cannot be detected without a fix.
     mutating func cross(_ crossing: GeofenceCrossing, at occurredAt: Moment) {
         guard let (place, _) = circle(of: crossing.zone), place.id == crossing.placeID else { return }
         switch (crossing.direction, crossing.zone) {

@@ -12,13 +12,13 @@ public import JourneyModel
 /// One driver's journey on one phone.
 ///
 /// The engine is a value, so copies of it are independent. After each `handle`, first put the `send` outputs into the
-/// queue, and then store the snapshot. In this order, a crash between the two steps never loses an event. Such a crash
-/// may repeat an event. The server's fold then rejects the repeat.
+/// queue, and then store the snapshot. In this order, a crash between the two steps never loses an event. At worst, the
+/// engine makes an event a second time, and the server's fold rejects the repeat.
 public struct SessionEngine: Sendable {
     /// The journey that the server's fold makes from the events so far.
     public internal(set) var journey = Journey()
     public internal(set) var settings: Settings
-    /// The monitored charger. It is the charger of this journey, or, after this journey has ended, the charger of the
+    /// The monitored charger. It is the charger of this journey. After this journey has ended, it is the charger of the
     /// next journey.
     public internal(set) var charger: Place?
     /// The session's merchant; nil before a session is activated.
@@ -28,7 +28,8 @@ public struct SessionEngine: Sendable {
     var lastFix: LocationFix?
     var lastEventAt: Moment?
     var nextSequence: Int64 = 0
-    /// The id of the session that ended. The reset event needs this id. The session may never have been activated.
+    /// The id of the session that ended. The reset event needs this id. The session may never have been activated:
+    /// webRequestedEnd can also end a journey in NEAR_CHARGER or ANCHORED.
     var endedSessionID: String?
     /// Whether entering the charger's zone in SESSION_ENDED begins a new journey. If the driver is still in the zone
     /// when the session ends, the driver must first leave the zone, or choose a charger again.
@@ -116,7 +117,7 @@ extension SessionEngine {
     }
 
     /// Returns whether the event belongs to this engine's journey. An event of a session on another phone does not
-    /// belong to this journey, and must not be sent with this engine's state.
+    /// belong to it, and must not be sent with this engine's state.
     private func isOfThisJourney(_ name: EventName, _ eventSessionID: String?) -> Bool {
         eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
             || name == .exclusiveActivatedByWeb
@@ -216,8 +217,8 @@ extension SessionEngine {
         }
     }
 
-    /// Handles a timer that fired. If the dwell is due, requests a fix. In any other case, forgets the timer. If the
-    /// time of the timer has not come yet, the timer is then set again.
+    /// Handles a timer that fired. If the dwell is due, requests a fix. Otherwise forgets the timer. If the timer fired
+    /// too early, `finish` then sets it again.
     private mutating func fired(_ timer: EngineTimer, at now: Moment) {
         if timer == .dwell, let due = dwell.completesAt(by: settings), due <= now {
             put(.requestFix)

@@ -30,12 +30,12 @@ extension SessionEngine {
 
     /// Returns the engine as it is at `now`, and its outputs. The outputs set all timers and geofences again.
     ///
-    /// Three steps follow one another. First, a deadline that passed since the snapshot ends the session, with an event
-    /// at the time of the deadline. Second, if a session is still in progress, it is reported with `sessionRestored`.
-    /// Third, the present position `fix` is handled like any other fix. It may cause a lost anchor, a departure, an
-    /// exit from the zone, or a jump that ends the session. A fix that was taken before a deadline is handled before
-    /// that deadline. If there is no usable fix, but a charger, the outputs request a fix. The present position then
-    /// has an effect only when the requested fix arrives.
+    /// There are three steps. First, a deadline that passed since the snapshot ends the session, with an event at the
+    /// time of the deadline. Second, if a session is still in progress, it is reported with `sessionRestored`. Third,
+    /// the present position `fix` is handled like any other fix. It may cause a lost anchor, a departure, an exit from
+    /// the zone, or a jump that ends the session. A fix that was taken before a deadline is handled before that
+    /// deadline. If the engine has a charger but gets no usable fix, the outputs request a fix. The present position
+    /// then has an effect only when the requested fix arrives.
     public static func restored(
         from snapshot: Snapshot, at now: Moment, fix: LocationFix? = nil
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {

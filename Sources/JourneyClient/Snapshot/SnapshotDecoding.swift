@@ -1,5 +1,5 @@
 // Reads a snapshot from stored bytes. The bytes may be damaged or written by another release. All members are therefore
-// checked, so that no engine starts in a state that events cannot produce.
+// checked, so that an engine starts only in a state that events can produce.
 
 import JourneyModel
 
@@ -56,7 +56,7 @@ private struct SnapshotReader {
 
 extension SessionEngine {
     /// Whether the engine's members fit its state. The engine must have exactly the deadlines and the session that the
-    /// state requires. It must also have the charger and the merchant that the state requires.
+    /// state requires. It must have at least the charger and the merchant that the state requires.
     fileprivate var isConsistent: Bool {
         let runsGrace = journey.graceDeadline != nil
         let runsHard = journey.hardDeadline != nil

@@ -23,7 +23,7 @@ struct JSONNames {
     }
 
     /// Returns whether the name is not among `earlier`. Must be called once for each name of an object, in the order of
-    /// the names. `earlier` must hold all names before it.
+    /// the names. `earlier` must hold all names that come before `name`.
     mutating func isNew(_ name: String, after earlier: some Collection<String>) -> Bool {
         if many.isEmpty {
             if earlier.count < Self.linearSearchMax {

@@ -2,19 +2,17 @@
 // error. The time is linear in the length of the text, and `depthMax` limits the recursion. The parser does not use
 // Foundation, and does not depend on what the members mean.
 //
-// The parser distinguishes two kinds of bad text. For text that is not JSON, the parser throws at once. Text that is
-// JSON by its grammar may still be ambiguous or unreadable, because of a duplicate name, bytes that are not UTF-8, half
-// a surrogate pair, nesting beyond the limit, or a number longer than the limit. The parser then records the error in
-// `refusal` and continues, because it can still find the end of the value. In a batch, only the event that contains
-// such text fails.
+// The parser distinguishes two kinds of bad text. For text that is not JSON, the parser throws at once. Text that
+// follows the grammar of JSON may still be ambiguous or unreadable. Examples are a duplicate name, invalid UTF-8, half
+// a surrogate pair, and nesting or numbers beyond the limits. The parser then records the error in `refusal` and
+// continues, because it can still find the end of the value. In a batch, only the event that contains such text fails.
 
 struct JSONParser {
     /// Maximum nesting of arrays and objects. Request bodies need 4 levels and metadata a few more. The nesting is
     /// limited, because each level uses stack memory.
     static let depthMax = 64
     /// Maximum bytes of one number, including sign, fraction and exponent. The longest double written in practice has
-    /// 25 bytes, and an Int64 has 20. Because numbers are short, code that reads a number need not be linear in its
-    /// length.
+    /// 25 bytes, and an Int64 has 20. Because of this limit, code that reads a number may take more than linear time.
     static let numberBytesMax = 64
 
     /// The text. The buffer is valid only inside the closure that provides it. A parser must therefore be created and
@@ -87,7 +85,7 @@ struct JSONParser {
         return .array(elements)
     }
 
-    /// Reads the end of the text. Throws unless only white space is left.
+    /// Reads the end of the text. Throws if anything other than white space is left.
     mutating func end() throws(JSONError) {
         skipWhitespace()
         if offset < bytes.count { throw failure(.trailingBytes) }

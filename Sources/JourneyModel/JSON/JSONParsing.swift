@@ -3,9 +3,14 @@
 extension JSONValue {
     /// Reads one JSON text. Only white space may be before and after it; a byte order mark is rejected.
     ///
-    /// Also rejects texts that are JSON by the grammar of RFC 8259, but that two readers could understand differently,
-    /// or that one of them could not read. These texts have duplicate member names in an object, invalid UTF-8, escapes
-    /// of half a surrogate pair, arrays and objects nested more than 64 deep, or a number of more than 64 characters.
+    /// Also rejects texts that follow the grammar of RFC 8259 but that two parsers could read differently, or could
+    /// fail to read:
+    ///
+    /// - duplicate member names in an object
+    /// - invalid UTF-8
+    /// - escapes of half a surrogate pair
+    /// - arrays and objects nested more than 64 deep
+    /// - numbers of more than 64 characters
     public static func parse(_ text: [UInt8]) throws(JSONError) -> JSONValue {
         try text.withUnsafeBufferPointer { bytes throws(JSONError) in try parse(bytes) }
     }

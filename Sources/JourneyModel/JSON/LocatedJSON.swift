@@ -1,5 +1,5 @@
-// A JSON document whose values know where they begin. It is for files that people edit, so that an error can name the
-// line. Request bodies are read as JSONValue, which has no positions.
+// A JSON document that stores the position of each value. It is used for files that people edit, so that an error
+// message can name the line. Request bodies are read as JSONValue, which has no positions.
 
 public struct LocatedJSON: Hashable, Sendable {
     public enum Content: Hashable, Sendable {

@@ -1,6 +1,6 @@
-// Reads a JSON number as an exact integer, whether it is written as `41`, `41.0` or `4.1e1`. Some encoders have only
-// one type for numbers, and JSON Schema counts all three as integers. The conversion does not use Double, because
-// Double cannot represent odd numbers above 2^53.
+// Reads a JSON number as an exact integer, whether it is written as `41`, `41.0` or `4.1e1`. Encoders with only one
+// number type may write any of these, and JSON Schema counts all three as integers. The conversion does not use Double,
+// because Double cannot represent odd numbers above 2^53.
 
 enum WholeNumber {
     /// The number of digits of the largest Int64.

@@ -13,8 +13,8 @@ public enum EventBatch {
     ///   - route: `.native`, or `.service` for the batch of a service.
     ///   - sentAt: the header `X-Sent-At`, which is the send time of all events. `Idempotency-Key` has no meaning for a
     ///     batch.
-    /// - Throws: if the body is not JSON, or is not an envelope of 1 to 500 events. The single events then have no
-    ///   results.
+    /// - Throws: if the body is not JSON, or is not an envelope of 1 to 500 events. In that case, no event gets a
+    ///   result of its own.
     public static func decode(
         _ body: [UInt8], route: EventRoute = .native, sentAt: String? = nil
     ) throws(BodyRefusal) -> [Result<EventSubmission, BodyRefusal>] {

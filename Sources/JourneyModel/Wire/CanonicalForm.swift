@@ -2,12 +2,17 @@
 // repeat").
 
 extension EventSubmission {
-    /// Returns canonical JSON that depends on the event's meaning and not on its notation. The following differences do
-    /// not change the form: the two spellings of an event's name, two notations of one millisecond, a default value or
-    /// an absent member, `null` or an absent member, `1.0` or `1`, and the order of members. The form leaves out
-    /// unknown members, and `driver_id`, because only events of one driver are compared. It also leaves out `timestamp`
-    /// and `X-Sent-At`, which may differ between attempts. The two events with the name exitedChargerAnchorZone have
-    /// different forms, because only one of them has a `session_id`.
+    /// Returns canonical JSON that depends on the event's meaning and not on its notation. The form does not depend on:
+    ///
+    /// - which of the two spellings of the event's name is used
+    /// - how a time is written, as long as it is the same millisecond
+    /// - whether a member is absent, `null`, or sent with its default value
+    /// - whether a number is written as `1.0` or `1`
+    /// - the order of members
+    ///
+    /// The form leaves out unknown members, and `driver_id`, because only events of one driver are compared. It also
+    /// leaves out `timestamp` and `X-Sent-At`, which may differ between attempts. The two events with the name
+    /// exitedChargerAnchorZone have different forms, because only one of them has a `session_id`.
     ///
     /// `app_state` and `schema_version` are included although a repeat may differ in them. Digests of this form are
     /// stored, so the form must not change. To compare two events without these two members, use

@@ -14,8 +14,8 @@ public struct EventDetail: Hashable, Sendable {
         case truth
     }
 
-    /// The name on the wire. It must be neither a name in `EventMemberName` nor the name of another member in a
-    /// response that contains events.
+    /// The name on the wire. It must differ from every name in `EventMemberName`, and from every other member of the
+    /// responses that contain events.
     public var name: String
     public var form: Form
 

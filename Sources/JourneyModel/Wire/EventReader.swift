@@ -1,7 +1,7 @@
 // Makes an EventSubmission from the members of one event (contract, section 3, the table of fields and "Field errors
-// are 400, all of them at once"). The route decides which members are required, forbidden or ignored, and for a service
-// also the default of `source` and the prefix of the key. The store checks to which driver the session belongs and
-// whether the idempotency key was used before.
+// are 400, all of them at once"). The route decides which members are required, forbidden or ignored. For a service, it
+// also decides the default of `source` and the prefix of the idempotency key. The store checks to which driver the
+// session belongs and whether the idempotency key was used before.
 
 /// Decodes one event, field by field, in the order of the contract's table.
 struct EventReader {
@@ -66,8 +66,8 @@ struct EventReader {
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let eventID = key(.eventID)
         let inBody = key(.idempotencyKey)
-        // Quotes around the header's value may belong to the notation of the header or to the key itself. If the key in
-        // the body has them too, they belong to the key.
+        // Quotes around the header's value may be header syntax or part of the key itself. If the key in the body has
+        // the same quotes, they are part of the key.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -102,7 +102,7 @@ struct EventReader {
         return isQuoted ? String(header.dropFirst().dropLast()) : header
     }
 
-    /// Reads the driver to whom the event belongs. The v1 routes do not know the member.
+    /// Reads the driver to whom the event belongs. The v1 routes ignore the member.
     private mutating func driverID() -> String? {
         switch route {
         case .native: break

@@ -1,4 +1,4 @@
-// The members of an event that responses show as the client sent them, and the kind of sender.
+// The members of an event that responses repeat as the client sent them, and the kind of sender.
 
 /// The members of a stored event that describe the event. The event's name, its ids, its idempotency key and its times
 /// are not among them.
