@@ -1,6 +1,6 @@
 // Authorization of routes, decided in one place before any handler runs. If the content of a request arrives after its
-// head, the middleware `Credentials` makes the checks below before the content is read. Therefore such a body without a
-// valid credential uses no memory, and a client that waits for 100 (Continue) gets the refusal instead.
+// head, the checks are made before the content is read. Without a valid credential, the content therefore uses no
+// memory, and a client that waits for 100 (Continue) gets the refusal instead.
 
 import HTTP1
 import HTTPServer
@@ -42,8 +42,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns the check that admits any signed-in driver. For a complete request, the check starts a task only if
-    /// `respond` returns work, or if the token needs a look-up.
+    /// Returns the check that admits any signed-in driver. If the request is complete, the check starts a task only if
+    /// `respond` returns work or the token needs a look-up. Otherwise it responds at once.
     ///
     /// - Parameters:
     ///   - admitsServices: whether tokens of the role `service` are admitted too. Otherwise they get 403.
@@ -91,7 +91,7 @@ struct Access: Sendable {
     }
 
     /// Returns a judge that checks the driver's credential before the content is read. The memory for accepted content
-    /// counts towards the driver's share of the BufferBudget.
+    /// counts towards the driver's share of the BufferBudget, the limit on memory held for clients.
     private func driverJudge(
         _ route: String, _ form: ProblemForm, _ admitsServices: Bool,
         _ contentRefusal: @escaping @Sendable (DriverID) -> ProblemResponse?
@@ -105,7 +105,8 @@ struct Access: Sendable {
                 if let problem = contentRefusal(caller.driver) { throw problem }
                 return .welcome(client: caller.driver.rawValue)
             } catch {
-                // The token was accepted, but the responder, which counts accepted tokens, is not called.
+                // An accepted token is normally counted by the responder. The responder is not called for this refusal,
+                // so the token is counted here.
                 if driver != nil { metrics.count(.accepted) }
                 var response = error.response(requestID: request.id, form)
                 response.principal = driver?.rawValue
@@ -160,7 +161,8 @@ struct Access: Sendable {
                 if hasOperatorToken(request) { return }
                 let caller = try await caller(of: request)
                 let isOperator = caller.role == TokenRole.ops.rawValue
-                // If the judge welcomes the request, the request is checked again when it is complete.
+                // A request that the judge welcomes is checked again when it is complete, and its token is counted
+                // then.
                 if !isJudge || !isOperator { metrics.count(.accepted) }
                 guard isOperator else {
                     throw ProblemResponse(.forbidden, "Operator access required.")
@@ -186,10 +188,10 @@ struct Access: Sendable {
         case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
     }
 
-    /// Checks the request's token without waiting. Every refusal is a 401, because shipped clients take both 401 and
-    /// 403 as "sign in again" (contract, section 3). The response does not say why the token was refused. Counts
-    /// refused tokens only. Its callers count an accepted token, because a request whose content arrives after its head
-    /// is checked twice.
+    /// Checks the request's token without waiting. An invalid token gets 401, after which shipped clients sign in again
+    /// (contract, section 3). The response does not say why the token was refused. This function counts refused tokens
+    /// only. A request whose content arrives after its head is checked twice but must count once, so the callers count
+    /// accepted tokens.
     private func judge(_ request: Request) -> CallerVerdict {
         let now = request.receivedAtMilliseconds / 1000
         // The cache of verified tokens contains only valid tokens, and it compares all bytes of a token. The form of

@@ -1,8 +1,7 @@
 // The limit of sign-in requests per client address (contract, section 8: RATE_LIMIT_AUTH). Sign-in requests are counted
 // by the same rate limiter as events, so that several servers share one count. The limit is checked before the handler
-// runs. On routes that require an access token, a request whose content arrives after its head is an exception: its
-// token is checked before the content is read, and therefore before this limit. The store enforces further limits: per
-// phone number, per token and in total.
+// runs. There is one exception: if a route requires an access token and the content arrives after the head, the token
+// is checked before this limit. The store enforces further limits: per phone number, per token and in total.
 
 import HTTP1
 import HTTPServer

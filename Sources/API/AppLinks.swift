@@ -1,5 +1,5 @@
-// The two documents that tell Apple and Google which apps open links to this host. The documents have the forms that
-// both companies document today: `appIDs` with `components`, and one statement for each Android app.
+// The two documents that tell Apple and Google which apps open links to this host. Apple's document has `appIDs` with
+// `components`. Google's document has one statement for each Android app.
 
 import JourneyModel
 
@@ -28,7 +28,7 @@ package struct AppLinks: Hashable, Sendable {
 
     /// The ids of the Apple apps: team id, a dot, bundle id. If empty, there is no document for Apple.
     package var appIDs: [String]
-    /// In the order of Apple's evaluation: the first pattern that matches decides.
+    /// The patterns, in the order in which Apple tries them. The first pattern that matches decides.
     package var paths: [Path]
     /// If empty, there is no document for Google.
     package var androidApps: [AndroidApp]
@@ -43,7 +43,7 @@ package struct AppLinks: Hashable, Sendable {
     /// The largest document that Apple reads, in bytes (128 KiB).
     package static let documentBytesMax = 131_072
 
-    /// The relation of an Android statement that lets the app open links.
+    /// The relation, in Google's document, that allows an Android app to open links.
     package static let androidRelation = "delegate_permission/common.handle_all_urls"
 
     /// The body of GET /.well-known/apple-app-site-association; nil without an app.

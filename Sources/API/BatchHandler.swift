@@ -12,8 +12,8 @@ import RateLimiting
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"
 
-    /// The maximum number of field errors in one response, for all events together. Of any further field errors, the
-    /// response contains only the number.
+    /// The maximum number of field errors in one response, for all events together. The response only states how many
+    /// further field errors there are.
     private static let errorsMax = 100
 
     let events: EventHandlers

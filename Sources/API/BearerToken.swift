@@ -11,7 +11,8 @@ package enum BearerToken {
     }
 
     /// Returns the bytes after the scheme Bearer, without checking that they are a b64token. Returns nil if the value
-    /// has another scheme. Callers must only compare the whole result with tokens that are known to be valid.
+    /// has another scheme. Callers must use the result only to compare it, as a whole, with tokens that are known to be
+    /// valid.
     static func candidate(in value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount

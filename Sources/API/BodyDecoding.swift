@@ -7,7 +7,7 @@ import JourneyModel
 
 package enum BodyDecoding {
     /// Returns the JSON text of a request, decompressed if necessary. The server has already refused a body that was
-    /// longer than `Request.bodyBytesMax` as it was received. Throws 413 if it is longer when decompressed.
+    /// longer than `Request.bodyBytesMax` before decompression. Throws 413 if the decompressed body is longer.
     package static func json(_ request: Request) throws(ProblemResponse) -> [UInt8] {
         guard isJSON(request.fields) else {
             throw ProblemResponse(.unsupportedMediaType, "The Content-Type must be application/json.")

@@ -18,7 +18,7 @@ package struct ControlRoutes: Sendable {
     package static let correctPath = "/control/correct-settings"
     package static let finishCorrectionPath = "/control/finish-correction"
     package static let refoldPath = "/control/refold"
-    /// How long one request refolds. It is short, so that a command that is interrupted leaves no work behind.
+    /// How long one request refolds. The time is short, so that the server soon stops when the command is interrupted.
     private static let refoldTime = Duration.milliseconds(250)
     /// The maximum number of deletions in one request. It keeps the body of a request below about 100 KB.
     package static let erasuresMax = 500

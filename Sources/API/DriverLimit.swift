@@ -11,8 +11,8 @@ struct DriverLimit: Sendable {
     let admission: any Admission
 
     /// Returns a responder that starts a task, checks the limit and calls the handler. Each request with a valid token
-    /// counts towards the limit, whatever the result of the request. The response to such a request carries the
-    /// driver's quota. All responses of the route carry the policy (`API.surface`).
+    /// counts towards the limit, whatever its result, and its response carries the driver's quota. The responder does
+    /// not add the limit's policy, because `API.surface` adds it to all responses of the route.
     func limited(
         _ limitClass: RateLimitClass, form: ProblemForm = .plain, _ handler: @escaping CallerHandler
     ) -> CallerResponder {
@@ -32,7 +32,7 @@ struct DriverLimit: Sendable {
         }
     }
 
-    /// Whether the window has no room, as counted in this process.
+    /// Whether the driver has used up the limit in the current window, as counted in this process.
     func isExhausted(by driver: DriverID, _ limitClass: RateLimitClass) -> Bool {
         admission.quota(of: driver, in: limitClass).isExhausted
     }

@@ -81,11 +81,12 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// Returns the decoded body. The excess bytes of the body count towards the driver's limit of refusals. When that
-    /// limit is used up, further bodies are refused without being decoded.
+    /// Returns the decoded body. The bytes beyond 10 KiB per event count towards the driver's limit of refusals
+    /// (RefusalLimit). When that limit is used up, further bodies are refused without being decoded.
     ///
-    /// If the body was compressed, its decompressed bytes count towards the driver's share of the BufferBudget until
-    /// the returned reservation is released. The caller must keep it until the events are stored.
+    /// If the body was compressed, its decompressed bytes count towards the driver's share of the BufferBudget (the
+    /// limit on memory held for clients) until the returned reservation is released. The caller must keep the
+    /// reservation until the events are stored.
     func decode<Value>(
         _ request: Request, of caller: Caller, eventCount: (Value) -> Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value
@@ -97,7 +98,7 @@ final class EventHandlers: Sendable {
             do throws(ProblemResponse) {
                 body = try BodyDecoding.json(request)
             } catch {
-                // The server decompressed as many bytes as the body may have before it refused the body, so these are
+                // The server decompressed the maximum number of bytes before it refused the body, so this number is
                 // charged.
                 if error.problem.code == .contentTooLarge { bytes = request.bodyBytesMax }
                 throw error
@@ -107,7 +108,8 @@ final class EventHandlers: Sendable {
             if bytes > request.body.count {
                 buffer = bufferBudget.reserve(bytes, for: caller.driver.rawValue)
                 guard buffer != nil else {
-                    // The driver does not cause this refusal by long bodies, so only the refusal is charged.
+                    // The cause is the number of concurrent requests, not the length of this body. Only the refusal is
+                    // charged, and no bytes.
                     bytes = 0
                     throw .tooManyRequestsUnderWay
                 }
@@ -213,7 +215,7 @@ extension Request {
     var receivedAt: Moment { Moment(millisecondsSinceEpoch: receivedAtMilliseconds) }
 
     /// The version of the app that sent the request, from `X-App-Version`. Nil if the field is missing, repeated or not
-    /// a version. Rules of the settings that ask for a version do not match then.
+    /// a version. Settings rules that depend on the version then do not match.
     var appVersion: AppVersion? {
         fields.count(of: "X-App-Version") == 1 ? fields.first("X-App-Version").flatMap { AppVersion($0) } : nil
     }

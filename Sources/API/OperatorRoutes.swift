@@ -1,5 +1,5 @@
 // The monitoring routes (contract, section 7): /readyz, /metrics, and /healthz for the listener of METRICS_PORT. The
-// wiring decides on which listener each route is served.
+// module App decides which listener serves each route.
 
 import HTTP1
 package import HTTPServer

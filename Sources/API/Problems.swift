@@ -36,7 +36,8 @@ extension ProblemResponse {
             retryAfterSeconds: seconds)
     }
 
-    /// The problem for a driver whose decompressed bodies do not fit into the BufferBudget.
+    /// The problem for a driver whose concurrent requests need more memory for decompressed bodies than BufferBudget
+    /// allows.
     static let tooManyRequestsUnderWay = ProblemResponse(
         .serviceUnavailable, "You have too many requests under way.", retryAfterSeconds: 1)
 

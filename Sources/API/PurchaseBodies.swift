@@ -44,7 +44,7 @@ enum PurchaseBody {
 
 /// The body of PUT /native/purchases/consent.
 enum ConsentBody {
-    /// Returns whether the driver allows the server to send consumption information.
+    /// Returns whether the driver allows the server to tell Apple how purchases were used (consumption information).
     static func decode(_ request: Request) throws(ProblemResponse) -> Bool {
         try JSONBody.decode(request) { members in
             members.require("consumption")

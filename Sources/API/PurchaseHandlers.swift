@@ -20,8 +20,9 @@ struct PurchaseHandlers: Sendable {
     let failures: AccountFailures
     let metrics: PurchaseMetrics
 
-    /// POST /native/purchases counts as one request of `purchases`, plus one for each `factsPerPurchase` stored facts
-    /// that it reads. Verifying Apple's signature takes as long as reading a hundred stored facts.
+    /// POST /native/purchases counts as one request towards the limit `purchases`, plus one for each `factsPerPurchase`
+    /// stored facts (transactions and renewals) that it reads. Verifying Apple's signature takes as long as reading a
+    /// hundred stored facts.
     private static let factsPerPurchase = 100
 
     /// The seconds to wait when a signature is dated in the future, because Apple's clock or this server's clock is
@@ -97,9 +98,9 @@ struct PurchaseHandlers: Sendable {
         }
     }
 
-    /// Returns the problem for a failure. The exact reason of a refused signature is only in the access log: a
-    /// notification that Apple did not sign for this server always gets the same 401. A failure that may be temporary
-    /// gets 503, so that Apple sends the notification again.
+    /// Returns the problem for a failure. A notification that Apple did not sign for this server always gets the same
+    /// 401. Only the access log contains the exact reason. A failure that may be temporary gets 503, so that Apple
+    /// sends the notification again.
     private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemResponse {
         switch failure {
         case .refused(.signedInFuture):

@@ -16,7 +16,7 @@ package final class Readiness: Sendable {
     /// its own memory.
     package enum Redis: String, Sendable {
         case serves = "ok"
-        /// Of a cluster, at least one node is connected and at least one is not.
+        /// At least one node of a Redis Cluster is connected, and at least one is not.
         case partlyLost = "partly_lost"
         case lost
         case notConfigured = "not_configured"

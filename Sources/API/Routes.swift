@@ -11,7 +11,7 @@ package import Logging
 package import Purchases
 package import RateLimiting
 
-/// The routes with their dependencies. The wiring provides the dependencies.
+/// The routes with their dependencies, which the module App creates.
 package struct API: Sendable {
     private let access: Access
     private let addressLimit: AddressLimit

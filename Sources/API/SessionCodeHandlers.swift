@@ -42,8 +42,8 @@ struct SessionCodeHandlers: Sendable {
             } catch { throw failures.problem(error, request) }
             switch verdict {
             case .right(let acceptedAt)?:
-                // If the process dies before this event is stored, the app repeats the request and the code is right
-                // again. The event has the same key and the same time, so it is stored once.
+                // If the process dies before this event is stored, the app repeats the request. The code is then still
+                // right. The repeated event has the same key and time, so it is stored only once.
                 let outcome = await events.ingest.confirm(
                     .verification(ofSession: sessionID, at: acceptedAt), of: caller.driver,
                     receivedAt: request.receivedAt)

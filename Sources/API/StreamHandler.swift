@@ -137,7 +137,7 @@ struct StreamHandler: Sendable {
     /// subscription period, and a notification that another process received.
     ///
     /// Every wake reads the entitlements again, so each read after the first is charged like GET /native/entitlements.
-    /// While the window `reads` is full, the stream waits for a later wake or heartbeat.
+    /// While the driver has used up the limit `reads`, the stream waits for a later wake or heartbeat.
     private func writeEntitlements(
         of driver: DriverID, after last: [UInt8]?, _ request: Request, to writer: any ResponseBodyWriter
     ) async throws -> [UInt8]? {

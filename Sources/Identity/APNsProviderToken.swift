@@ -1,6 +1,6 @@
-// Our token for APNs (Apple, "Establishing a token-based connection to APNs"): a JWT signed with a key of the team. The
-// process has one token for all connections. Apple accepts a token for an hour after its `iat`, and rejects providers
-// that renew it more often than every 20 minutes. This file does not depend on HTTP.
+// Our token for APNs (Apple, "Establishing a token-based connection to APNs"): a JWT signed with a key of the developer
+// team. The process has one token for all connections. Apple accepts a token for an hour after its `iat`, and rejects
+// providers that renew it more often than every 20 minutes. This file does not depend on HTTP.
 
 import Crypto
 import JourneyModel
@@ -23,7 +23,7 @@ package final class APNsProviderToken: Sendable {
     private let teamID: String
     private let made = Mutex<Made?>(nil)
 
-    /// Returns nil unless the key is one for ES256.
+    /// Returns nil if `key` is not a key for ES256.
     package init?(teamID: String, keyID: String, key: SigningKey) {
         guard case .ecdsa(_, let key) = key.material else { return nil }
         self.key = key

@@ -1,6 +1,6 @@
 // Implements the TokenVerifier port. JWTKit only parses the tokens. A signature check takes tens of microseconds, so a
-// verified token is cached until it expires. Every request checks whether the token's sign-in session may have ended
-// since. This file does not depend on routes or responses.
+// verified token is cached until it expires. At every request, the verifier checks whether the token's sign-in session
+// may have ended since. This file does not depend on routes or responses.
 
 import Foundation
 import JWTKit
@@ -10,13 +10,13 @@ import JourneyModel
 package protocol SignInSessions: Sendable {
     /// Returns whether a token of `caller`, issued at `issuedAt` (`iat`, seconds since 1970), may be used. A token with
     /// `sid` may be used while its sign-in session is live and belongs to the driver. A token without `sid` may be used
-    /// unless its driver was deleted after the token was issued. Any request may call this method, so it reads only
+    /// if its driver was not deleted after the token was issued. Any request may call this method, so it reads only
     /// memory. On a cache miss it returns a closure that reads the store.
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
-    /// The revocation epoch, a number of 0 or more. It is incremented before any admitted token becomes invalid. If a
-    /// token was admitted at this epoch, it need not be checked again until the epoch changes. If the epoch is nil,
-    /// every token is checked at every request.
+    /// The revocation epoch, a number of 0 or more. Before a revocation makes any admitted token invalid, the epoch is
+    /// incremented. A token that was admitted at an epoch therefore needs no second check until the epoch changes. If
+    /// the epoch is nil, every token is checked at every request.
     var revocationEpoch: Int? { get }
 }
 
@@ -24,8 +24,8 @@ package protocol SignInSessions: Sendable {
 package enum SignInVerdict: Sendable {
     case admitted
     case refused(TokenRefusal)
-    /// A cache miss. The closure reads the store. It throws `revoked`, or it throws `undecided` if the store cannot be
-    /// read.
+    /// A cache miss. The closure reads the store. It throws `revoked` if the token may not be used, and `undecided` if
+    /// the store cannot be read.
     case needsLookup(@Sendable () async throws(TokenRefusal) -> Void)
 }
 
@@ -56,8 +56,9 @@ package final class AccessTokenVerifier: TokenVerifier {
     private let signInSessions: (any SignInSessions)?
     private let remembered: VerifiedTokenCache
 
-    /// If `signInSessions` is nil, every token with a `sid` is rejected, and a token without `sid` is accepted even if
-    /// its driver was deleted. If `trustExternal` is false, tokens without a `sid` are rejected (`JWT_TRUST_EXTERNAL`).
+    /// If `signInSessions` is nil, every token with a `sid` is rejected. A token without a `sid` is then accepted even
+    /// if its driver was deleted. If `trustExternal` is false, tokens without a `sid` are rejected
+    /// (`JWT_TRUST_EXTERNAL`).
     package init(
         key: SigningKey, scope: TokenScope, trustExternal: Bool, signInSessions: (any SignInSessions)?,
         rememberedMax: Int = 65_536

@@ -107,7 +107,7 @@ package enum SignInMethod: String, Hashable, Sendable {
     case otp
 }
 
-/// Which tokens a sign-in returns: a pair, or the single token that already released clients expect.
+/// Which tokens a sign-in returns: a pair, or the single token that shipped clients of /api/auth expect.
 package enum SignInKind: String, Hashable, Sendable {
     case pair
     case legacy
@@ -151,7 +151,7 @@ package struct Device: Hashable, Sendable {
     package var platform: String
     package var environment: String
     package var appVersion: String?
-    /// Nil: the stored settings of the device stay as they are. Shipped clients do not send them.
+    /// If nil, the stored settings of the device do not change. Shipped clients send no such settings.
     package var push: PushSettings?
 
     package init(
@@ -165,7 +165,7 @@ package struct Device: Hashable, Sendable {
     }
 }
 
-/// What a device is sent, and in which language.
+/// The messages that a device gets, and their language.
 package struct PushSettings: Hashable, Sendable {
     /// The language of alerts, a BCP 47 tag such as `de-AT`; nil for the default language.
     package var locale: String?

@@ -52,8 +52,8 @@ package enum AccountRules {
         issuedAt < Double(erasedAtSeconds) + 1 + AccessClaims.aheadSecondsMax
     }
 
-    /// After a driver's erasure, no account with the same id is created for this time. Requests that were admitted
-    /// before the erasure may still be running.
+    /// The time after a driver's erasure during which no account with the same id is created. Requests that were
+    /// admitted before the erasure may still be running, and would otherwise create one.
     package static let erasureSettlesMilliseconds: Int64 = 60_000
 
     package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
@@ -155,13 +155,14 @@ package struct GuessCounts: Hashable, Sendable {
 ///
 /// Guesses from the address that requested a code are counted separately, so that guesses from other addresses cannot
 /// use up the limit of that address. The owner of the phone number can therefore always request a code and sign in with
-/// it. An attacker gains little by requesting codes. A phone number gets at most 5 codes an hour, and after 25 wrong
+/// it. An attacker gains little by requesting codes: a phone number gets at most 5 codes an hour, and after 25 wrong
 /// guesses within a day each new code allows only one guess.
 ///
 /// With the default limits, at most 175 guesses are compared for one phone number within 24 hours. Of these, 145 come
-/// from addresses that requested a code: 25 guesses until the limit is reached, for five codes that were sent just
-/// before, and one guess for each of the 120 codes of these 24 hours. The other 30 come from other addresses. Each
-/// guess is compared with at most two of the million possible codes, so an attacker's chance is 1 in 2,850 a day.
+/// from addresses that requested a code. The first 25 are guesses at five codes that were sent just before the 24
+/// hours. The limit is then reached, so each of the 120 codes sent within the 24 hours allows one guess. The other 30
+/// guesses come from other addresses. Each guess is compared with at most two of the million possible codes, so an
+/// attacker's chance is 1 in 2,850 a day.
 package enum GuessRule {
     package static let ownMax = 5
     package static let ownOfNumberMax = 25

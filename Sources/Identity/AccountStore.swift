@@ -1,8 +1,8 @@
-// The ports by which the account services use the store. Every method that changes data, except `completeErasures`, is
-// one transaction, which applies the rules in AccountRules.swift to the rows that it reads. The method returns after
-// the change is on disk. Random values and the time are parameters. Some rejections change rows: a wrong guess is
-// counted, and the reuse of a refresh token ends the token's session. Such a rejection is an outcome and not an error,
-// so that the changes are committed.
+// The ports by which the account services use the store. Every method that changes data, except `completeErasures`,
+// runs one transaction. The transaction applies the rules in AccountRules.swift to the rows that it reads. The method
+// returns after the change is on disk. Random values and the time are parameters. Some rejections change rows: a wrong
+// guess is counted, and the reuse of a refresh token ends the token's session. Such a rejection is an outcome and not
+// an error, so that the changes are committed.
 //
 // Each method that changes data writes its audit entry in the same transaction.
 
@@ -114,8 +114,8 @@ package struct CodeSendUse: Hashable, Sendable {
 }
 
 package protocol SignInSessionStore: Sendable {
-    /// Spends the token with that digest and stores its successor `new` in the same session. For a repeat, the
-    /// successor is stored already, and the result is `renewed` too. The reuse of a spent token ends the session.
+    /// Spends the token with that digest and stores its successor `new` in the same session. For a repeat (RepeatRule),
+    /// the successor is already stored, and the result is also `renewed`. The reuse of a spent token ends the session.
     func rotate(
         _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
@@ -173,7 +173,7 @@ package protocol AccountRecordStore: ErasureCompletion {
 /// The completion of deletions that take more than one transaction.
 package protocol ErasureCompletion: Sendable {
     /// Completes the unfinished deletions of this driver, or of all drivers if `driver` is nil. Works in many short
-    /// transactions between other work. Returns the number of these deletions when all of them are complete.
+    /// transactions between other work. Returns when all of them are complete. The result is their number.
     func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int
 }
 

@@ -26,8 +26,8 @@ package actor AppleKeySet {
     /// in the range.
     static let freshSeconds = 300...86_400
     static let freshSecondsDefault = 3600
-    /// How long stale keys are used while Apple is unreachable. The reason for this limit: if a key has leaked, Apple
-    /// removes it from the set, and a server notices this only when it fetches a new set.
+    /// The maximum time in seconds for which stale keys are used while Apple is unreachable. It is limited because
+    /// Apple removes a leaked key from the set, and a server notices the removal only when it fetches a new set.
     static let staleSecondsMax = 7 * 86_400
     /// Minimum interval between two fetches for key ids missing from the set (contract, section 6), and between two
     /// attempts to replace a stale set.
@@ -63,8 +63,8 @@ package actor AppleKeySet {
             refreshWhenStale(at: now)
             return key
         }
-        // If the last fetch was too recent, refuses without a fetch. A caller that arrives during a fetch waits for its
-        // result.
+        // If the last fetch was too recent, the token is refused without a new fetch. If a fetch is in progress, the
+        // caller waits for its result instead.
         if flight == nil, let seconds = secondsToWait(hasKeys: hadKeys, at: now) {
             throw refusal(hasKeys: hadKeys, retryAfterSeconds: seconds)
         }
@@ -75,8 +75,8 @@ package actor AppleKeySet {
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // If there was no set before and the fetch found the key, this fetch does not count as a search for a missing
-        // key id. A search for the next missing key id may then begin at once.
+        // A fetch that was made because there was no set, and that found the key, does not count as a search for a
+        // missing key id. A search for another key id may then begin at once.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
         throw refusal(
@@ -90,9 +90,8 @@ package actor AppleKeySet {
         return now < freshUntil.advanced(bySeconds: Self.staleSecondsMax)
     }
 
-    /// Returns the seconds until a fetch for a missing key id is allowed, or nil if it is allowed now. If the time of
-    /// the last fetch is in the future, this time is ignored, because a clock that was set back must not extend the
-    /// interval.
+    /// Returns the seconds until a fetch for a missing key id is allowed, or nil if it is allowed now. A last fetch in
+    /// the future is ignored: the clock was set back since, and this must not extend the interval.
     private func secondsToWait(hasKeys: Bool, at now: Moment) -> Int64? {
         let since: Moment?
         let pause: Int64

@@ -1,6 +1,6 @@
 // base64url without padding (RFC 4648, section 5; RFC 7515, section 2). It is implemented with tables, because
-// Foundation supports only the standard alphabet of base64. To convert each character of Foundation's output would cost
-// more than to verify a signature of the encoded data.
+// Foundation supports only the standard alphabet of base64. Converting each character of Foundation's output would cost
+// more than verifying a signature of the encoded data.
 
 package enum Base64URL {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)

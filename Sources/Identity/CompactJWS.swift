@@ -1,7 +1,7 @@
-// A compact JWS (RFC 7515, section 7.1): one that was received, split into its parts and not yet verified; and one that
-// is made here. The header is parsed by the same strict parser as all other JSON, and only one encoding of each part is
-// accepted. The data that is checked is therefore exactly the data that was signed. This file does not depend on
-// algorithms, keys or claims.
+// Parses and makes a compact JWS (RFC 7515, section 7.1). Parsing splits a received JWS into its parts, but does not
+// verify its signature. The header is parsed by the same strict parser as all other JSON, and only one encoding of each
+// part is accepted. The data that is checked is therefore exactly the data that was signed. This file does not depend
+// on algorithms, keys or claims.
 
 import Foundation
 package import JourneyModel

@@ -1,9 +1,9 @@
 // Derives refresh tokens instead of choosing them at random. A sign-in with Apple derives the refresh token from the
 // identity token. A refresh derives the new refresh token from the previous one. (The first token after a sign-in with
-// a one-time code is random, because a code cannot be used again.) If the first response was lost and the client
-// repeats the request, it therefore gets the same refresh token again. Every process with the signing key derives the
-// same token, even after a restart, so no token has to be stored. The stores' rules (AccountRules.swift) decide when a
-// repeat is allowed.
+// a one-time code is random, because a code cannot be used again.) A client that lost the first response and repeats
+// the request therefore gets the same refresh token again. Every process with the signing key derives the same token,
+// even after a restart, so no token has to be stored. The stores' rules (AccountRules.swift) decide when a repeat is
+// allowed.
 
 import Crypto
 import Foundation

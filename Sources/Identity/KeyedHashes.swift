@@ -17,9 +17,9 @@ package struct KeyedHashes: Sendable {
     private let sessionCodeKey: SymmetricKey
     private let serviceEventKey: SymmetricKey
 
-    /// Derives the keys from the signing key. `DATA_KEY` would not be suitable. The tombstone of a deleted driver
-    /// contains a digest of the driver's id. The tombstone must last exactly as long as the tokens that it rejects, and
-    /// those tokens become invalid when the signing key is replaced.
+    /// Derives the keys from the signing key and not from `DATA_KEY`. The tombstone of a deleted driver, by which the
+    /// driver's tokens are rejected, contains a digest of the driver's id. The tombstone must last exactly as long as
+    /// these tokens, and they become invalid when the signing key is replaced.
     package init(signingKey: SigningKey) {
         self.init(secret: signingKey.secretBytes.reveal())
     }

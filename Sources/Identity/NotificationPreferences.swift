@@ -30,9 +30,9 @@ package struct NotificationPreferences: Hashable, Sendable {
 
     package func allows(_ kind: AlertKind) -> Bool { !isQuiet && !muted.contains(kind) }
 
-    /// Reads the JSON object. A member that is absent or null has its default. Unknown members are ignored. Fails if
-    /// the value of a known member is neither null nor a Boolean, with the name of the first such member. Fails with an
-    /// empty name if `value` is not an object.
+    /// Reads the JSON object. A member that is absent or null has its default. Unknown members are ignored. If a known
+    /// member has a value other than null or a Boolean, fails with the name of the first such member. If `value` is not
+    /// an object, fails with an empty name.
     package static func read(_ value: JSONValue) -> Result<NotificationPreferences, InvalidMember> {
         guard case .object = value else { return .failure(InvalidMember(name: "")) }
         var preferences = NotificationPreferences()

@@ -63,8 +63,8 @@ package struct OperatorAccounts: Sendable {
 
     /// Repeats the deletions of drivers whose data a restore brought back, one after the other. Each deletion keeps the
     /// id of its recorded receipt, or gets a new id if none is recorded. Its time is `now`. For deleted drivers who are
-    /// not in the database, only stores tombstones. If this database already has a deletion, the deletion is not
-    /// repeated, but it is completed if it is unfinished. Returns the deletions that were missing.
+    /// not in the database, only stores tombstones. A deletion that this database already has is not repeated, but is
+    /// completed if it is unfinished. Returns the deletions that were missing.
     package func repeatErasures(
         _ erasures: [RecordedErasure], at now: Moment
     ) async throws(AccountFailure) -> MissingErasures {

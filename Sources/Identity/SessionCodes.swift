@@ -41,7 +41,8 @@ package enum SessionCodeRule: Hashable, Sendable {
     package static func judge(
         _ code: StoredSessionCode, guess: [UInt8], isInProgress: Bool, at now: Moment
     ) -> SessionCodeRule {
-        // The comparison comes first, so that its time does not depend on the rest.
+        // The code is compared in every case, so that the response time does not show whether a code can still be
+        // accepted.
         let isRight = code.digest.equalsInConstantTime(guess)
         if let acceptedAt = code.acceptedAt { return isRight ? .right(acceptedAt: acceptedAt) : .unavailable }
         guard code.wrongCount < triesMax, now <= code.expiresAt, isInProgress else { return .unavailable }

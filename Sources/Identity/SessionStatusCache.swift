@@ -1,8 +1,8 @@
 // A cache of the status of sign-in sessions. The cache is read for every request, because requests of a revoked session
 // or a deleted driver must be rejected at once (contract, section 6). The status of a session is read from the store
-// once and kept until the store's feed of revocations reports a change. This process applies its own revocations before
-// it sends the response. Revocations by other processes are applied at the next poll. The number of entries is limited.
-// The cache does not know why a session ended.
+// once and kept until the store's feed of revocations (a numbered list) reports a change. This process applies its own
+// revocations before it sends the response. Revocations by other processes are applied at the next poll. The number of
+// entries is limited. The cache does not know why a session ended.
 
 import Caching
 package import JourneyModel
@@ -53,7 +53,7 @@ package final class SessionStatusCache: SignInSessions {
         }
 
         /// Compares bytes, as the database does. `==` on String also treats canonically equivalent texts as equal. The
-        /// derived hash is right too, because it is the same for texts with the same bytes.
+        /// synthesized hash needs no change, because texts with the same bytes have the same hash.
         static func == (one: Key, other: Key) -> Bool {
             switch (one, other) {
             case (.session(let one), .session(let other)): haveSameBytes(one, other)

@@ -15,8 +15,8 @@ package struct SignIns: SignInService {
 
     /// - Parameters:
     ///   - exchange: nil if authorization codes are not exchanged.
-    ///   - alarm: called after each request for a code that is not refused, once for every limit on sent codes that is
-    ///     nearly used up.
+    ///   - alarm: called after each accepted request for a code, once for every limit on sent codes that is nearly used
+    ///     up.
     package init(
         store: any SignInStore, tokens: SessionTokenIssuer, digests: KeyedHashes, sendLimits: CodeSendLimits,
         delivery: any CodeDelivery, exchange: (any AppleCodeExchange)?,

@@ -51,8 +51,8 @@ final class RememberedToken: Sendable {
         self.token = token
     }
 
-    /// Returns whether the token was admitted at this epoch. If `revocationEpoch` is the present epoch, true also means
-    /// two things: since then, the token's session was not revoked, and its driver was not deleted.
+    /// Returns whether the token was admitted at this epoch. If `revocationEpoch` is the current epoch, true also means
+    /// that the token's session was not revoked, and its driver not deleted, since the token was admitted.
     func wasAdmitted(at revocationEpoch: Int) -> Bool {
         admittedAt.load(ordering: .relaxed) == revocationEpoch
     }

@@ -4,8 +4,9 @@
 package import JourneyModel
 
 package enum AppStoreAPIFailure: Error, Hashable, Sendable {
-    /// For a transaction: no configured app has it in any environment that this server accepts. For the other calls:
-    /// this server does not accept the environment of the request.
+    /// For `signedTransaction`: no configured app has the transaction in any environment that this server accepts. For
+    /// the other calls: this server does not accept the environment of the request. For `sendConsumption` also: Apple
+    /// rejects the report.
     case notFound
     /// There is no usable response: Apple is unreachable, responds too slowly, or responds with an unexpected status
     /// such as 401 or 429. `reason` is one word for the log.
@@ -23,7 +24,7 @@ package protocol AppStoreAPI: Sendable {
         -> NotificationHistoryPage
 
     /// Sends Apple the consumption report of `request`. The report says that the product was delivered, and that the
-    /// customer consented to sending the report. Throws `notFound` also if Apple rejects the report.
+    /// customer consented to sending the report. Also throws `notFound` if Apple rejects the report.
     func sendConsumption(of request: ConsumptionRequest) async throws(AppStoreAPIFailure)
 }
 

@@ -3,8 +3,8 @@ package struct AppStoreApp: Hashable, Sendable {
     /// The bundle id as in Xcode, for example `com.example.dwell`. It is compared byte for byte.
     package var bundleID: String
     /// The app's Apple ID in App Store Connect. Only production notifications contain this id, as `appAppleId`. If the
-    /// property is nil, production notifications for this app are rejected, except those that need not contain the id
-    /// (`NotificationEnvelope.App.needsAppleID`) and do not contain it.
+    /// property is nil, production notifications for this app are rejected. The exceptions are notifications that do
+    /// not contain the id and need not contain it (`NotificationEnvelope.App.needsAppleID`).
     package var appleID: Int64?
 
     package init(bundleID: String, appleID: Int64?) {

@@ -27,10 +27,10 @@ package final class CertificateChain: Sendable {
         var validity: ClosedRange<Int64>
     }
 
-    /// The key of a cached chain. Two keys are equal if all bytes of the chains are equal. The hash uses only the last
-    /// 16 bytes of each certificate. These bytes are part of the certificate's signature, which differs between
-    /// certificates. Hashing the whole chain (3 kB) would take a tenth of the time in which a notification is
-    /// processed.
+    /// The key by which a chain is found in the cache. Two keys are equal if all bytes of the chains are equal. The
+    /// hash uses only the last 16 bytes of each certificate. These bytes are part of the certificate's signature, which
+    /// differs between certificates. Hashing the whole chain (3 kB) would take a tenth of the time in which a
+    /// notification is processed.
     private struct ChainKey: Hashable, Sendable {
         var chain: [[UInt8]]
 

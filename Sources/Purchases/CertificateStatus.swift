@@ -27,8 +27,8 @@ package struct PurchaseSigner: Hashable, Sendable {
 
 package struct CertificateStatus: Sendable {
     package static let intervalSeconds = 86_400
-    /// Seconds between two reads of the stored signers. One server process may find that a leaf is revoked. Within
-    /// `pauseSeconds`, all other processes on the same database then also reject data signed by this leaf.
+    /// Seconds between two reads of the stored signers. If one server process finds that a leaf is revoked, all other
+    /// processes on the same database also reject data signed by this leaf, within `pauseSeconds`.
     static let pauseSeconds = 600
 
     package enum Finding: Hashable, Sendable {
@@ -136,7 +136,7 @@ private final class Requester: OCSPRequester {
     }
 
     /// Returns whether the bytes are an OCSPResponse with the status `successful` (RFC 6960, section 4.2.1). Other
-    /// statuses, such as `tryLater`, say nothing about the certificate, and neither does a page of a proxy.
+    /// statuses, such as `tryLater`, say nothing about the certificate. The same is true of a proxy's error page.
     private static func isSuccessful(_ response: [UInt8]) -> Bool {
         guard let root = try? DER.parse(response), root.identifier == .sequence,
             case .constructed(let members) = root.content, let status = members.first(where: { _ in true }),

@@ -56,8 +56,8 @@ package struct Entitlement: Hashable, Sendable {
     package var kind: TransactionFact.Kind
     package var status: Status
     /// The time when access ends, or ended, according to the known facts. Nil for consumables and non-consumables that
-    /// are not revoked, because access to them does not end. Also nil for a non-renewing subscription that is not
-    /// revoked if Apple signed no end; the app then decides when access ends.
+    /// are not revoked, because access to them does not end. Also nil for an unrevoked non-renewing subscription
+    /// without a signed end. The app then decides when access ends.
     package var accessEnds: Moment?
     /// The start of the current period. If there is no current period, the start of the last period.
     package var purchaseDate: Moment

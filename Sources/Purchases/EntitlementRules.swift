@@ -38,8 +38,8 @@ extension PurchaseFacts {
         return products.values.compactMap { Self.product($0, at: now) }
     }
 
-    /// Evaluates a non-consumable, a consumable or a non-renewing subscription. The product is valid while at least one
-    /// purchase of it is not revoked.
+    /// Evaluates a non-consumable, a consumable or a non-renewing subscription. The latest purchase that is not revoked
+    /// determines the entitlement. If all purchases are revoked, the latest of them does.
     private static func product(_ facts: [TransactionFact], at now: Moment) -> Entitlement? {
         let valid = facts.filter { $0.revocation(at: now) == nil }
         guard let last = (valid.isEmpty ? facts : valid).max(by: { $0.isBefore($1) }), let kind = last.kind else {
@@ -90,8 +90,8 @@ private struct Subscription {
                 return entitlement(of: latest, revocation.status, until: min(revocation.date, expires))
             }
             guard current == nil, let last, last.key == latest.key, !latest.isUpgraded else {
-                // Another product of the group replaced this one. If no transaction of the other product is known yet,
-                // the replacement happened at this transaction's `signedDate` at the latest.
+                // Another product of the group replaced this one. If no transaction of that product is known yet, this
+                // transaction's `signedDate` is the latest possible time of the replacement.
                 let replaced = begun.filter { latest.isBefore($0) }.map(\.purchaseDate).min() ?? latest.signedDate
                 return entitlement(of: latest, .expired, until: min(replaced, expires))
             }
@@ -127,8 +127,8 @@ private struct Subscription {
         transactions.filter { $0.productID == current.productID && isValid($0) }.compactMap(\.expiresDate).max()
     }
 
-    /// Returns the entitlement after the last period has expired. Must be called only if that period was neither
-    /// revoked nor replaced.
+    /// Returns the entitlement after the last period has expired. Must not be called if that period was revoked or
+    /// replaced.
     private func afterExpiry(_ latest: TransactionFact, expired: Moment) -> Entitlement {
         guard let renewal = renewal(after: latest), renewal.isInBillingRetry else {
             return entitlement(of: latest, .expired, until: expired)

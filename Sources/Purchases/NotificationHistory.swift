@@ -1,6 +1,6 @@
-// Fetches from Apple the notifications that this server missed. Runs for each app and environment, when the server
-// starts and then daily. Each notification is processed as if Apple had just sent it, so a notification that is already
-// stored has no second effect.
+// Fetches from Apple the notifications that this server missed, when the server starts and then daily. Each pass reads
+// the history of one app in one environment. Each notification is processed as if Apple had just sent it, so a
+// notification that is already stored has no second effect.
 
 package import Identity
 package import JourneyModel
@@ -26,14 +26,14 @@ package protocol NotificationHistoryProgress: Sendable {
 }
 
 package struct NotificationHistory: Sendable {
-    /// Notifications that Apple could not deliver are requested again for this number of days after they were read,
-    /// because this server may have refused them then. Apple attempts a delivery for 157 hours: it retries 1, 12, 24,
-    /// 48 and 72 hours after the previous attempt.
+    /// Each pass goes back this number of days from the last pass, for notifications that Apple could not deliver. It
+    /// reads them again, because this server may have refused them at the first reading. Apple attempts a delivery for
+    /// 157 hours: it retries 1, 12, 24, 48 and 72 hours after the previous attempt.
     static let failureDays = 7
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
-    /// The first pass also requests the notifications of this number of seconds before the time up to which the history
-    /// was read, because Apple's clock and this server's clock may differ.
+    /// The first pass after the start begins this number of seconds before the time up to which the history was read.
+    /// Apple's clock and this server's clock may differ by that much.
     static let overlapSeconds = 3_600
     /// Maximum number of pages per request. This maximum ends the loop even if every answer of Apple names a next page.
     static let pagesMax = 100_000
@@ -81,8 +81,8 @@ package struct NotificationHistory: Sendable {
         self.report = report
     }
 
-    /// Runs until the task is cancelled. A source that fails is read again after ten minutes. It does not delay the
-    /// others, and they are not read again with it.
+    /// Runs until the task is cancelled. A source that fails is read again after ten minutes. The other sources keep
+    /// their own schedule.
     package func run() async {
         /// For each source: the seconds until its next pass, and whether it has not been read since the start.
         var states = sources.map { _ in (seconds: 0, isAtStart: true) }
@@ -115,9 +115,9 @@ package struct NotificationHistory: Sendable {
         case endless
     }
 
-    /// Makes one pass over the history of a source. Fetches the notifications that Apple could not deliver. With
-    /// `isAtStart`, first fetches all notifications that Apple sent since the last pass, because the database may have
-    /// lost some of them, for example if it was restored from a backup. Records the time of the pass only if the
+    /// Makes one pass over the history of a source. Fetches the notifications that Apple could not deliver. If
+    /// `isAtStart` is true, first fetches all notifications that Apple sent since the last pass. The database may have
+    /// lost some of them, for example because it was restored from a backup. Records the time of the pass only if the
     /// history was read to its end.
     private func fill(_ source: NotificationSource, isAtStart: Bool) async -> Report.Result {
         let now = clock()
@@ -147,9 +147,9 @@ package struct NotificationHistory: Sendable {
         return .filled(stored: counts.stored, known: counts.known, refused: counts.refused)
     }
 
-    /// Returns the starts of the requests of one pass, and whether each has `onlyFailures`. A request without
-    /// `onlyFailures` also returns the notifications that Apple could not deliver, so no second request is needed for
-    /// its span.
+    /// Returns the requests of one pass: for each, its start and its `onlyFailures`. A request without `onlyFailures`
+    /// also returns the notifications that Apple could not deliver, so no second request is needed for the same time
+    /// span.
     private func spans(
         of source: NotificationSource, isAtStart: Bool, now: Moment
     ) async throws -> [(from: Moment, onlyFailures: Bool)] {

@@ -1,6 +1,6 @@
-// The part of a signed payload that is kept after its driver was deleted. Of payloads that Apple signs later about the
-// same purchase, only this part is stored. It has only the members that determine an entitlement or a refund.
-// `appAccountToken` and `appTransactionId` are removed, because they identify a person to Apple and to the app.
+// The part of a signed payload that is kept after its driver was deleted: only the members that determine an
+// entitlement or a refund. If Apple signs another payload about the same purchase later, only this part of it is
+// stored. `appAccountToken` and `appTransactionId` are removed, because they identify a person to Apple and to the app.
 
 import JourneyModel
 

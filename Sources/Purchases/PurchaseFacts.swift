@@ -31,8 +31,8 @@ extension TransactionFact {
         SubscriptionKey(environment: environment, originalTransactionID: originalTransactionID)
     }
 
-    /// Returns whether this fact replaces `other`, a fact with the same key. Of two facts with the same `signedDate`,
-    /// the one with a signature replaces the one without, which has fewer members. Otherwise they are ordered by their
+    /// Returns whether this fact replaces `other`, a fact with the same key. Of two facts with the same `signedDate`, a
+    /// fact with a signature replaces a fact without one, which has fewer members. Otherwise they are ordered by their
     /// bytes. That order is arbitrary, but it is the same in every process.
     package func isNewer(than other: TransactionFact) -> Bool {
         if signedDate != other.signedDate { return signedDate > other.signedDate }

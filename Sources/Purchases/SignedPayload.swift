@@ -26,8 +26,8 @@ package struct SignedPayload: Sendable {
     /// The claims as the bytes that Apple signed.
     package var payload: [UInt8] { jws.payload }
 
-    /// Parses the JWS and its payload. Throws only `malformed`: nothing here is known to be from Apple yet, so an invalid
-    /// `signedDate` counts as a forgery too.
+    /// Parses the JWS and its payload. Throws only `malformed`, even for an invalid `signedDate`: before the signature
+    /// is verified, any invalid payload counts as a forgery.
     package init(_ text: String, headers: AcceptedHeaders? = nil) throws(PurchaseRefusal) {
         var known: AcceptedHeaders.Header?
         let jws = CompactJWS(text, bytesMax: Self.bytesMax) { header in
@@ -42,8 +42,8 @@ package struct SignedPayload: Sendable {
     }
 
     /// Returns the certificates in `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm` if `alg` is not
-    /// ES256 or if the header has `crit`. Throws `wrongChain` unless there are exactly three certificates, each in
-    /// canonical base64.
+    /// ES256 or if the header has `crit`. Throws `wrongChain` if there are not exactly three certificates, or if one of
+    /// them is not in canonical base64.
     package func certificates() throws(PurchaseRefusal) -> [[UInt8]] {
         if let knownCertificates { return knownCertificates }
         // The algorithm is checked before the key is known, because the key must not determine the algorithm (RFC 8725,

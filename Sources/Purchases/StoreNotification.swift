@@ -55,7 +55,8 @@ package struct NotificationEnvelope: Sendable {
     package var notificationUUID: String
     var type: String
     var subtype: String?
-    /// Never empty. Each of them must be an app of this server.
+    /// What the objects of the notification say about the app; never empty. Each element must fit an app of this
+    /// server.
     var apps: [App]
     var signedTransaction: String?
     var signedRenewal: String?
@@ -65,8 +66,8 @@ package struct NotificationEnvelope: Sendable {
     var bundleID: String? { apps.compactMap(\.bundleID).first }
 
     /// Reads the app from the one object that contains it: `data`, `externalPurchaseToken`, `summary` or `appData`. At
-    /// most one of these four objects may be present. A notification without them has its data in another object,
-    /// because Apple adds objects with new types. It is accepted if no object in it names another app.
+    /// most one of these four objects may be present. A notification of a type that Apple added later may contain
+    /// another object instead. Such a notification is accepted if no object in it names another app.
     package init(_ claims: PayloadReader) throws(PurchaseRefusal) {
         guard let uuid = try claims.optionalUUID("notificationUUID") else { throw .wrongClaims }
         notificationUUID = uuid
@@ -79,8 +80,8 @@ package struct NotificationEnvelope: Sendable {
         let present = candidates.compactMap { $0 }
         guard present.count <= 1 else { throw .wrongClaims }
         if let object = present.first {
-            // `externalPurchaseToken` is the only object without `environment`. Apple's own library derives the
-            // environment from this prefix too.
+            // `externalPurchaseToken` is the only object without `environment`. Therefore the prefix of the purchase id
+            // tells the environment, as in Apple's own library.
             let environment =
                 token == nil
                 ? try object.environment()

@@ -33,8 +33,8 @@ document.addEventListener("click", (event) => {
     if (button?.open) button.open();
 });
 
-// A wide table is a tab stop while it can be scrolled horizontally, so that the keyboard can scroll it. This changes with
-// its content and with the width of the window.
+// A wide table is a tab stop while it can be scrolled horizontally, so that the keyboard can scroll it. Whether it can
+// be scrolled depends on its content and on the width of the window.
 function setTabStop(place) {
     place.tabIndex = place.scrollWidth > place.clientWidth ? 0 : -1;
 }

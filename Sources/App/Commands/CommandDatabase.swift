@@ -6,7 +6,7 @@ import Identity
 import JourneyModel
 
 extension Configuration.Database {
-    /// Returns the path of the SQLite file. With PostgreSQL, prints the sentence, and fails the command.
+    /// Returns the path of the SQLite file. With PostgreSQL, prints `sentence` and fails the command.
     func file(insteadOf sentence: String) throws -> String {
         switch self {
         case .sqlite(let path): return path

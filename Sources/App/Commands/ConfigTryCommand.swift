@@ -99,9 +99,8 @@ struct ConfigTryCommand: AsyncParsableCommand {
 
     /// Returns the time-outs that the environment file sets.
     ///
-    /// - Parameter configured: the server's own settings. The check of the file uses them for the variables that the
-    ///   file does not set, because a grace period in the file may not exceed the hard timeout. They are not part of
-    ///   the result.
+    /// - Parameter configured: the server's own settings. They are used only to check the file: for example, a grace
+    ///   period in the file may not exceed the server's hard timeout. The result contains only values from the file.
     static func durations(in text: String, _ configured: Settings) throws -> TrialDurations {
         let entries = EnvironmentFile(path: "", text: text, without: "").entries
         let settings: Settings

@@ -15,7 +15,8 @@ enum DriverLookup {
         }
     }
 
-    /// Returns when the driver was deleted; nil if no deletion is recorded under this signing key, or without a key.
+    /// Returns when the driver was deleted. Returns nil if there is no signing key, or if no deletion is recorded under
+    /// it.
     static func erasedAt(_ driver: DriverID, _ configuration: Configuration) async throws -> Moment? {
         switch configuration.database {
         case .sqlite(let path):

@@ -78,8 +78,8 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// Two configurations are read: that of the server on the SQLite database, and that of a server on PostgreSQL. The
-    /// latter must be valid, because the servers will start with it. In particular, a signing key must be set.
+    /// Reads two configurations: one with the SQLite database, and one with PostgreSQL. The configuration with
+    /// PostgreSQL must be valid, because the servers will start with it. In particular, it must set a signing key.
     private func transfer() async throws {
         let (url, urlFile) = (Variables.databaseURL.name, Variables.databaseURL.fileVariableName)
         let source = settingsOptions.overrides.merging([url: "", urlFile: ""]) { $1 }

@@ -101,7 +101,8 @@ struct DatabaseRefolds: RefoldChanges {
         }
     }
 
-    /// Afterwards pauses for as long as the part took, but at most 100 ms, so that other processes can write too.
+    /// Refolds the next drivers. Then pauses for as long as that took, but at most 100 ms, so that other processes can
+    /// write too.
     func refold(after driver: Int64, since: Moment?, correction: Int64?) async throws -> RefoldPart {
         let start = ContinuousClock.now
         let part = try await store.refold(

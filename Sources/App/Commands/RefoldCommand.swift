@@ -126,9 +126,9 @@ struct RefoldCommand: AsyncParsableCommand {
         }
     }
 
-    /// Refolds through the running server. If no server runs, refolds in the file. If the server fails, for example
-    /// because it has another version, also refolds in the file, but only without `--settings`. With `--settings`, the
-    /// failure of the server is the failure of the command.
+    /// Refolds through the running server. If no server runs, refolds in the file. The server may fail, for example
+    /// because it has another version. Without `--settings`, the command then refolds in the file too. With
+    /// `--settings`, the command fails.
     private func refold(_ path: String) async throws -> (RefoldCounts, failures: [StoreFailure]) {
         do {
             if let server = try await ServerChanges(database: path) { return try await refold(server) }

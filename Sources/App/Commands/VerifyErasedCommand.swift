@@ -113,7 +113,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     }
 
     /// Prints when the driver was deleted. Fails if the database has no record of the deletion. Without the signing
-    /// key, the record cannot be looked up. The function then prints only this and does not fail.
+    /// key, the record cannot be looked up. The function then only prints that it cannot, and does not fail.
     private func checkDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(

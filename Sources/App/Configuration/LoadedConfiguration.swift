@@ -83,8 +83,8 @@ struct Configuration: Sendable {
     var database: Database
     /// The number of days for which events are kept; nil to keep them forever.
     var eventRetentionDays: Int?
-    /// The number of days for which audit entries are kept. If nil, entries are kept forever, except those of the
-    /// high-volume kinds.
+    /// The number of days for which audit entries are kept. If nil, entries are kept forever, except frequent kinds
+    /// such as renewals, which have their own limits.
     var auditRetentionDays: Int?
     var redis: Redis
     var tokens: TokenConfiguration
@@ -163,8 +163,8 @@ struct AppleConfiguration: Sendable {
     var keySetURL: OutgoingURL
     var tokenURL: OutgoingURL
     var revokeURL: OutgoingURL
-    /// The settings for exchanging authorization codes. If nil, the server neither exchanges codes for Apple's tokens
-    /// nor revokes such tokens.
+    /// The settings for exchanging authorization codes. If nil, the server never gets Apple's tokens for a driver, and
+    /// revokes none.
     var codeExchange: CodeExchange?
 }
 

@@ -52,7 +52,7 @@ struct AnalyticsConfiguration: Sendable {
     var host: OutgoingURL
     var key: Secret<String>
 
-    /// Returns nil unless host and key are both set. Records a problem when only one of the two is set.
+    /// Returns nil if the host or the key is not set. Records a problem if only one of the two is set.
     init?(_ reading: inout ConfigurationReading) {
         let host = reading.value(of: Variables.analyticsHost)
         let key = reading.value(of: Variables.analyticsKey)

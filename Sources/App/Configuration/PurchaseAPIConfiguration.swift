@@ -10,8 +10,8 @@ struct PurchaseAPIConfiguration: Sendable {
     var url: OutgoingURL
     var sandboxURL: OutgoingURL
 
-    /// Returns nil unless issuer id, key id and key file are all set. Records a problem when only some of the three are
-    /// set.
+    /// Returns nil if the issuer id, the key id or the key file is not set. Records a problem if only some of the three
+    /// are set.
     init?(_ reading: inout ConfigurationReading) {
         let issuerID = reading.value(of: Variables.purchaseIssuerID)
         let keyID = reading.value(of: Variables.purchaseKeyID)

@@ -82,7 +82,7 @@ struct PushConfiguration: Sendable {
     var authorityFile: String?
     var texts: PushTexts
 
-    /// Returns nil when neither service is configured.
+    /// Returns nil if no push service is configured.
     init?(_ reading: inout ConfigurationReading, environment: AppEnvironment) {
         apple = Self.apple(&reading)
         google = Self.google(&reading)
@@ -100,7 +100,8 @@ struct PushConfiguration: Sendable {
         if apple == nil, google == nil { return nil }
     }
 
-    /// Returns nil unless team id, key id, key file and topic are all set. Records a problem when only some are set.
+    /// Returns nil if the team id, the key id, the key file or the topic is not set. Records a problem if only some of
+    /// the four are set.
     private static func apple(_ reading: inout ConfigurationReading) -> Apple? {
         let teamID = reading.value(of: Variables.pushAPNsTeamID)
         let keyID = reading.value(of: Variables.pushAPNsKeyID)
@@ -151,7 +152,8 @@ struct PushConfiguration: Sendable {
 }
 
 extension ConfigurationReading {
-    /// Returns the URL. Records a problem unless it is https, which HTTP/2 requires here.
+    /// Returns the URL. Records a problem if it is not https, because the push services are called with HTTP/2 over
+    /// TLS.
     fileprivate mutating func secureURL(_ variable: Variable<OutgoingURL>) -> OutgoingURL {
         let url = value(of: variable)
         if url.url.scheme?.lowercased() != "https" {

@@ -57,8 +57,8 @@ extension Allowed: CustomStringConvertible {
     }
 }
 
-/// A declared variable with values of type `Value`. For a variable that may be unset, `Value` has a value that means
-/// this: nil, or an empty list.
+/// A declared variable with values of type `Value`. If the variable may be unset, `Value` has a value that stands for
+/// "unset": nil or an empty list.
 struct Variable<Value: Sendable>: Declaration {
     let name: String
     let section: VariableSection
@@ -72,8 +72,8 @@ struct Variable<Value: Sendable>: Declaration {
     /// The conversion of a value to the form that may be shown to the operator. For a secret, the result contains only
     /// the part that may be shown.
     let show: @Sendable (Value) -> String
-    /// The description of what is wrong with an invalid text; nil if `allowed` says it as precisely. The description
-    /// contains no part of a secret.
+    /// The description of what is wrong with an invalid text; nil if it would not be more precise than `allowed`. The
+    /// description contains no part of a secret.
     var flaw: @Sendable (String) -> String? = { _ in nil }
 
     func accepts(_ text: String) -> Bool {

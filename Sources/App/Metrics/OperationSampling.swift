@@ -1,6 +1,6 @@
-// Metrics that are not counted but read when a client reads /metrics. This file has those of waiting codes, open
-// streams, the settings, and the servers on the database. `sampling` also has the samplers that other files define:
-// connections and buffers, the loops, the writer's queue, Redis, and the files of the database.
+// Metrics whose values are read only when a client reads /metrics. This file defines the metrics of waiting codes, open
+// streams, the settings, and the servers on the database. Other files add samplers to `sampling`: those of connections
+// and buffers, the loops, the writer's queue, Redis, and the files of the database.
 
 import API
 import CoreMetrics

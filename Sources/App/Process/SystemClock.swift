@@ -1,4 +1,4 @@
-// The current time by the system's clock, for the commands and for the clocks that the wiring passes to the services.
+// The current time by the system's clock. Commands use it directly, and the server's services get it as a closure.
 
 import JourneyModel
 import StructuredLogging

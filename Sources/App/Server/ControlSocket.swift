@@ -30,8 +30,8 @@ enum ControlSocket {
 /// Serves the control socket for as long as the service group runs. A server can also run without a control socket.
 /// Commands then change the database file themselves.
 struct ControlService: Service {
-    /// The pause before the next attempt to listen. For example, during a deploy the old server on the same database
-    /// file uses the socket until the old server ends.
+    /// The pause after a failed attempt to listen. For example, an attempt fails during a deploy while the old server
+    /// on the same database file still uses the socket.
     static let retryPause = Duration.seconds(5)
 
     let makeServer: @Sendable () -> Server

@@ -86,7 +86,8 @@ struct InstanceService: Sendable {
 
     private var own: Instance {
         let (inForce, rules) = settings.readWithRules()
-        // The files of the servers may have different paths, but must have the same content.
+        // The path of the rules file may differ between servers. Therefore the version of its content is compared
+        // instead.
         var shared = sharedSettings
         shared[Variables.settingsRulesFile.name] = rules?.version ?? "not set"
         return Instance(

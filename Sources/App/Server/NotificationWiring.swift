@@ -38,7 +38,7 @@ struct NotificationWiring {
 }
 
 extension PushConfiguration {
-    /// The platforms of devices whose service is configured.
+    /// The device platforms for which a push service is configured.
     fileprivate var platforms: Set<String> {
         Set((apple == nil ? [] : ["ios"]) + (google == nil ? [] : ["android"]))
     }

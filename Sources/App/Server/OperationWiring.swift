@@ -1,5 +1,5 @@
-// The parts for monitoring the server: metrics, the samplers that update them, and readiness. If neither METRICS_TOKEN
-// nor METRICS_PORT is set, /metrics does not exist.
+// The parts for monitoring the server: metrics, the samplers that update them, and readiness. /metrics exists only if
+// METRICS_TOKEN or METRICS_PORT is set.
 
 import API
 import CoreMetrics

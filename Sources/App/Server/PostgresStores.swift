@@ -1,4 +1,4 @@
-// Opens a PostgreSQL database, and fills the ports with it.
+// Opens a PostgreSQL database, and makes a `Stores` value whose ports use it.
 
 import Engine
 import Identity
@@ -70,7 +70,7 @@ extension Stores {
 /// The schema of a PostgreSQL database.
 enum PostgresSchema {
     /// The time limit in seconds for connecting and migrating, including the wait for another process that migrates.
-    /// The subsequent reading of the migrations has the same limit again.
+    /// Reading the migrations afterwards has the same limit again.
     static let seconds = 120
 
     /// Returns the migrations of this binary. If `migrates` is true, applies the missing ones first.

@@ -1,4 +1,4 @@
-// Opens an SQLite database, and fills the ports with it.
+// Opens an SQLite database, and makes a `Stores` value whose ports use it.
 
 import CoreMetrics
 import Engine

@@ -1,5 +1,5 @@
-// The reload on SIGHUP. The environment file is read again. The eight settings of the session engine, the rules over
-// them, the public pages and the texts of alerts take effect at once. Settings that are fixed at the start (addresses,
+// The reload on SIGHUP. The environment file is read again. The eight settings of the session engine, the settings
+// rules, the public pages and the texts of alerts take effect at once. Settings that are fixed at the start (addresses,
 // keys, limits) do not change. An invalid file changes nothing. Everything in the file that has no effect is reported
 // in the log, /metrics, /ops and `dwell config history`.
 

@@ -128,8 +128,9 @@ extension Configuration {
         min(WebhookCodeDelivery.drainSeconds, shutdownTimeoutSeconds / 3)
     }
 
-    /// The part of the shutdown time for requests in progress, in seconds; at least 1. One second of the whole time is
-    /// reserved for closing the store and, if codes are sent to a webhook, `codeDrainSeconds` for the waiting codes.
+    /// The part of the shutdown time for requests in progress, in seconds; at least 1. One second of the shutdown time
+    /// is reserved for closing the store. If codes are sent to a webhook, `codeDrainSeconds` are reserved for the
+    /// waiting codes.
     var serverDrainSeconds: Int {
         let codes = if case .webhook = codes.delivery { codeDrainSeconds } else { 0 }
         return max(1, shutdownTimeoutSeconds - codes - 1)

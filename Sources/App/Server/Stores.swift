@@ -1,5 +1,5 @@
-// The database of one process, as the ports that the other parts use. SQLiteStores and PostgresStores fill them. The
-// wiring of the server does not depend on which database it is.
+// The database of one process, as the ports (protocols) that the other parts use. SQLiteStores.swift and
+// PostgresStores.swift create this value. The wiring of the server is the same for both databases.
 
 import CoreMetrics
 import Engine
@@ -55,7 +55,7 @@ struct Stores: Sendable {
 }
 
 extension Stores {
-    /// What a server gives to the store that it opens.
+    /// The values with which a server opens its database.
     struct Opening: Sendable {
         /// The keyed hashes that are stored instead of codes, phone numbers, addresses and the ids of deleted drivers.
         var digests: KeyedHashes

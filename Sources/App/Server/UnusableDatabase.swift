@@ -1,7 +1,7 @@
 import SQLiteStore
 
-/// An error for a database that cannot be used. Its text names the database, because the texts of the databases' errors
-/// do not name it.
+/// An error for a database that cannot be used. Its text names the database, because the error texts of SQLite and
+/// PostgreSQL do not.
 struct UnusableDatabase: Error, CustomStringConvertible {
     var database: Configuration.Database
     var reason: String
