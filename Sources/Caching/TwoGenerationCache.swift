@@ -1,7 +1,6 @@
-// A cache that evicts unused values. It needs no list of last uses, because it has two generations. A value that is
-// used moves to the young generation. When the young generation is full or old enough, it becomes the old generation,
-// and the previous old generation is dropped. The values that are still in the dropped generation were not used while
-// it was the old generation.
+// A cache that evicts unused values. It keeps two generations instead of a list of last uses. A value that is used
+// moves to the young generation. When the young generation is full or old enough, it becomes the old generation, and
+// the previous old generation is dropped. So the dropped values were not used since the previous rotation.
 
 /// A dictionary that keeps the most recently used values. It keeps at least the last `generationCountMax` values and at
 /// most `2 * generationCountMax` values. Every call takes constant time on average.
@@ -15,9 +14,9 @@
 public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     @usableFromInline var young: [Key: Value] = [:]
     @usableFromInline var old: [Key: Value] = [:]
-    /// The time from which the age of the young generation is measured. A call of `expire(at:)` that rotates the
-    /// generations sets this time. After any other rotation the time is nil, and the next call of `expire(at:)` sets
-    /// it.
+    /// The time, in milliseconds, from which the age of the young generation is measured. A call of `expire(at:)` that
+    /// rotates the generations sets this time. After any other rotation the time is nil, and the next call of
+    /// `expire(at:)` sets it.
     @usableFromInline var youngSince: Int64?
     @usableFromInline let generationCountMax: Int
     @usableFromInline let ageMilliseconds: Int64
@@ -90,8 +89,8 @@ public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sen
             return
         }
         guard now - since >= ageMilliseconds else { return }
-        // After `2 * ageMilliseconds` without a rotation, no value was used in the last `ageMilliseconds`, not even a
-        // value of the young generation.
+        // Each use calls `expire(at:)` first, and such a call in the last `ageMilliseconds` would have rotated. So no
+        // value was used in this time, and the values of the young generation are too old as well.
         let exempt = old.filter { isExempt($0.value) }
         if now - since >= 2 * ageMilliseconds { young = young.filter { isExempt($0.value) } }
         rotate()

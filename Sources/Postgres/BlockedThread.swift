@@ -8,8 +8,8 @@ final class BlockedThread: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     private let settled = Mutex<PostgresCall.Outcome?>(nil)
 
-    /// For how many milliseconds after a call's deadline the thread still waits. The loop ends the call at the deadline,
-    /// but the loop may be late.
+    /// How long the thread still waits after a call's deadline. The event loop ends the call at the deadline, but it
+    /// may be late.
     private static let lateMilliseconds = 5_000
 
     func resume(returning outcome: PostgresCall.Outcome) {

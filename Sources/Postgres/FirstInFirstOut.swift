@@ -1,4 +1,4 @@
-// A queue in an array. Elements are removed in the order in which they were added, without moving the others each time.
+// A queue in an array. Removing the first element does not move the others each time.
 
 struct FirstInFirstOut<Element> {
     private var elements: [Element?] = []
@@ -15,7 +15,7 @@ struct FirstInFirstOut<Element> {
 
     mutating func popFirst() -> Element? {
         guard head < elements.count else { return nil }
-        // Take the element out, so that the queue keeps no reference to it.
+        // Takes the element out of the array, so that the queue keeps no reference to it.
         let element = elements[head].take()
         head += 1
         if head == elements.count {

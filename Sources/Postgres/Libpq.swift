@@ -7,12 +7,13 @@ internal import CPostgres
     internal import Glibc
 #endif
 
-/// A connection of libpq. Safe to share, although PGconn must not be used by two threads at once: the thread that
-/// connects has the only reference until it hands the connection over, and afterwards it is used only on one loop.
+/// A connection of libpq. Two threads must not use a PGconn at the same time. Sharing this class is still safe: the
+/// thread that connects has the only reference until it hands the connection over, and from then on a single event loop
+/// uses it.
 final class LibpqConnection: @unchecked Sendable {
     private var connection: OpaquePointer?
-    /// Set by `receiveNotice` when the server stopped waiting for its standby. The transaction is then committed on the
-    /// primary, but perhaps not on the standby.
+    /// Set when a notice tells that the server stopped waiting for its standby. The transaction is then committed on
+    /// the primary, but perhaps not on the standby.
     private(set) var isCommitUnconfirmed = false
 
     private init(_ connection: OpaquePointer) {
@@ -25,9 +26,9 @@ final class LibpqConnection: @unchecked Sendable {
         finish()
     }
 
-    /// Connects to the first usable host. Blocks until the connection is made, until every host has failed, or until
-    /// `connect_timeout` seconds have passed for each host. (PQconnectPoll does not enforce that limit, so a silent
-    /// first host would prevent the use of the second.) Looking up names may take longer. Must not be called on a loop.
+    /// Connects to the first usable host. Blocks until the connection is made or every host has failed. Each host has
+    /// `connect_timeout` seconds. (PQconnectPoll does not enforce this limit, so a silent first host would prevent the
+    /// use of the second.) Name lookups may take longer. Must not be called on an event loop.
     ///
     /// - Throws: libpq's message, which may contain host names, the user and the database.
     static func connect(_ parameters: [String: String]) throws(LibpqFailure) -> LibpqConnection {
@@ -62,7 +63,7 @@ final class LibpqConnection: @unchecked Sendable {
 
     // MARK: - Sending
 
-    // Each of these functions returns false if libpq cannot do what was asked. libpq copies the values.
+    // Each of these functions returns false if libpq reports an error. libpq copies the values.
 
     func sendPrepare(_ name: String, _ sql: String, _ types: [PostgresType]) -> Bool {
         PQsendPrepare(connection, name, sql, Int32(types.count), types.map { Oid($0.rawValue) }) == 1
@@ -80,25 +81,26 @@ final class LibpqConnection: @unchecked Sendable {
         }
     }
 
-    /// Adds a Sync, which ends a segment, and tries to send the output.
+    /// Adds a Sync message, which ends a segment of the pipeline, and tries to send the output.
     func sendSync() -> Bool {
         PQpipelineSync(connection) == 1
     }
 
-    /// Leaves the pipeline mode and sends a text of several statements. Everything sent before must have been answered.
+    /// Leaves pipeline mode and sends a text of several statements. The results of everything sent before must have
+    /// arrived.
     func sendScript(_ sql: String) -> Bool {
         PQexitPipelineMode(connection) == 1 && PQsendQuery(connection, sql) == 1
     }
 
-    /// Enters the pipeline mode again, after all results of the script.
+    /// Enters pipeline mode again. All results of the script must have arrived.
     func endScript() -> Bool {
         PQenterPipelineMode(connection) == 1
     }
 
     // MARK: - Input and output
 
-    /// Sends what the socket takes. Returns false if the connection is lost. If output is left, the socket will become
-    /// writable.
+    /// Sends as much as the socket accepts. Returns false if the connection is lost. If output is left, call again when
+    /// the socket becomes writable.
     func flush() -> Bool {
         PQflush(connection) >= 0
     }
@@ -108,8 +110,8 @@ final class LibpqConnection: @unchecked Sendable {
         PQconsumeInput(connection) == 1
     }
 
-    /// Whether a read from the socket would return something: bytes, the end of the stream or an error. This is needed
-    /// because `consumeInput` does not say whether it read everything.
+    /// Whether a read from the socket would return bytes, the end of the stream or an error. Needed because
+    /// `consumeInput` does not tell whether it read everything.
     var hasUnreadInput: Bool {
         var byte: UInt8 = 0
         let count = recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))
@@ -137,8 +139,8 @@ final class LibpqConnection: @unchecked Sendable {
         case none, open, failed, unknown
     }
 
-    /// The status as of the last ReadyForQuery message, which answers a Sync. While libpq waits for further answers,
-    /// the status is `open`, whatever that message said.
+    /// The status from the last ReadyForQuery message, the answer to a Sync. While libpq waits for further answers, the
+    /// status is `open`, regardless of that message.
     var transactionStatus: TransactionStatus {
         switch PQtransactionStatus(connection) {
         case PQTRANS_IDLE: .none
@@ -148,8 +150,8 @@ final class LibpqConnection: @unchecked Sendable {
         }
     }
 
-    /// Checks a notice. If a backend is told to cancel while a COMMIT waits for the synchronous standby, the COMMIT
-    /// succeeds, with a warning whose only invariable part is the name of the function (syncrep.c).
+    /// Checks a notice. If a COMMIT is cancelled while it waits for the synchronous standby, it succeeds with a
+    /// warning. The only constant part of this warning is the name of the server's function (syncrep.c).
     fileprivate func received(_ notice: OpaquePointer) {
         if text(notice, DWELL_PG_SOURCE_FUNCTION) == "SyncRepWaitForLSN" { isCommitUnconfirmed = true }
     }
@@ -171,8 +173,8 @@ struct LibpqFailure: Error {
     }
 }
 
-/// A result of libpq. Safe to share: nothing changes a PGresult after libpq has returned it (libpq's manual, "Behavior
-/// in Threaded Programs"), and it is freed when the last reference is gone.
+/// A result of libpq. Safe to share: a PGresult never changes after libpq has returned it (libpq's manual, "Behavior in
+/// Threaded Programs"). It is freed with the last reference.
 final class LibpqResult: @unchecked Sendable {
     private let result: OpaquePointer
 
@@ -206,7 +208,7 @@ final class LibpqResult: @unchecked Sendable {
     /// The command as the server names it, for example "INSERT 0 1" or "ROLLBACK".
     var command: String { String(cString: PQcmdStatus(result)) }
 
-    // libpq checks the row and the column, and returns a default value for one that does not exist.
+    // libpq checks the row and the column, and returns a default value if they are out of range.
 
     func type(_ column: Int) -> PostgresType { PostgresType(rawValue: PQftype(result, Int32(column))) }
     func isNull(_ row: Int, _ column: Int) -> Bool { PQgetisnull(result, Int32(row), Int32(column)) == 1 }

@@ -1,4 +1,4 @@
-// One call of a connection: what is sent, and what has arrived.
+// One call on a connection: the queries that are sent, and the results that have arrived.
 
 internal import Sockets
 
@@ -20,7 +20,7 @@ struct EncodedQuery: Sendable {
 struct PostgresCall: Sendable {
     typealias Outcome = Result<[PostgresResult], PostgresError>
 
-    /// Who waits for the outcome. Must be resumed exactly once.
+    /// The task or thread that waits for the outcome. It must be resumed exactly once.
     enum Caller: Sendable {
         case task(UnsafeContinuation<Outcome, Never>)
         case thread(BlockedThread)
@@ -42,7 +42,7 @@ struct PostgresCall: Sendable {
 
     let work: Work
     let deadline: Deadline
-    /// Nil for a ROLLBACK of the pipeline itself.
+    /// Nil for a ROLLBACK that the pipeline sends on its own.
     let caller: Caller?
     private(set) var results: [PostgresResult] = []
     private(set) var error: PostgresError?
@@ -57,12 +57,12 @@ struct PostgresCall: Sendable {
         results.append(PostgresResult(result))
     }
 
-    /// Keeps the first error of the call. The errors after it are its consequences.
+    /// Keeps only the first error of the call, because later errors are consequences of it.
     mutating func fail(_ error: PostgresError) {
         self.error = self.error ?? error
     }
 
-    /// Removes what has arrived, so that the call can be sent again.
+    /// Removes the results and the error, so that the call can be sent again.
     mutating func reset() {
         results = []
         error = nil

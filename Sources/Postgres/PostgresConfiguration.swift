@@ -1,22 +1,22 @@
-// Where PostgreSQL is, and the limits of a session. Parses the URL of the operator.
+// The address of PostgreSQL and the time limits of a session. Parses the URL that the operator sets.
 
 internal import CPostgres
 package import Secrets
 
-/// A server, or several of which one accepts writes. Neither the descriptions of this type nor its errors contain the
-/// password.
+/// One server, or several servers of which one accepts writes. The descriptions and errors of this type never contain
+/// the password.
 package struct PostgresConfiguration: Sendable, CustomStringConvertible {
-    /// How long the server lets a statement run, in milliseconds.
+    /// The time, in milliseconds, after which the server cancels a statement.
     package var statementTimeoutMilliseconds = 10_000
-    /// How long a statement waits for a lock, in milliseconds. It is shorter than the time that a store gives to a call
-    /// with such a statement, so that the server's error arrives first, and the connection is kept.
+    /// How long a statement waits for a lock, in milliseconds. It is shorter than the store's time limit for the call,
+    /// so that the server's error arrives before that limit closes the connection.
     package var lockTimeoutMilliseconds = 4_000
-    /// After how many milliseconds the server ends a session that has an open transaction and sends nothing.
+    /// The time, in milliseconds, after which the server ends a session that has an open transaction and sends nothing.
     package var idleInTransactionTimeoutMilliseconds = 10_000
-    /// The time limit of a call for which the caller gives none, in milliseconds. It is longer than the statement
-    /// timeout, so that the server's error arrives first.
+    /// The default time limit of a call, in milliseconds. It is longer than the statement timeout, so that the server's
+    /// error arrives first.
     package var callTimeoutMilliseconds = 15_000
-    /// The time limit for making a connection, with all hosts, in milliseconds.
+    /// The time limit for making a connection, in milliseconds, for all hosts together.
     package var connectTimeoutMilliseconds = 10_000
 
     /// The parameters for libpq by keyword (libpq's manual, "Parameter Key Words"). They contain the password.
@@ -28,10 +28,10 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
         "fallback_application_name": "dwell",
         // libpq's own default encrypts only if the server offers it, and verifies nothing.
         "sslmode": "verify-full",
-        // Kerberos is not used. Without this, libpq looks for its credentials with each connection.
+        // Kerberos is not used. Without this setting, libpq looks for Kerberos credentials at each connection.
         "gssencmode": "disable",
         "target_session_attrs": "read-write",
-        // A peer that is gone is noticed after about a minute, even while nothing is sent.
+        // With these values, a dead peer is noticed after about a minute, even while nothing is sent.
         "keepalives_idle": "30",
         "keepalives_interval": "10",
         "keepalives_count": "3",
@@ -63,14 +63,14 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
     func connectParameters(milliseconds: Int) -> [String: String] {
         var parameters = parameters.reveal()
         let hosts = (parameters["host"] ?? parameters["hostaddr"] ?? "").split(separator: ",").count
-        // libpq counts in seconds, and takes 1 for 2. An hour is as good as no limit.
+        // libpq counts in seconds, and treats 1 as 2. An hour is as good as no limit.
         let seconds = min(3600, max(2, milliseconds / 1000 / max(1, hosts)))
         let configured = parameters["connect_timeout"].flatMap { Int($0) } ?? 0
         parameters["connect_timeout"] = String(configured > 0 ? min(configured, seconds) : seconds)
         return parameters
     }
 
-    /// Returns a message of libpq in which the password, if it occurs, is replaced.
+    /// Returns libpq's message with the password replaced, if it contains the password.
     func redacting(_ message: String) -> String {
         guard let password = parameters.reveal()["password"], !password.isEmpty else { return message }
         return message.replacing(password, with: redacted)
@@ -78,8 +78,8 @@ package struct PostgresConfiguration: Sendable, CustomStringConvertible {
 
     // MARK: - Parsing
 
-    /// Checks the scheme, and that an "@" or "/" in a password is percent-encoded. If it is not, libpq takes a part of
-    /// the password for the name of the host, the port or the database, and these appear in messages.
+    /// Checks the scheme, and that "@", "/", "?" and "#" in the user or password are percent-encoded. Otherwise libpq
+    /// takes a part of the password for the host, the port or the database, and these names appear in messages.
     private static func checkForm(_ url: String) throws(PostgresConfigurationError) {
         guard let scheme = ["postgresql://", "postgres://"].first(where: { url.hasPrefix($0) }) else { throw .scheme }
         let rest = url.dropFirst(scheme.count)

@@ -1,13 +1,13 @@
-// Makes connections. libpq looks up names and connects with blocking calls, so it does so on separate threads, whose
-// number is limited.
+// Makes connections. libpq's calls for name lookups and connecting block, so they run on separate threads. The number
+// of these threads is limited.
 
 internal import Dispatch
 internal import Sockets
 internal import Synchronization
 
 enum PostgresConnecting {
-    /// The most attempts at once in this process. An attempt whose caller has given up still occupies its thread, until
-    /// the time that libpq has for each host has passed.
+    /// The maximum number of simultaneous attempts in this process. If the caller of an attempt has given up, the
+    /// attempt still occupies its thread until libpq's time limits for the hosts have passed.
     private static let attemptsMax = 16
     private static let attempts = Mutex(0)
     private static let queue = DispatchQueue(label: "dwell.postgres.connect", attributes: .concurrent)
@@ -44,7 +44,7 @@ enum PostgresConnecting {
         }.get()
     }
 
-    /// The outcome of an attempt: libpq's, the deadline, or a cancellation, whichever comes first.
+    /// The outcome of an attempt: libpq's result, the deadline, or a cancellation, whichever comes first.
     private final class Attempt: Sendable {
         typealias Outcome = Result<LibpqConnection, PostgresError>
         private struct State {
@@ -58,8 +58,8 @@ enum PostgresConnecting {
             let waiting = state.withLock { state -> UnsafeContinuation<Outcome, Never>? in
                 if state.isSettled { return nil }
                 state.isSettled = true
-                // The attempt must not keep the connection, because the connection is closed when its last reference is
-                // gone.
+                // If a caller waits, `state` must not keep the outcome: a connection is closed only when its last
+                // reference is gone.
                 if state.waiting == nil { state.outcome = outcome }
                 return state.waiting.take()
             }

@@ -1,4 +1,4 @@
-// One connection to PostgreSQL on its event loop. libpq speaks the protocol; the loop says when the socket is ready.
+// One connection to PostgreSQL on its event loop. libpq speaks the protocol; the loop reports when the socket is ready.
 
 package import Sockets
 internal import Synchronization
@@ -8,7 +8,8 @@ internal import Synchronization
 package final class PostgresConnection: Sendable {
     package let loop: EventLoop
     private let callTimeoutMilliseconds: Int
-    /// Changed on the loop only, except that `waitUntilClosed` adds to `untilClosed`. Read on any thread.
+    /// Changed only on the loop, with one exception: `waitUntilClosed` adds to `untilClosed` on any thread. Read on any
+    /// thread.
     private let state: Mutex<State>
     private let hasConfirmed = Atomic(false)
 
@@ -51,15 +52,15 @@ package final class PostgresConnection: Sendable {
 
     // MARK: - Calls
 
-    /// Sends the queries as one segment of the pipeline, and returns their results in order. Without BEGIN and COMMIT
-    /// the segment is one transaction (on Citus each statement is one). Several calls may be under way at the same
-    /// time; they are answered in the order in which they were made. A transaction may extend over several calls if no
-    /// other task uses the connection meanwhile.
+    /// Sends the queries as one segment of the pipeline, and returns their results in order. Without BEGIN and COMMIT,
+    /// the segment is one transaction (on Citus, each statement is a transaction). Several calls may be under way at
+    /// the same time; the server answers them in order. A transaction may extend over several calls if no other task
+    /// uses the connection meanwhile.
     ///
-    /// If the task is cancelled, the call still waits: only the answer says what was committed.
+    /// A cancelled task still waits for the answer, because only the answer tells what was committed.
     ///
-    /// - Throws: the first error of the segment. If the session is then in a failed transaction, the transaction is
-    ///   rolled back before the next call.
+    /// - Throws: the first error of the segment. If the error leaves the session in a failed transaction, this
+    ///   transaction is rolled back before the next call.
     package nonisolated(nonsending) func run(
         _ queries: [PostgresQuery], until deadline: Deadline? = nil
     ) async throws(PostgresError) -> [PostgresResult] {
@@ -67,8 +68,8 @@ package final class PostgresConnection: Sendable {
         return try await call(Self.segment(queries), until: deadline).get()
     }
 
-    /// Does the same as `run`, but blocks the calling thread until the answer has arrived or the deadline has passed.
-    /// The thread must be neither the loop's nor one of Swift's concurrency.
+    /// Like `run`, but blocks the calling thread until the answer arrives or the deadline passes. Must not be called on
+    /// the thread of the loop or on a thread of Swift concurrency.
     package func runBlocking(
         _ queries: [PostgresQuery], until deadline: Deadline? = nil
     ) throws(PostgresError) -> [PostgresResult] {
@@ -89,9 +90,9 @@ package final class PostgresConnection: Sendable {
         return .segment(encoded)
     }
 
-    /// Runs a text of several statements without parameters, such as a migration. Without BEGIN and COMMIT they are one
-    /// transaction. The text is sent when all earlier calls are answered, and later calls wait for its end. COPY is not
-    /// possible.
+    /// Runs a text of several statements without parameters, such as a migration. Without BEGIN and COMMIT, they are
+    /// one transaction. The text is sent when all earlier calls have been answered, and later calls wait for its end.
+    /// The text must not contain COPY.
     package nonisolated(nonsending) func runScript(
         _ sql: String, until deadline: Deadline? = nil
     ) async throws(PostgresError) {
@@ -121,8 +122,8 @@ package final class PostgresConnection: Sendable {
     /// Whether a transaction that wrote something was committed on this connection. If true, everything that this
     /// connection can read is on the synchronous standby, for two reasons. Such a COMMIT waits until the standby has
     /// all of the WAL before the COMMIT. After that, a commit of another connection becomes visible only when the
-    /// standby has it. If false, this connection may read what the server has recovered after a crash but the standby
-    /// does not have.
+    /// standby has it. If false, this connection may read data that the server has recovered after a crash and that is
+    /// not on the standby.
     package var isConfirmed: Bool { hasConfirmed.load(ordering: .acquiring) }
 
     /// Sets `isConfirmed`. Called after the COMMIT of a transaction that wrote something.
@@ -170,7 +171,8 @@ package final class PostgresConnection: Sendable {
         }
     }
 
-    /// Applies the change, then sends and reads what is possible. Resumes the callers whose calls have ended.
+    /// Applies the change, then sends and reads as much as possible without waiting. Resumes the callers whose calls
+    /// have ended.
     private func change(_ body: (inout PostgresPipeline) -> Void) {
         let (finished, untilClosed) = state.withLock { state in
             body(&state.pipeline)

@@ -1,7 +1,8 @@
-// The binary form of values in results, as the send functions of PostgreSQL's types write it. All numbers are in
-// network byte order. Every length is checked, because a value may come from a type that is not the expected one.
+// Reads the binary form of values in results, which the send functions of PostgreSQL's types write. All numbers are in
+// network byte order. Every length is checked, because a value may be of an unexpected type.
 
-/// Reads the bytes of one value from the front. Each function returns nil if the bytes do not have the form.
+/// Reads the bytes of one value from the front. Each function returns nil if the bytes do not have the form of the
+/// requested type.
 struct ValueReader {
     private var rest: UnsafeRawBufferPointer.SubSequence
 
@@ -9,7 +10,7 @@ struct ValueReader {
         rest = bytes[...]
     }
 
-    /// The most dimensions that a readable array has.
+    /// The maximum number of dimensions of a readable array.
     private static let dimensionsMax: Int32 = 1
 
     mutating func number<Number: FixedWidthInteger & BitwiseCopyable>(_: Number.Type) -> Number? {
@@ -19,7 +20,7 @@ struct ValueReader {
         return Number(bigEndian: UnsafeRawBufferPointer(rebasing: rest).loadUnaligned(as: Number.self))
     }
 
-    /// Returns the number if it is all that the value contains.
+    /// Returns the number if the value contains nothing else.
     mutating func wholeNumber<Number: FixedWidthInteger & BitwiseCopyable>(_ type: Number.Type) -> Number? {
         guard rest.count == Number.bitWidth / 8 else { return nil }
         return number(type)

@@ -1,18 +1,19 @@
-// The binary form of parameters, as the receive functions of PostgreSQL's types expect it (array_recv, int8recv and so
-// on). All numbers are in network byte order.
+// Writes the binary form of parameters, which the receive functions of PostgreSQL's types expect (array_recv, int8recv
+// and so on). All numbers are in network byte order.
 
 /// The parameters of one statement, encoded into one buffer.
 struct EncodedParameters: Sendable {
-    /// The size in bytes below which the values of a statement must stay. A message of the protocol has less than 2^31
-    /// bytes, and PostgreSQL accepts values of at most 1 GiB.
+    /// The values of a statement must together be smaller than this number of bytes. A message of the protocol has less
+    /// than 2^31 bytes, and PostgreSQL accepts values of at most 1 GiB.
     static let bytesMax = 1 << 30
-    /// The most parameters of a statement: the protocol counts them in 16 bits.
+    /// The maximum number of parameters of a statement. The protocol counts them in 16 bits.
     static let countMax = 65_535
 
     /// Where the value of a parameter is in `bytes`; nil for NULL.
     private(set) var ranges: [Range<Int>?] = []
     private(set) var types: [PostgresType] = []
-    /// The values, and one more byte, so that an empty value also has an address. libpq takes a null pointer for NULL.
+    /// The values, and one more byte. With this byte, an empty value has an address too; libpq would treat a null
+    /// pointer as NULL.
     private(set) var bytes: [UInt8] = []
 
     init(_ parameters: [PostgresValue]) throws(PostgresError) {
@@ -76,8 +77,8 @@ struct EncodedParameters: Sendable {
         append(number)
     }
 
-    /// Appends an element with its length. `bytesMax` catches a length that does not fit, because the bytes of the
-    /// element follow.
+    /// Appends an element with its length. If the length does not fit into 32 bits, the bytes that follow exceed
+    /// `bytesMax`, and `init` throws.
     private mutating func appendElement(_ content: some Collection<UInt8>) {
         append(Int32(truncatingIfNeeded: content.count))
         bytes.append(contentsOf: content)

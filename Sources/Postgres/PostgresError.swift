@@ -1,4 +1,4 @@
-// The failure of a call, and what it says about the transaction.
+// The failure of a call, and whether its transaction may be committed.
 
 /// The reason why a call failed. The description is for logs: it contains neither values nor passwords.
 package struct PostgresError: Error, Hashable, Sendable {
@@ -9,7 +9,7 @@ package struct PostgresError: Error, Hashable, Sendable {
         case connectionLost
         /// The deadline passed before the call was answered, or before a connection was free.
         case timedOut
-        /// No connection could be made, or the server has settings with which Dwell does not work.
+        /// No connection could be made, or Dwell cannot work with the server's settings.
         case cannotConnect
         /// The server answered with a value of another type or form, or with NULL.
         case unreadable
@@ -24,8 +24,8 @@ package struct PostgresError: Error, Hashable, Sendable {
     package let message: String
     /// The name of the constraint that a statement violated, if the server named one.
     package let constraint: String?
-    /// Whether it is unknown what the call did: it was sent, and its answer did not arrive. Everything that it was to
-    /// commit may be committed or not.
+    /// Whether the call was sent and its answer did not arrive. It is then unknown whether the call's transaction was
+    /// committed.
     package let leavesCommitInDoubt: Bool
 
     package init(
@@ -42,8 +42,8 @@ package struct PostgresError: Error, Hashable, Sendable {
         if case .server(let sqlState) = kind { sqlState } else { nil }
     }
 
-    /// Whether the same transaction may succeed if it is run again: it lost against another transaction (40001
-    /// serialization_failure, 40P01 deadlock_detected).
+    /// Whether the same transaction may succeed if it is run again. This is so after a conflict with another
+    /// transaction (40001 serialization_failure, 40P01 deadlock_detected).
     package var isRetryable: Bool {
         sqlState == SQLState.serializationFailure || sqlState == SQLState.deadlockDetected
     }
@@ -57,7 +57,7 @@ extension PostgresError: CustomStringConvertible {
     package var description: String { message }
 }
 
-/// The codes of PostgreSQL on which this module depends.
+/// The SQLSTATE codes that this module treats specially.
 package enum SQLState {
     package static let serializationFailure = "40001"
     static let deadlockDetected = "40P01"

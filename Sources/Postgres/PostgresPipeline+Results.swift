@@ -1,4 +1,4 @@
-// Matches libpq's results with the calls, and turns the server's errors into ours.
+// Matches libpq's results with the calls, and converts the server's errors to `PostgresError`.
 
 extension PostgresPipeline {
     mutating func takeResults() {
@@ -11,8 +11,8 @@ extension PostgresPipeline {
         }
     }
 
-    /// Takes the results that arrived before the connection was lost. The last of them may be the server's reason.
-    /// Returns false, because nothing is left to read (`advance`).
+    /// Takes the results that arrived before the connection was lost. The last of them may be the server's reason for
+    /// closing it. Always returns false, which `advance` returns to say that nothing is left to read.
     mutating func takeLastResults() -> Bool {
         takeResults()
         if loss == nil { loseByFailure() }
@@ -101,7 +101,7 @@ extension PostgresPipeline {
         return message.isEmpty ? "SQLSTATE \(state)\(constraint)" : "\(redact(message)) (SQLSTATE \(state))"
     }
 
-    /// Ends the first call that was sent: all its answers have arrived.
+    /// Ends the oldest sent call, when all its answers have arrived.
     private mutating func endCall() {
         transactionStatus = libpq.transactionStatus
         guard var call = sent.popFirst() else { return loseOrder() }
@@ -114,8 +114,8 @@ extension PostgresPipeline {
             return
         }
         finish(call, call.outcome)
-        // A server that no longer accepts writes was demoted, and another one may be the primary. After a failed
-        // ROLLBACK of the pipeline itself (without a caller) the session is unusable.
+        // A server that no longer accepts writes was demoted, and another server may be the primary. If a ROLLBACK that
+        // the pipeline sent on its own (a call without a caller) failed, the session is unusable.
         if call.error?.sqlState == SQLState.readOnlyTransaction || call.error != nil && call.caller == nil {
             lose(PostgresError(.connectionLost, "The connection was closed: \(call.error?.message ?? "")"))
         }

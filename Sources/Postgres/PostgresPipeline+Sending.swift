@@ -1,10 +1,11 @@
-// Sends the calls of a connection: what may be sent now, preparations, and the ROLLBACK of a failed transaction.
+// Decides which calls of a connection may be sent now, and sends them: the preparations, the queries, and the ROLLBACK
+// of a failed transaction.
 
 internal import Sockets
 
 extension PostgresPipeline {
-    /// The name of a prepared statement begins with at most this many bytes of `PostgresStatement.name`; a number
-    /// follows. PostgreSQL cuts longer names at 63 bytes.
+    /// The name of a prepared statement consists of at most this many bytes of `PostgresStatement.name`, and a number.
+    /// PostgreSQL truncates names to 63 bytes, which would cut off the number.
     private static let nameBytesMax = 40
 
     /// Whether a call can be sent before another answer arrives.
@@ -42,7 +43,7 @@ extension PostgresPipeline {
         nextCheck = min(nextCheck, deadline)
         guard let query = try? EncodedQuery(PostgresQuery(statement)) else { return }
         let call = PostgresCall(.segment([query]), until: deadline, caller: nil)
-        // In a failed transaction PostgreSQL prepares only statements that end it or roll back to a savepoint.
+        // Preparing ROLLBACK works here: in a failed transaction, PostgreSQL still prepares statements that end it.
         let isSent = send(call)
         sent.append(call)
         if !isSent { loseByFailure() }

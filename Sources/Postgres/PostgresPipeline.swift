@@ -1,12 +1,12 @@
 // The calls of one connection, in the order in which libpq sends them and the server answers them. Nothing here waits.
 //
-// Each call is one segment: its statements and a Sync. After an error the server skips the rest of the segment. A
-// statement that the connection has not prepared yet is prepared in a segment of its own before the call, so that the
-// error of another statement cannot prevent the preparation.
+// Each call is one segment: its statements and a Sync. After an error the server skips the rest of the segment. If the
+// connection has not prepared a statement yet, it does so before the call, in a separate segment. So the error of
+// another statement cannot prevent the preparation.
 //
-// If a segment fails within an explicit transaction, the session stays in the failed transaction. Segments that were
-// sent before this was known are rejected without effect (SQLSTATE 25P02). The pipeline then waits until all is
-// answered, sends ROLLBACK, and sends the rejected calls again.
+// If a segment fails within an explicit transaction, the session stays in the failed transaction. The server then
+// rejects segments that were sent before the failure was known (SQLSTATE 25P02); they have no effect. The pipeline
+// waits until all sent segments have been answered, sends ROLLBACK, and sends the rejected calls again.
 
 internal import Sockets
 
@@ -24,17 +24,17 @@ struct PostgresPipeline {
     var expectsEnd = false
     var prepared: [PreparedKey: String] = [:]
     var lastNumber = 0
-    /// The status after the last answered Sync. While further calls are under way, libpq does not tell whether the
-    /// transaction failed.
+    /// The status after the last answered Sync. It is stored, because libpq does not report a failed transaction while
+    /// further calls are under way.
     var transactionStatus = LibpqConnection.TransactionStatus.none
-    /// Whether the call that was answered last failed. The calls that were sent before the failure was known may have
-    /// been rejected because of it.
+    /// Whether the call that was answered last has failed. If so, the next calls may be rejected because they were sent
+    /// before this failure was known.
     var followsFailure = false
     /// The time at which `failTimedOut` must be called. It is not later than the first deadline of an unanswered call.
     var nextCheck = Deadline.never
     /// Why the connection is unusable; nil while it is usable.
     private(set) var loss: PostgresError?
-    /// The callers to be resumed. They are resumed outside the connection's lock.
+    /// The callers to be resumed, after the connection's lock is released.
     private var finished: [(PostgresCall.Caller, PostgresCall.Outcome)] = []
 
     enum Reply {
@@ -45,13 +45,13 @@ struct PostgresPipeline {
         case script
     }
 
-    /// A statement is prepared for one list of parameter types.
+    /// A statement is prepared once for each list of parameter types.
     struct PreparedKey: Hashable {
         let statement: PostgresStatement
         let types: [PostgresType]
     }
 
-    /// The maximum number of reads in one round of the loop. Each takes about 8 KiB or more.
+    /// The maximum number of reads in one round of the loop. Each reads about 8 KiB or more.
     private static let readsMax = 64
     /// The number of further reads that empty OpenSSL's buffer when the socket is empty. The buffer holds at most one
     /// record (16 KiB), and libpq reads at least 8 KiB of the record at a time. PostgreSQL 15 sends records of 8 KiB,
@@ -88,14 +88,15 @@ struct PostgresPipeline {
         waiting.append(call)
     }
 
-    /// Sends until the socket accepts no more, and reads until the socket has no more, but at most `readsMax` times.
-    /// Returns whether something may be left to read. If so, the other descriptors of the loop come first.
+    /// Sends until the socket accepts no more, and reads until the socket is empty, but at most `readsMax` times.
+    /// Returns whether something may be left to read. If so, the caller continues in the next round, so that the other
+    /// descriptors of the loop get their turn.
     mutating func advance() -> Bool {
         var readsOfEmptySocket = 0
         for _ in 0..<Self.readsMax {
             if loss != nil { return false }
             sendWaiting()
-            // Writing and reading alternate: the server may stop reading until its answers are read.
+            // Writing and reading alternate, because the server may stop reading until its answers are read.
             guard loss == nil, libpq.flush() else { return takeLastResults() }
             guard libpq.consumeInput() else { return takeLastResults() }
             takeResults()
@@ -112,8 +113,8 @@ struct PostgresPipeline {
         return true
     }
 
-    /// If the deadline of a call has passed, makes the connection unusable, which fails all calls. Otherwise an answer
-    /// that still arrives would be taken for that of a later call.
+    /// If the deadline of a call has passed, makes the connection unusable, which fails all calls. If the connection
+    /// were used further, a late answer would be taken for the answer to another call.
     mutating func failTimedOut() {
         nextCheck = (sent.all + rejected + waiting.all).lazy.map(\.deadline).min() ?? .never
         if nextCheck.hasPassed { lose(PostgresError(.timedOut, "PostgreSQL did not answer in time.")) }
@@ -133,7 +134,8 @@ struct PostgresPipeline {
         libpq.finish()
     }
 
-    /// Returns the failure of a call whose connection is lost. Only calls whose own deadline has passed are timed out.
+    /// Returns the failure of a call whose connection is lost. It is `.timedOut` only if the call's own deadline has
+    /// passed.
     private func failure(_ error: PostgresError, of call: PostgresCall) -> PostgresError {
         if error.kind == .timedOut && !call.deadline.hasPassed {
             return PostgresError(.connectionLost, "The connection was closed because another call timed out.")

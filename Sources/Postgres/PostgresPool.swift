@@ -1,4 +1,4 @@
-// A fixed number of connections that are kept open, and lent to one task at a time.
+// Keeps a fixed number of connections open, and lends each to one task at a time.
 
 package import Logging
 package import Sockets
@@ -10,7 +10,7 @@ package final class PostgresPool: Sendable {
     private struct State {
         /// The open connections that nobody uses. The one that was returned last is lent first.
         var idle: [PostgresConnection] = []
-        /// The tasks that wait for a connection, in the order in which they came, by number.
+        /// The tasks that wait for a connection, the longest waiting first. The number identifies a task.
         var waiting: [(number: UInt64, waiter: Waiter)] = []
         var lastNumber: UInt64 = 0
         var openCount = 0
@@ -23,9 +23,9 @@ package final class PostgresPool: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// The longest delay after the first failed attempt to connect, or after the first connection that lasted less than
-    /// `stableDuration`. Each further such attempt or connection doubles the longest delay, up to
-    /// `delayMillisecondsMax`. The actual delay is random, at least half of the longest one.
+    /// The maximum delay, in milliseconds, after the first failure. A failure is a failed attempt to connect, or a
+    /// connection that lasted less than `stableDuration`. Each further failure in a row doubles the maximum delay, up
+    /// to `delayMillisecondsMax`. The actual delay is random, between half of the maximum and the maximum.
     private static let delayMilliseconds = 50
     private static let delayMillisecondsMax = 2000
     /// If a connection lasted at least this long before it was lost, the next attempt is made immediately.
@@ -65,7 +65,7 @@ package final class PostgresPool: Sendable {
         }
     }
 
-    /// Opens a connection and lends it until it is lost. Returns whether it was opened.
+    /// Opens a connection and lends it until it is lost. Returns false if it could not be opened.
     private func connectAndLend(on loop: EventLoop) async -> Bool {
         let connection: PostgresConnection
         do throws(PostgresError) {
@@ -93,8 +93,8 @@ package final class PostgresPool: Sendable {
         return true
     }
 
-    /// Logs the failure as a warning. Until a connection has been made or the message changes, logs further failures
-    /// only at the level debug.
+    /// Logs the failure as a warning. Logs repeated failures with the same message at the level debug, until a
+    /// connection succeeds.
     private func logFailure(_ error: PostgresError) {
         if error.kind == .cancelled { return }
         let isNew = state.withLock { state in
@@ -107,10 +107,10 @@ package final class PostgresPool: Sendable {
 
     // MARK: - Lending
 
-    /// Lends a connection to the closure, which alone uses it until it returns. A transaction that the closure leaves
-    /// open is rolled back.
+    /// Lends a connection to the closure, which has exclusive use of it. A transaction that the closure leaves open is
+    /// rolled back.
     ///
-    /// - Parameter deadline: until when the call waits for a connection.
+    /// - Parameter deadline: limits the wait for a connection, not the closure.
     /// - Throws: the closure's error; `.timedOut` or `.cancelled` if no connection became free in time.
     package nonisolated(nonsending) func withConnection<Answer: Sendable>(
         until deadline: Deadline, _ body: (PostgresConnection) async throws(PostgresError) -> Answer
@@ -128,7 +128,7 @@ package final class PostgresPool: Sendable {
 
     private nonisolated(nonsending) func takeBack(_ connection: PostgresConnection) async {
         if connection.isOpen && !connection.isIdle {
-            // The answer tells whether the session is usable again.
+            // The result is ignored, because `isIdle` tells whether the session is usable again.
             _ = try? await connection.run([PostgresQuery(PostgresStatement("rollback", "ROLLBACK"))])
             if !connection.isIdle { connection.close() }
         }
@@ -162,7 +162,8 @@ package final class PostgresPool: Sendable {
         return try await withTaskCancellationHandler {
             await withUnsafeContinuation { (waiter: Waiter) in
                 let answer = state.withLock { state -> Result<PostgresConnection, PostgresError>? in
-                    // The cancellation is checked under the lock, so that a later cancellation finds the waiter.
+                    // The cancellation is checked under the lock. So a cancellation after this check finds the waiter
+                    // in the list.
                     if Task.isCancelled { return .failure(Self.cancelled) }
                     if let connection = Self.takeIdle(&state) { return .success(connection) }
                     if deadline.hasPassed { return .failure(Self.timedOut(state)) }
@@ -170,7 +171,8 @@ package final class PostgresPool: Sendable {
                     return nil
                 }
                 if let answer { return waiter.resume(returning: answer) }
-                // The timer begins only when the task waits, because a timer that fires earlier would find no waiter.
+                // The timer starts after the waiter is in the list, because a timer that fires earlier would not find
+                // the waiter.
                 timer = Task { [self, loop = loops.loops[0]] in
                     // The sleep throws when the wait is over and the timer is cancelled.
                     guard (try? await loop.sleep(until: deadline)) != nil else { return }

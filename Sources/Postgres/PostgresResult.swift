@@ -67,8 +67,8 @@ package struct PostgresRow: Sendable {
 
     package var columnCount: Int { answer.columnCount }
 
-    /// Returns the value as the case of the column's type. Throws `.unreadable` for an array, and for a type that
-    /// `PostgresValue` does not have.
+    /// Returns the value as the case of `PostgresValue` for the column's type. Throws `.unreadable` for an array, and
+    /// for a type without such a case.
     package func value(_ column: Int) throws(PostgresError) -> PostgresValue {
         try check(column)
         if answer.isNull(row, column) { return .null }

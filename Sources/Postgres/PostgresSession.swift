@@ -1,11 +1,11 @@
-// The settings of each session, and the check of `synchronous_commit`, which the operator sets.
+// Applies the settings of each session, and checks the operator's setting `synchronous_commit`.
 
 internal import Sockets
 
 enum PostgresSession {
-    /// The values of `synchronous_commit` with which a COMMIT is answered only when it is on the disk, and on that of
-    /// the synchronous standby if there is one. With the others (remote_write, local, off), an acknowledged event may
-    /// be lost.
+    /// The values of `synchronous_commit` that make a COMMIT safe. With them, the server answers a COMMIT only when it
+    /// is on disk, also on the synchronous standby if there is one. With the other values (remote_write, local, off),
+    /// an acknowledged event may be lost.
     private static let durableCommits: Set<String> = ["on", "remote_apply"]
 
     static func setUp(
@@ -16,7 +16,7 @@ enum PostgresSession {
             ("lock_timeout", String(configuration.lockTimeoutMilliseconds)),
             ("idle_in_transaction_session_timeout", String(configuration.idleInTransactionTimeoutMilliseconds)),
             ("default_transaction_isolation", "read committed"),
-            // Warnings must arrive: LibpqConnection reads one of them.
+            // Warnings must arrive, because LibpqConnection checks for one of them (`isCommitUnconfirmed`).
             ("client_min_messages", "warning"),
             // With force_generic_plan, Citus cannot run some statements.
             ("plan_cache_mode", "auto"),

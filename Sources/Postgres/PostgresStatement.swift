@@ -1,4 +1,4 @@
-// Statements, and calls of a statement with values.
+// Statements, and queries: statements with the values of their parameters.
 
 /// A statement with parameters $1, $2 and so on. Each connection prepares it before its first use. Statements with
 /// different texts should have different names, because messages and the hash contain only the name.

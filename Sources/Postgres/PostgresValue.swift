@@ -3,7 +3,8 @@
 
 /// A parameter, or a value of a column. The elements of an array may be NULL.
 package enum PostgresValue: Hashable, Sendable {
-    /// NULL. The server infers the type of such a parameter from the statement; where it cannot, write `$1::int8`.
+    /// NULL. The server infers the type of this parameter from the statement. Where it cannot, add a cast in the SQL,
+    /// for example `$1::int8`.
     case null
     case bool(Bool)
     case int2(Int16)
@@ -47,7 +48,7 @@ struct PostgresType: RawRepresentable, Hashable, Sendable {
 }
 
 extension PostgresValue {
-    /// The type that is declared for this value as a parameter.
+    /// The type that a parameter with this value declares.
     var type: PostgresType {
         switch self {
         case .null: .inferred

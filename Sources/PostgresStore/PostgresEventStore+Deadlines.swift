@@ -1,5 +1,6 @@
-// `DeadlineStore` on PostgreSQL. Several instances may ask for the due deadlines at once: the read takes no locks, and
-// of several writes of one expiry only the first finds the driver's version unchanged and the deadline still running.
+// `DeadlineStore` on PostgreSQL. Several instances may read the due deadlines at the same time, because the read takes
+// no locks. If several of them write the same expiry, only the first write succeeds: the others find the driver's
+// version changed or the deadline gone.
 
 package import Engine
 package import JourneyModel

@@ -5,7 +5,7 @@ package import JourneyModel
 package import SharedTables
 
 extension PostgresEventStore: EventExport {
-    /// A refold is one transaction, so no snapshot shows a half-finished refold.
+    /// A snapshot is enough: a refold is one transaction, so no snapshot shows a half-finished refold.
     package func readEvents<Value: Sendable>(
         of driver: DriverID, _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
     ) async throws(StoreFailure) -> Value {
@@ -63,8 +63,9 @@ extension PostgresEventStore: EventExport {
 
     private static let sessionMembers = ["session_id", "opened_at_ms", "registered_at_ms", "charger_id", "merchant_id"]
 
-    /// The members, then the last event after which the journey was in the session, and, if an event at or after it
-    /// closed the session, whether that event was a reset.
+    /// First the exported members. Then the journey after the session's last event after which the journey was still in
+    /// this session. The last column is not NULL if an event at or after that time closed the session; it tells whether
+    /// the closing event was a reset.
     private static let sessionSQL = """
         SELECT session.session_id, session.opened_at_ms, session.registered_at_ms, session.registered_charger,
             session.registered_merchant, last.after_state, last.after_grace_deadline_ms, last.after_hard_deadline_ms,
@@ -99,7 +100,8 @@ extension PostgresEventStore: EventExport {
         }
     }
 
-    /// Returns the names as a JSON array. They consist of ASCII letters, so no escaping is needed.
+    /// Returns the names of the implied steps as a JSON array. The names consist of ASCII letters, so no escaping is
+    /// needed.
     private static func impliedJSON(_ code: Int64) -> String {
         let names = (ImpliedSteps(code: code) ?? []).names
         return "[" + names.map { "\"\($0)\"" }.joined(separator: ",") + "]"

@@ -1,5 +1,5 @@
-// `EventFeed` on PostgreSQL. The rows of events are themselves the outbox, in the order of their positions
-// (Events/EventPosition.swift).
+// `EventFeed` on PostgreSQL. There is no outbox table: the feed reads the rows of events in the order of their
+// positions (Events/EventPosition.swift).
 
 package import Engine
 package import JourneyModel
@@ -8,7 +8,7 @@ import Postgres
 extension PostgresEventStore: EventFeed {
     package var hasConsecutiveIDs: Bool { false }
 
-    /// The highest number of waiting events that is counted.
+    /// The count of waiting events stops at this number.
     static let waitingCountMax: Int64 = 100_000
 
     package func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent] {
@@ -33,7 +33,7 @@ extension PostgresEventStore: EventFeed {
             PostgresQuery(FeedStatements.newest, [.int8(end)]),
         ])
         let (last, lostCount, newest) = try decoded { () throws(PostgresError) in
-            // If events were deleted before the consumer was added, they are not counted as lost.
+            // Events that were deleted before the consumer was added do not count as lost.
             let beforeFirst = try found[1][0].optionalInt8(0).map { $0 - 1 }
             return (
                 try found[0][0].optionalInt8(0) ?? beforeFirst ?? 0, try found[0][0].int8(1),
@@ -121,7 +121,8 @@ private enum FeedStatements {
     static let newest = PostgresStatement(
         "feed_newest", "SELECT max(position) FROM event WHERE position < \(EventPosition.end(settled: "$1"))")
 
-    /// The number of waiting events. Parameters: the consumer's position, the highest count, `settledEnd`.
+    /// The number of waiting events. Parameters: the consumer's position, the number at which the count stops,
+    /// `settledEnd`.
     static let waiting = PostgresStatement(
         "feed_waiting",
         """

@@ -1,12 +1,13 @@
 // `JourneyReader` on PostgreSQL. The id of an event is its number among the events of its driver (`event.seq`). This
-// number never changes. It ascends in the order of the commits, because every commit moves the driver's version.
+// number never changes. Events committed later have higher numbers, because each commit raises the driver's version and
+// so must follow the previous commit.
 
 package import Engine
 package import JourneyModel
 import Postgres
 import Synchronization
 
-/// What the last read for the open streams found.
+/// The result of the last read for the open streams.
 struct PolledVersions: Sendable {
     /// The number of the read.
     var mark: Int64 = 0
@@ -55,15 +56,15 @@ extension PostgresEventStore: JourneyReader {
         guard id >= 0, id <= newest else { return nil }
         guard let stored else { return [] }
         guard let oldest = stored.recent.changes.first else {
-            // A refold by new rules or other settings deletes the recent changes. The reader may have seen a state from
-            // before the refold.
+            // A refold by new rules or other settings deletes the recent changes. The reader may still have a state
+            // from before the refold, so only IDLE counts as unchanged.
             return stored.journey.state == .idle ? [] : nil
         }
         guard !stored.recent.isFull || oldest.seq <= id else { return nil }
         return stored.recent.changes.filter { $0.seq > id }
     }
 
-    /// Returns the events with the given numbers that are still stored.
+    /// Returns those events with the given numbers that are still stored, by number.
     private func causes(
         _ seqs: [Int64], of driver: Int64?
     ) async throws(StoreFailure) -> [Int64: JourneyChange.Cause] {
@@ -92,9 +93,9 @@ extension PostgresEventStore: JourneyReader {
         return name
     }
 
-    /// Compares the versions of the drivers with those of the previous read. There is no number that ascends over the
-    /// commits of all instances, so the drivers of the open streams are read, each by its key. The mark is the number
-    /// of the read. After any mark other than that of the previous read, the result is `.any`.
+    /// Compares the versions of the drivers with those of the previous read. No number ascends with the commits of all
+    /// instances, so this method reads every driver that has an open stream, each by its key. The mark is the number of
+    /// the read. If `mark` is not the mark of the previous read, the result is `.any`.
     package func committedChanges(
         after mark: Int64?, among drivers: Set<DriverID>
     ) async throws(StoreFailure) -> CommittedChanges {
@@ -206,16 +207,16 @@ extension PostgresEventStore: JourneyReader {
         }
     }
 
-    /// Returns the journey after the last event that belongs to each session, or the ending if an event of another
-    /// journey closed the session. Sessions that were never activated are left out. Deadlines that have passed since
-    /// the last event are not applied.
+    /// Returns, for each session, the journey after the session's last event. If an event of another journey closed the
+    /// session, returns the ended journey instead. Leaves out sessions that were never activated. Does not apply
+    /// deadlines that have passed since the last event.
     private func journeys(
         in sessions: [String], of driver: DriverID
     ) async throws(StoreFailure) -> [TextKey: Journey] {
         try await journeys(in: sessions.map { (driver, $0) })
     }
 
-    /// Does the same for sessions of several drivers.
+    /// Like the method above, for sessions of several drivers.
     func journeys(
         in sessions: [(driver: DriverID, sessionID: String)]
     ) async throws(StoreFailure) -> [TextKey: Journey] {

@@ -14,8 +14,7 @@ extension PostgresEventStore {
 }
 
 extension PostgresEventStore: DatabaseStatus {
-    /// Rewrites a row, so that a server that is only readable, or a synchronous standby that does not answer, is
-    /// noticed.
+    /// Rewrites a row. This fails if the server is read-only or a synchronous standby does not answer.
     package func checkWritable() async throws(StoreFailure) {
         try await inTransaction(seconds: Self.probeSeconds) { (connection, deadline) async throws(PostgresError) in
             _ = try await connection.run([PostgresQuery(StatusStatements.probe)], until: deadline)
@@ -24,7 +23,7 @@ extension PostgresEventStore: DatabaseStatus {
 
     private static let probeSeconds = 2
 
-    /// Returns nil, because the server's disk is not this machine's.
+    /// Returns nil, because the database may be on another machine, and this process cannot see its disk.
     package func diskFreeBytes() -> Int64? { nil }
 }
 

@@ -1,16 +1,16 @@
-// Transactions of several round trips, for work in pieces that no request waits for.
+// Transactions of several round trips, for background work that no request waits for and that is done in pieces.
 
 import Engine
 import Postgres
 import Sockets
 
 extension PostgresEventStore {
-    /// The pause before a transaction is run again.
+    /// The pause, in milliseconds, before a transaction is run again.
     private static let retryMilliseconds = 20
 
-    /// Runs a transaction on a connection of `tending`. Runs it again if its connection is lost, or if it lost against
-    /// another transaction. If the answer to COMMIT is lost, a transaction that was committed runs a second time. Its
-    /// effect must be correct even then.
+    /// Runs a transaction on a connection of `tending`. Runs it again if the connection is lost, or after a conflict
+    /// with another transaction. If the answer to COMMIT is lost, a committed transaction runs a second time. The
+    /// caller must make sure that a second run is harmless.
     ///
     /// - Parameters:
     ///   - seconds: half of the time limit for all runs together.

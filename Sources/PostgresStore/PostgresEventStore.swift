@@ -1,5 +1,6 @@
-// `EventStore` on PostgreSQL. Many instances may write at once (docs/decisions/postgresql.md). Requests that arrive
-// while a batch is under way form the next one. BatchRun stores a batch; this file decides what is tried again.
+// `EventStore` on PostgreSQL. Many instances may write at the same time (docs/decisions/postgresql.md). Requests that
+// arrive while a batch is under way form the next batch. BatchRun stores a batch; this file decides which requests are
+// tried again.
 
 package import CoreMetrics
 package import Engine
@@ -16,23 +17,23 @@ package final class PostgresEventStore: EventStore {
     package static let waitingMax = 16_384
     /// The maximum number of requests in a batch.
     static let batchMax = 256
-    /// The time after which a request that could not be stored fails. Within this time, a lost connection is replaced
-    /// and a lost race is run again.
+    /// The time, in seconds, after which a request that could not be stored fails. Until then, the store tries again
+    /// after a lost connection and after a conflict with another instance.
     package static let requestSeconds = 10
     /// How many of a driver's events are read first to fold a late event.
     package static let tailBegin: Int64 = 64
     /// The number of connections for the tables of SharedTables.
     package static let tableConnections = 4
-    /// The pause after a failed attempt to reach the server, and after a conflict under a lock.
+    /// The pause, in milliseconds, after a failed attempt to reach the server, and after a conflict of work that locks
+    /// its driver.
     private static let retryMilliseconds = 20
 
     let queue = WorkQueue(worksMax: PostgresEventStore.waitingMax)
     private let writing: PostgresPool
     private let reading: PostgresPool
     let tables: TableTransactions
-    /// Connections for work that no request waits for: retention and similar work, which is done in pieces, and the
-    /// count of the drivers, which may take minutes. These connections are separate, so that such work never keeps a
-    /// request waiting.
+    /// Connections for background work: retention and similar work, which is done in pieces, and counting the drivers,
+    /// which may take minutes. These connections are separate, so that such work never makes a request wait.
     let tending: PostgresPool
     private let batches: BatchRun
     let directory = ShardDirectory()
@@ -51,7 +52,8 @@ package final class PostgresEventStore: EventStore {
     ///   - readersMax: the number of connections for reads.
     ///   - tableConnections: the number of connections, each with a thread, for the tables of SharedTables.
     ///   - digests: computes the keyed hashes that identify deleted drivers. If nil, no driver is ever deleted.
-    ///   - charging: charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
+    ///   - charging: counts the refolds that late events cause against the rate limits. If nil, refolds are not
+    ///     counted.
     ///   - tailBegin: how many of a driver's events are read first to fold a late event.
     package init(
         _ configuration: PostgresConfiguration, writersMax: Int = 2, readersMax: Int = 2,
@@ -76,8 +78,8 @@ package final class PostgresEventStore: EventStore {
             tailBegin: tailBegin, metrics: self.metrics, logger: logger)
     }
 
-    /// Keeps the connections and writes batches, until `close` or until the task is cancelled. Before it is called,
-    /// requests wait.
+    /// Keeps the connections open and writes batches, until `close` is called or the task is cancelled. Requests that
+    /// arrive before this call wait.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.writing.run() }
@@ -97,7 +99,8 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
-    /// Refuses further requests and transactions, and returns when the waiting ones are answered. `run` then returns.
+    /// Refuses further requests and transactions, and returns when all waiting ones have been answered. Then `run`
+    /// returns too.
     package func close() async {
         tables.refuseFurther()
         await queue.close()
@@ -183,7 +186,7 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
-    /// Puts work back to be tried again, except for work whose time is over.
+    /// Puts work back into the queue to be tried again. Fails work whose time is over.
     private func putBack(_ works: [Work], of driver: DriverID, _ reason: String) {
         let (over, undone) = (works.filter(\.until.hasPassed), works.filter { !$0.until.hasPassed })
         for work in over { work.answer(.failure(work.failure(reason))) }
@@ -192,11 +195,11 @@ package final class PostgresEventStore: EventStore {
 
     // MARK: Reading
 
-    /// Runs queries on a connection for reads. If the connection is lost, runs the queries on another one. An idle
-    /// connection may have been lost for a while.
+    /// Runs queries on a connection for reads. If the connection is lost, runs the queries on another one, because an
+    /// idle connection may have been lost without notice.
     ///
-    /// - Parameter isAcknowledging: whether a client learns from the results that something is stored. The synchronous
-    ///   standby then has it when this returns.
+    /// - Parameter isAcknowledging: whether the results tell a client that something is stored. If so, this method
+    ///   returns only when the synchronous standby has it too.
     func read(
         _ queries: [PostgresQuery], seconds: Int = BatchRun.roundTripSeconds, isAcknowledging: Bool = false
     ) async throws(StoreFailure) -> [PostgresResult] {
@@ -220,7 +223,7 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
-    /// Returns where the rows lie. Asks the server the first time.
+    /// Returns the shards. The first call asks the server.
     func shards() async throws(StoreFailure) -> Shards {
         if let shards = directory.shardsIfKnown { return shards }
         let deadline = Deadline.inSeconds(BatchRun.roundTripSeconds)
@@ -240,7 +243,7 @@ package final class PostgresEventStore: EventStore {
         try await lookUp([submission], of: driver)[0]
     }
 
-    /// One statement reads the stored events with the driver's current journey, so that both are of one moment.
+    /// One statement reads both the stored events and the driver's current journey, so that they are consistent.
     package func lookUp(
         _ submissions: [EventSubmission], of driver: DriverID
     ) async throws(StoreFailure) -> [EventOutcome?] {
@@ -266,7 +269,7 @@ package final class PostgresEventStore: EventStore {
         }
     }
 
-    /// Parameters: lanes, any lane, the driver's id, idempotency keys.
+    /// Parameters: `LaneParameters`, `driver_id`, idempotency keys.
     private static let lookUps = PostgresStatement(
         "look_up",
         """

@@ -13,21 +13,21 @@ enum SessionHistoryStatements {
         driver JOIN session ON session.driver = driver.id
             AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("session"))
         """
-    /// False for a session whose events retention has deleted and whose row is kept only because the driver's fold
-    /// begins in it. $1 and $2 are those of `LaneParameters`.
+    /// SQL condition on a session to show. It excludes a session whose events retention has deleted, and whose row
+    /// remains only because it is in the journey at the driver's floor. $1 and $2 are those of `LaneParameters`.
     static let isThere = """
         (session.registered_at_ms IS NOT NULL OR session.session_id = driver.session_id
         OR EXISTS (SELECT 1 FROM event WHERE event.driver = driver.id AND event.session_id = session.session_id
             AND \(LaneParameters.condition("event"))))
         """
-    /// Parameters: lanes, any lane, the driver's id, the session's.
+    /// Parameters: `LaneParameters`, `driver_id`, the session's id.
     static let one = PostgresStatement(
         "session",
         """
         SELECT \(columns) FROM \(tables)
         WHERE driver.driver_id = $3::text AND session.session_id = $4::text AND \(isThere)
         """)
-    /// Parameters: lanes, any lane, the driver's id, the cursor's time and id, whether there is no cursor, the number
+    /// Parameters: `LaneParameters`, `driver_id`, the cursor's time and id, whether there is no cursor, the number
     /// of rows.
     static let page = PostgresStatement(
         "session_page",
@@ -38,9 +38,9 @@ enum SessionHistoryStatements {
         ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $7::int8
         """)
 
-    /// For each session, the last event after which the journey was in the session. If an event at or after this one
-    /// closed the session, the last column tells whether that was a reset; otherwise it is NULL. Parameters: lanes, any
-    /// lane, ids of drivers, ids of their sessions.
+    /// For each session, the session's last event after which the journey was still in the session. The last column is
+    /// NULL if no event at or after that time closed the session. Otherwise it tells whether the closing event was a
+    /// reset. Parameters: `LaneParameters`, the `driver_id` of drivers, ids of their sessions.
     static let journeys = PostgresStatement(
         "session_journeys",
         """
@@ -63,7 +63,7 @@ enum SessionHistoryStatements {
             ORDER BY \(EventStatements.descending) LIMIT 1) last
         """)
 
-    /// The corrected time of the cursor's event. Parameters: lanes, any lane, the driver's id, the session's, the
+    /// The corrected time of the cursor's event. Parameters: `LaneParameters`, `driver_id`, the session's id, the
     /// cursor.
     static let place = PostgresStatement(
         "timeline_place",
@@ -73,8 +73,8 @@ enum SessionHistoryStatements {
             AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("event"))
         """)
 
-    /// The events after the cursor's event, in order. Parameters: lanes, any lane, the driver's id, the session's, the
-    /// cursor or 0, the cursor's corrected time, the number of rows.
+    /// The events after the cursor's event, in order. Parameters: `LaneParameters`, `driver_id`, the session's id,
+    /// the cursor or 0, the corrected time of the cursor's event, the number of rows.
     static let timeline = PostgresStatement(
         "session_timeline",
         """

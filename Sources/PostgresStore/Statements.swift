@@ -1,34 +1,36 @@
-// What all statements of this module share: the ends of a transaction, and the two parameters that name the lanes.
+// Parts that the statements of this module share: BEGIN and COMMIT, the two parameters for the lanes, and parts of
+// FROM.
 
 package import Postgres
 
 extension PostgresStatement {
     package static let begin = PostgresStatement("begin", "BEGIN")
-    /// Begins reads of one state of the database.
+    /// Begins a transaction whose reads all see the same snapshot of the database.
     static let beginSnapshot = PostgresStatement("begin_snapshot", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     package static let commit = PostgresStatement("commit", "COMMIT")
     package static let rollback = PostgresStatement("rollback", "ROLLBACK")
-    /// Makes the transaction one that has written something, without changing a row. Its COMMIT then waits for the
-    /// synchronous standby (`PostgresConnection.isConfirmed`).
+    /// Writes a message to the WAL without changing a row. The COMMIT of the transaction then waits for the synchronous
+    /// standby (`PostgresConnection.isConfirmed`).
     static let confirm = PostgresStatement("confirm", "SELECT pg_logical_emit_message(true, 'dwell', '')")
 }
 
-/// Each statement over several drivers begins with these two parameters: the lanes of its rows, and whether rows of any
-/// lane may be in it. On one PostgreSQL any lane may be. On Citus a statement names the lanes of one shard, and runs
-/// there as one task. A plain `lane = ANY($1)` would become an index condition and choose a worse index.
+/// The first two parameters of most statements on tables with lanes: the lanes of the statement's rows, and whether
+/// rows of any lane may be in it. On one PostgreSQL, any lane is allowed. On Citus, a statement gets the lanes of one
+/// shard, and runs on that shard as one task. A plain `lane = ANY($1)` would become an index condition, and PostgreSQL
+/// would choose a worse index.
 enum LaneParameters {
     static let any: [PostgresValue] = [.int2s([]), .bool(true)]
 
     static func condition(_ table: String) -> String { "($2::bool OR \(table).lane = ANY ($1::int2[]))" }
 }
 
-/// Items of FROM that find one row by its key for each row of the items before them. OFFSET 0 makes PostgreSQL use the
-/// index of the key. It otherwise may compare each row with each, or read all rows of a driver, above all while a table
-/// has no statistics: an INSERT of 128 events then took 16 ms.
+/// Items of a FROM clause. For each row of the items before it, such an item finds one row by its key. OFFSET 0 makes
+/// PostgreSQL use the index of the key. Without it, PostgreSQL may compare every row with every other or read all rows
+/// of a driver, especially while a table has no statistics. An INSERT of 128 events then took 16 ms.
 enum RowByKey {
     /// The driver with the id `asked.driver_id`.
     static let askedDriver = row("driver", where: "driver.driver_id = asked.driver_id")
-    /// The event of `driver` under `asked.idempotency_key`.
+    /// The event of `driver` with the idempotency key `asked.idempotency_key`.
     static let askedEvent = row(
         "event", where: "event.driver = driver.id AND event.idempotency_key = asked.idempotency_key")
     /// The event of `driver` with the highest number.
@@ -39,7 +41,7 @@ enum RowByKey {
     /// The owner of the session with the id `asked.session_id`.
     static let askedOwner = row("session_owner", where: "session_owner.session_id = asked.session_id")
 
-    /// The driver with this row number, if the batch $3 has moved it.
+    /// The driver with this `driver.id`, if the batch $3 has updated it.
     static func movedDriver(_ id: String) -> String {
         row("driver", where: "driver.id = \(id) AND driver.batch = $3::int8")
     }
@@ -49,7 +51,8 @@ enum RowByKey {
     }
 }
 
-/// A column of rows that one statement writes: its name, its type, and its values as one array.
+/// A column of the rows that one statement writes: its name, its type, and a function that returns its values as one
+/// array.
 struct ArrayColumn<Row>: Sendable {
     let name: String
     let type: String

@@ -1,6 +1,6 @@
-// Reads the changes of journeys from committed events, and adds the notifications that the changes cause to the outbox.
-// The events are read after their commit, so no request waits for this task. The outbox and the position in the feed of
-// events are written in one transaction, so a change is queued exactly once.
+// Reads changes of journeys, and adds the push notifications that they cause to the outbox. It reads events after their
+// commit, so no request waits for this task. The outbox and the position in the feed of events are written in one
+// transaction, so the notifications of each change are queued exactly once.
 
 package import CoreMetrics
 import Engine
@@ -16,10 +16,11 @@ extension MetricFamily {
 package struct PushConsumer: Sendable {
     /// The name under which the store keeps the position of this consumer in the feed of events.
     package static let consumer = "push"
-    /// The pause after a read that found no more events. A driver must be told of an expiry within two seconds.
+    /// The pause, in milliseconds, after a read that found no more events. It is short, because a driver must be
+    /// notified of an expiry within two seconds.
     static let pauseMilliseconds: Int64 = 200
-    /// How often the position is stored while no event causes a notification. A restarted server reads the events after
-    /// the stored position again.
+    /// The interval, in milliseconds, at which the position is stored while no event causes a notification. A restarted
+    /// server reads the events after the stored position again.
     static let positionMilliseconds: Int64 = 10_000
 
     private let store: any PushStore
@@ -28,7 +29,8 @@ package struct PushConsumer: Sendable {
     private let logger: Logger
     private let queued: [PushKind: any CounterHandler]
 
-    /// - Parameter platforms: the platforms whose service is configured. Other devices get nothing.
+    /// - Parameter platforms: the platforms whose push service is configured. Devices of other platforms get no
+    ///   notifications.
     package init(
         store: any PushStore, platforms: Set<String>, clock: @escaping @Sendable () -> Moment, logger: Logger,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
@@ -43,7 +45,7 @@ package struct PushConsumer: Sendable {
             })
     }
 
-    /// The position in memory. It may be ahead of the stored one by events that cause no notification.
+    /// The position in memory. It may be ahead of the stored position, but only by events that cause no notification.
     struct Position: Sendable {
         var last: Int64?
         var storedAt: Moment?
@@ -65,8 +67,8 @@ package struct PushConsumer: Sendable {
         }
     }
 
-    /// Reads the next events once. Returns whether the next round is to follow without a pause: there are more events,
-    /// or another server has queued the notifications of these.
+    /// Reads the next events once. Returns whether the next round is to follow without a pause, because there are more
+    /// events or another server has already queued the notifications of these events.
     func round(_ position: inout Position) async throws(StoreFailure) -> Bool {
         let now = clock()
         let base: Int64
@@ -76,8 +78,7 @@ package struct PushConsumer: Sendable {
             base = try await store.pushPosition(at: now)
             position.storedAt = now
         }
-        // If this round fails, or another server has already queued its events, the next one begins at the stored
-        // position.
+        // Nil makes the next round begin at the stored position, if this round fails or another server was faster.
         position.last = nil
         let page = try await store.pushChanges(
             after: base, since: now.advanced(byMilliseconds: -PushRules.ageMillisecondsMax))

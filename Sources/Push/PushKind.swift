@@ -4,7 +4,7 @@ package import Identity
 
 package enum PushKind: Hashable, Sendable, CaseIterable {
     case alert(AlertKind)
-    /// Wakes the app without showing anything, so that it posts the events in its queue.
+    /// Wakes the app without showing anything, so that the app posts the events in its queue.
     case wake
     case activityUpdate
     case activityEnd

@@ -1,5 +1,5 @@
-// One notification to one device, as the sender of notifications passes it to the transport. This file does not depend
-// on HTTP, credentials or the reason for which the notification is sent.
+// One notification to one device, as PushSender passes it to the transport. This type knows nothing of HTTP, of
+// credentials, or of the reason for the notification.
 
 package import JourneyModel
 
@@ -8,7 +8,7 @@ package enum APNsEnvironment: String, CaseIterable, Hashable, Sendable {
     case sandbox, production
 }
 
-/// A notification that is complete except for the service's address and our credentials, which the transport adds.
+/// A complete notification, except for the service's address and the credentials, which the transport adds.
 package struct PushNotification: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         case alert, background, liveActivity
@@ -26,8 +26,8 @@ package struct PushNotification: Hashable, Sendable {
     package var token: String
     /// APNs: the whole JSON body, `{"aps":...}`. FCM: the JSON object `message` without its member `token`.
     package var payload: [UInt8]
-    /// The `apns-collapse-id` (at most 64 bytes): of several notifications with the same id the device shows only the
-    /// last. Or FCM's `collapse_key`: of several messages with the same key that wait for the device, FCM delivers only
+    /// APNs: the `apns-collapse-id`, at most 64 bytes. If several notifications have the same id, the device shows only
+    /// the last. FCM: the `collapse_key`. If several messages with the same key wait for the device, FCM delivers only
     /// the last. Nil: every notification is delivered and shown.
     package var collapseID: String?
     /// The time after which the service no longer tries to deliver the notification. Nil: the service tries once.

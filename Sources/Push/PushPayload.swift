@@ -1,4 +1,4 @@
-// Makes the notification of an outbox entry: APNs's JSON body or FCM's message, and the fields beside it.
+// Creates the notification for an outbox entry: the JSON body for APNs or the message for FCM, and the other fields.
 // docs/push.md lists the members.
 
 import Engine
@@ -8,11 +8,11 @@ package import JourneyModel
 extension DuePush {
     /// The largest `apns-collapse-id`, in bytes.
     private static let collapseIDBytesMax = 64
-    /// How long the system shows the end of a Live Activity before it removes the activity, in seconds.
+    /// How long iOS shows an ended Live Activity before it removes the activity, in seconds.
     package static let dismissalSeconds: Int64 = 900
 
-    /// The token to which the notification is sent. Nil if the notification is for a Live Activity and the device has
-    /// none any more.
+    /// The token to which the notification is sent. Nil if the notification is for a Live Activity and the device no
+    /// longer has one.
     private var token: String? {
         switch entry.kind {
         case .alert, .wake: device.pushToken
@@ -28,8 +28,8 @@ extension DuePush {
         }
     }
 
-    /// Returns nil if the notification cannot be sent to this device: neither APNs nor FCM serves its platform, or the
-    /// notification is for a Live Activity that is over, or for a Live Activity on Android.
+    /// Returns nil if the notification cannot be sent to this device. Either the platform has no push service here, or
+    /// the notification is for a Live Activity and the device has none or is an Android device.
     package func notification(_ texts: PushTexts, at now: Moment) -> PushNotification? {
         guard let service, let token, service != .google || entry.kind.notificationKind != .liveActivity else {
             return nil
@@ -40,8 +40,9 @@ extension DuePush {
             expiresAt: entry.expiresAt, priority: entry.kind == .wake ? 5 : 10)
     }
 
-    /// The session's id, or a short name of the session if the id is not allowed in the field. A later alert of a
-    /// session therefore replaces an earlier one (`PushNotification.collapseID`). A background push replaces nothing.
+    /// The session's id, or a short name of the session if the id is not allowed in the field. So a later alert of a
+    /// session replaces an earlier one (`PushNotification.collapseID`). Nil for a background push, which replaces
+    /// nothing.
     private var collapseID: String? {
         guard entry.kind != .wake, let session = entry.session else { return nil }
         guard let sessionID, sessionID.utf8.count <= Self.collapseIDBytesMax,
@@ -50,7 +51,8 @@ extension DuePush {
         return sessionID
     }
 
-    /// A name that fits into the field. If two sessions had the same name, they would only replace each other's alerts.
+    /// A name that fits into the field. A collision is harmless: two sessions with the same name would only replace
+    /// each other's alerts.
     private static func shortName(_ session: SessionReference) -> String {
         switch session {
         case .row(let row): String(row)
@@ -138,7 +140,8 @@ extension DuePush {
             json.member("title", text.title)
             json.member("body", text.body)
             json.endObject()
-            // Android replaces a shown alert by the next one with the same tag, as iOS does with the same collapse id.
+            // Android replaces a shown alert with the next one that has the same tag. iOS does so for the same collapse
+            // id.
             if let collapseID {
                 json.name("android")
                 json.beginObject()

@@ -4,20 +4,20 @@ import Identity
 package import JourneyModel
 
 package enum PushRules {
-    /// A change causes no notification if it happened longer ago than this when it is read. One exception is the
-    /// warning before the end of the grace period: this limit then counts from the time at which the warning is due.
+    /// The maximum age of a change, in milliseconds. A change that is older when it is read causes no notification. The
+    /// exception is the warning before the end of the grace period, whose age counts from the time at which it is due.
     package static let ageMillisecondsMax: Int64 = 60_000
     /// How long before the end of the grace period the driver is warned, in seconds. If the grace period is shorter,
     /// the driver is warned at its beginning.
     package static let warningSeconds = 180
-    /// How long a notification without a deadline is worth delivering, in seconds.
+    /// The time, in seconds, after which a notification without a deadline expires.
     package static let secondsMax = 3600
-    /// How long the end of a Live Activity is worth delivering, in seconds. The system itself ends an activity after
-    /// eight hours and removes it four hours later.
+    /// The time, in seconds, after which the notification that ends a Live Activity expires. iOS itself ends an
+    /// activity after eight hours and removes it four hours later.
     package static let activityEndSecondsMax = 4 * 3600
 
-    /// Returns the entries for the devices of the change's driver. Entries of one device are in the order in which they
-    /// are to be sent.
+    /// Returns the outbox entries for the devices of the change's driver. Entries of one device are in the order in
+    /// which they are to be sent.
     package static func entries(for change: PushChange, at now: Moment) -> [PushEntry] {
         let isRecent = now.milliseconds(since: change.occurredAt) <= ageMillisecondsMax
         return change.devices.flatMap { target in
@@ -64,9 +64,8 @@ package enum PushRules {
         return [change.entry(.activityEnd, target, due: now, until: now.advanced(bySeconds: activityEndSecondsMax))]
     }
 
-    /// Returns the warning before the end of the grace period. The warning depends on the deadline and not on the time
-    /// of the event. A driver whose departure is reported late is therefore warned as well, unless the time of the
-    /// warning passed more than a minute ago.
+    /// Returns the warning before the end of the grace period. Its time depends on the deadline, not on the time of the
+    /// event. So a driver whose departure is reported late is warned too, if the warning was due at most a minute ago.
     private static func warning(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
         guard change.after.state == .inTransit, let deadline = change.after.graceDeadline,
             change.before.state != .inTransit || change.before.session != change.after.session

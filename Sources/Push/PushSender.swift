@@ -1,7 +1,7 @@
 // Sends the entries of the outbox that are due. Each device has at most one notification under way, so its
-// notifications arrive in order; different devices do not wait for each other. Outcomes are written in groups, so that
-// events do not wait for them. A notification whose outcome was not written when the process was killed is sent again
-// after its lease.
+// notifications are sent in order. Different devices do not wait for each other. Outcomes are written in groups, so
+// that the writes of events seldom wait for these writes. If the process is killed before it has written the outcome of
+// a notification, the notification is sent again after its lease.
 
 package import CoreMetrics
 package import Engine
@@ -19,31 +19,33 @@ extension MetricFamily {
 }
 
 package actor PushSender {
-    /// Maximum number of notifications under way. With a response time of 100 ms, 5,000 a second can be sent.
+    /// Maximum number of notifications under way. With a response time of 100 ms, this allows 5,000 notifications a
+    /// second.
     static let inFlightMax = 500
     /// Maximum number of entries per read of the outbox.
     static let readMax = 500
-    /// How long an entry that was read is kept from other servers. Entries are read only when all entries read before
-    /// are under way, so an entry waits for at most one other notification before it is sent. A notification takes at
-    /// most ten seconds.
+    /// How long an entry that was read is reserved for this server, in seconds. Entries are read only when all entries
+    /// read before are under way, so an entry waits for at most one other notification before it is sent. A
+    /// notification takes at most ten seconds.
     static let leaseSeconds = 25
-    /// The pause between two rounds while notifications are under way, and while none is.
+    /// The pause between two rounds, in milliseconds: first while notifications are under way, then while none is.
     static let busyPauseMilliseconds: Int64 = 10
     static let idlePauseMilliseconds: Int64 = 200
-    /// The pause between two reads of the outbox if the last one returned fewer than `readMax` entries.
+    /// The pause between two reads of the outbox, in milliseconds, if the last read returned fewer than `readMax`
+    /// entries.
     static let readPauseMilliseconds: Int64 = 100
-    /// Outcomes are written when this many wait, or when the first of them has waited this long.
+    /// Outcomes are written when `commitCount` of them wait, or when the first has waited for `commitMilliseconds`.
     static let commitCount = 500
     static let commitMilliseconds: Int64 = 100
-    /// The pause after the store failed.
+    /// The pause, in milliseconds, after the store failed.
     static let storeRetryMilliseconds: Int64 = 1000
-    /// How long a stopping server waits for the outcomes of notifications under way.
+    /// How long, in milliseconds, a stopping server waits for the outcomes of notifications under way.
     static let drainMilliseconds: Int64 = 2000
 
     package enum Dropped: String, CaseIterable, Sendable {
-        /// The notification could not be delivered before it was worthless.
+        /// The notification could not be delivered before it expired.
         case expired
-        /// The deadline that the notification announces no longer runs.
+        /// The notification announces a deadline that has changed or no longer exists.
         case obsolete
         /// The driver no longer wants the notification, or the device has no push service or no Live Activity any more.
         case unwanted
@@ -70,7 +72,7 @@ package actor PushSender {
     private let sent: [SentKey: any CounterHandler]
     private let dropped: [Dropped: any CounterHandler]
 
-    /// Entries that were read and are not under way yet, the last one first.
+    /// Entries that were read and are not under way yet, in reverse order.
     private var ready: [DuePush] = []
     private(set) var inFlightCount = 0
     /// Devices with an entry that was read and whose outcome is not written yet.
@@ -119,14 +121,15 @@ package actor PushSender {
         await drain()
     }
 
-    /// Writes the outcomes that have waited long enough. If all entries read before are under way, reads due entries.
-    /// Then begins to send the entries that were read.
+    /// Writes the outcomes if they have waited long enough. If all entries read before are under way, reads more due
+    /// entries. Then begins to send entries.
     func round() async {
         let now = clock()
         let isFirstOld = firstResultAt.map { now.milliseconds(since: $0) >= Self.commitMilliseconds } ?? false
         if results.count >= Self.commitCount || isFirstOld { await commit() }
-        // Only the leases keep entries whose outcomes are not written from being read and sent again. After an outage
-        // of the store the leases may have ended, so the outcomes are written before entries are read.
+        // Until an entry's outcome is written, only the lease prevents that the entry is read and sent again. After an
+        // outage of the store, leases may have ended. So after a failed write, no entries are read until the outcomes
+        // are written.
         if ready.isEmpty, nextCommit == nil, nextRead.map({ now >= $0 }) ?? true { await read(at: now) }
         sendReady()
     }
@@ -160,8 +163,8 @@ package actor PushSender {
         }
         guard let notification = push.notification(texts.read(), at: now) else { return drop(push, .unwanted) }
         inFlightCount += 1
-        // A task of its own, so that the shutdown does not cancel a notification under way. Such a notification may be
-        // delivered already, and would be sent again after the restart.
+        // An unstructured task, so that the shutdown does not cancel a notification under way. A cancelled notification
+        // may already be delivered, and would be sent again after the restart.
         Task { [delivery] in
             self.finished(push, await delivery.send(notification), sentAt: now)
         }
@@ -184,7 +187,8 @@ package actor PushSender {
             if push.entry.kind.notificationKind == .liveActivity, let token = push.device.push?.liveActivityToken {
                 add(push, .removeLiveActivity(token: token))
             } else {
-                // A device that registered again while the notification was under way is valid.
+                // A device that registered again while the notification was under way is valid, and must not be
+                // removed.
                 add(push, .removeDevice(registeredBefore: since ?? sentAt))
             }
         case .unavailable(let reason, let seconds):
@@ -200,9 +204,9 @@ package actor PushSender {
         }
     }
 
-    /// Returns the pause before the next attempt: 1, 2, 4 ... 60 s, or longer if the service asks for it. A random time
-    /// of up to half of the first of these two pauses is added, so that devices that failed in one outage are not
-    /// retried together.
+    /// Returns the pause before the next attempt, in milliseconds. The pause is 1, 2, 4 ... 60 s, or longer if the
+    /// service asks for it. A random time is added, so that devices that failed in one outage are not retried together.
+    /// It is at most half of the pause of 1 to 60 s.
     static func retryMilliseconds(_ failureCount: Int, atLeastSeconds: Int?) -> Int64 {
         let pause = RetryPause.milliseconds(failureCount)
         return max(pause, RetryPause.milliseconds(askedSeconds: atLeastSeconds)) + Int64.random(in: 0...(pause / 2))
@@ -222,8 +226,8 @@ package actor PushSender {
         if firstResultAt == nil { firstResultAt = clock() }
     }
 
-    /// Writes the outcomes. If that fails, they are written later. Until then, only their leases keep the entries from
-    /// being sent again.
+    /// Writes the outcomes. If that fails, keeps them for a later try. Until then, only their leases prevent that the
+    /// entries are sent again.
     private func commit() async {
         let now = clock()
         guard !results.isEmpty, nextCommit.map({ now >= $0 }) ?? true else { return }

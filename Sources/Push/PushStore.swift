@@ -1,29 +1,29 @@
-// The port of the outbox of notifications, and its values. The store reads committed events; it does not decide what is
-// sent.
+// The protocol of the outbox of push notifications, and its values. The store reports the changes of journeys;
+// PushRules decides which notifications are sent.
 
 package import Engine
 package import Identity
 package import JourneyModel
 
 package protocol PushStore: Sendable {
-    /// Returns the position of the last event that was considered for notifications. A position is a number that the
-    /// store gives events, in the order in which they become visible. At the first call for a database, stores and
-    /// returns the newest position, so that no earlier event is ever considered.
+    /// Returns the position of the last event that was considered for notifications. Positions are numbers of events,
+    /// in the order in which the events become visible. The first call for a database stores and returns the newest
+    /// position, so that no earlier event causes a notification.
     func pushPosition(at now: Moment) async throws(StoreFailure) -> Int64
 
-    /// Returns the changes of journeys by the events after position `id`, only of drivers who have a device and are not
-    /// simulated. Need not return changes by events received before `since`. A change is reported if it changed what
-    /// the driver's stream shows. A late event that changes only the past is no change.
+    /// Returns the changes of journeys by the events after position `id`, for drivers who have a device and are not
+    /// simulated. May omit changes by events received before `since`. A change counts if it changes what the driver's
+    /// stream shows. So a late event that changes only the past is not a change.
     func pushChanges(after id: Int64, since: Moment) async throws(StoreFailure) -> PushChanges
 
-    /// Adds the entries to the outbox and stores the position `last`, in one transaction. Does nothing and returns
-    /// false if the stored position is beyond `base`, because another server has already considered those events.
+    /// Adds the entries to the outbox and stores the position `last`, in one transaction. If the stored position is
+    /// beyond `base`, another server has already considered those events; then does nothing and returns false.
     func queue(
         _ entries: [PushEntry], after base: Int64, upTo last: Int64, at now: Moment
     ) async throws(StoreFailure) -> Bool
 
-    /// Takes at most `limit` entries that are due, at most one per device, which is the device's first entry. Until
-    /// `lease`, no other call returns them, not even on another server.
+    /// Reserves and returns at most `limit` due entries, for each device only the first. Until `lease`, no other call
+    /// returns these entries, not even on another server.
     func takeDuePushes(at now: Moment, limit: Int, lease: Moment) async throws(StoreFailure) -> [DuePush]
 
     /// Records the outcomes of entries that were sent or dropped, in one transaction.
@@ -69,7 +69,7 @@ package struct PushChange: Sendable {
     package var driver: Int64
     package var before: Phase
     package var after: Phase
-    /// When the event that caused the change happened, by the server's clock.
+    /// When the event that caused the change happened, corrected to the server's clock.
     package var occurredAt: Moment
     /// Whether the server itself stored the event.
     package var isByServer: Bool
@@ -103,7 +103,7 @@ package struct PushTarget: Hashable, Sendable {
     }
 }
 
-/// One entry of the outbox: a notification to one device, without its text and its token. Text and token are read when
+/// One entry of the outbox: a notification to one device. The text and the token are not part of it; they are read when
 /// the notification is sent.
 package struct PushEntry: Hashable, Sendable {
     package var driver: Int64
@@ -115,7 +115,7 @@ package struct PushEntry: Hashable, Sendable {
     /// The deadline that the notification announces.
     package var deadline: Moment?
     package var dueAt: Moment
-    /// The time after which the notification is worthless.
+    /// The time after which the notification is no longer sent.
     package var expiresAt: Moment
 
     package init(
@@ -135,7 +135,7 @@ package struct PushEntry: Hashable, Sendable {
     }
 }
 
-/// An entry that is due, with the device as it is registered now.
+/// An entry that is due, with the current registration of its device.
 package struct DuePush: Sendable {
     package var id: Int64
     package var entry: PushEntry
@@ -159,7 +159,7 @@ package struct DuePush: Sendable {
     }
 }
 
-/// What becomes of an entry after it was sent or dropped.
+/// The outcome of an entry that was sent or dropped.
 package struct PushResult: Hashable, Sendable {
     package enum Change: Hashable, Sendable {
         case remove

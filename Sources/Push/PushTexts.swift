@@ -1,4 +1,4 @@
-// The texts of alerts, by language. The operator can replace them by a file (PUSH_TEXTS_FILE, docs/push.md).
+// The texts of alerts, by language. The operator can replace them with a file (PUSH_TEXTS_FILE, docs/push.md).
 
 package import Identity
 import JourneyModel
@@ -14,7 +14,7 @@ package struct PushTexts: Hashable, Sendable {
         }
     }
 
-    /// The largest file, in bytes.
+    /// The maximum size of the file, in bytes.
     package static let bytesMax = 262_144
     private static let titleCharactersMax = 100
     private static let bodyCharactersMax = 300
@@ -41,7 +41,7 @@ package struct PushTexts: Hashable, Sendable {
         (self.languages, self.defaultLanguage) = (languages, defaultLanguage)
     }
 
-    /// Reads the file's bytes.
+    /// Parses the bytes of the file.
     ///
     /// - Throws: an error that names the member, or the byte at which the text is not JSON.
     package init(parsing bytes: [UInt8]) throws(PushTextsError) {
@@ -103,8 +103,8 @@ package struct PushTexts: Hashable, Sendable {
         }
     }
 
-    /// Returns the text in the first of these languages that the file has: the locale, the locale without its last
-    /// subtag and so on (RFC 4647, section 3.4), the default language.
+    /// Returns the text in the first language for which there are texts: the locale, then the locale without its last
+    /// subtag and so on (RFC 4647, section 3.4), then the default language.
     package func text(_ kind: AlertKind, locale: String?, secondsLeft: Int64) -> Text {
         var subtags = (locale ?? "").lowercased().split(separator: "-")
         var found: [AlertKind: Text]?
@@ -125,7 +125,7 @@ package struct PushTexts: Hashable, Sendable {
     }
 }
 
-/// A reason why a file of texts is not usable: the place in the file, and what is allowed there.
+/// The reason why a file of texts is not usable: the place in the file, and what is wrong there.
 package struct PushTextsError: Error, Hashable, Sendable, CustomStringConvertible {
     package var place: String
     package var detail: String

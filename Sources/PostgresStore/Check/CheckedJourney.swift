@@ -1,5 +1,5 @@
-// Folds the events of one driver again, and compares the results with the stored ones, as SQLite's DatabaseCheck does.
-// Reads no database.
+// Folds the events of one driver again and compares the results with the stored ones, like DatabaseCheck of the SQLite
+// store. The caller has already read the events from the database.
 
 import Engine
 import JourneyModel
@@ -17,7 +17,7 @@ struct CheckedJourney {
     /// - Parameters:
     ///   - base: the journey at the floor.
     ///   - events: the events from the floor on, in the stored order.
-    ///   - numbers: what was found about the numbers and positions of all events.
+    ///   - numbers: the findings about the numbers and positions of all events.
     init(_ driver: StoredDriver, base: Journey?, events: [FoldedEvent], numbers: CheckedNumbers) {
         (self.driver, self.events) = (driver, events)
         journey = base ?? Journey()
@@ -63,7 +63,7 @@ struct CheckedJourney {
         if folded.closedSessionID.map(TextKey.init) != stored.closedSessionID.map(TextKey.init) {
             note(stored, "is stored as closing another session than the fold gives")
         }
-        // Continues from the stored journey, so that one divergence is not reported again with every later event.
+        // Continues from the stored journey, so that one wrong event is reported once, not again at every later event.
         journey = stored.after
         previous = stored
     }
@@ -97,12 +97,12 @@ struct CheckedJourney {
     }
 }
 
-/// What was found about the numbers of a driver's events. The numbers must be 1, 2, 3 and so on up to `lastSeq`, except
-/// that retention may have deleted some events, and the positions must ascend with the numbers. The number of an event
-/// that was transferred from SQLite is the event's position, so there are gaps between such numbers. The numbers of
-/// later events continue after the highest of them.
+/// The findings about the numbers of a driver's events. The numbers must be 1, 2, 3 and so on up to `lastSeq`; gaps are
+/// allowed only where retention has deleted events. The positions must ascend with the numbers. An event that was
+/// transferred from SQLite has its position as its number, so there are gaps between such numbers. Events stored later
+/// continue after the highest of these numbers.
 struct CheckedNumbers {
-    /// The first event before which a number is missing, or whose number is not higher than the one before.
+    /// The first event before which a number is missing, or whose number is not higher than the previous event's.
     var gap: Int64?
     /// The first event that has a lower position than the event before it.
     var misplaced: Int64?

@@ -1,5 +1,6 @@
-// `JourneyCheck` on PostgreSQL: the references that SQLite's foreign keys prove, the positions of the feed, and each
-// driver's journey against the fold of the events. PostgreSQL checks its own files with pg_amcheck.
+// `JourneyCheck` on PostgreSQL. It checks the references between tables (in SQLite, foreign keys guarantee them), the
+// positions of the feed, and each driver's journey against the fold of the events. The files of PostgreSQL itself are
+// checked with pg_amcheck.
 
 package import Engine
 import JourneyModel
@@ -45,7 +46,8 @@ extension PostgresEventStore: JourneyCheck {
         return report
     }
 
-    /// Reads the driver in one snapshot, and folds the events. A driver that was deleted meanwhile is left out.
+    /// Reads the driver and its events in one snapshot, and folds the events. Skips a driver that was deleted
+    /// meanwhile.
     private func check(_ driver: Int64, into report: inout JourneyCheckReport) async throws(StoreFailure) {
         let lanes = try await shards().parameters(ofDriver: driver)
         let found = try await read(
@@ -82,11 +84,12 @@ private enum CheckStatements {
     static let counts = PostgresStatement(
         "check_counts", "SELECT (SELECT count(*) FROM event), (SELECT count(*) FROM erasure)")
 
-    /// Drivers in the order in which they were added. Parameters: the number of the last one, the number of rows.
+    /// The next page of drivers, in the order in which they were added. Parameters: the number of the previous page's
+    /// last driver, the maximum number of rows.
     static let drivers = PostgresStatement(
         "check_drivers", "SELECT id, number FROM driver WHERE number > $1::int8 ORDER BY number LIMIT $2::int8")
 
-    /// The driver's row and `CheckedNumbers`. Parameters: lanes, any lane, the driver's row.
+    /// The driver's row and the values of `CheckedNumbers`. Parameters: `LaneParameters`, `driver.id`.
     static let driver = PostgresStatement(
         "check_driver",
         """
@@ -102,7 +105,7 @@ private enum CheckStatements {
         WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))
         """)
 
-    /// The driver's events from the floor on, in the order of the fold. Parameters: lanes, any lane, the driver's row.
+    /// The driver's events from the floor on, in the order of the fold. Parameters: `LaneParameters`, `driver.id`.
     static let events = PostgresStatement(
         "check_events",
         """
@@ -114,8 +117,8 @@ private enum CheckStatements {
         ORDER BY \(EventStatements.ascending)
         """)
 
-    /// What no foreign key proves, because every key of the tables of events also contains the lane. Each statement
-    /// counts rows that must not exist.
+    /// References that no foreign key guarantees, because every key of the tables of events also contains the lane.
+    /// Each statement counts rows that must not exist.
     static let references: [(what: String, statement: PostgresStatement)] =
         [
             count(
@@ -190,8 +193,8 @@ private enum CheckStatements {
                 """, known: "SELECT id FROM driver")
         }
 
-    /// - Parameter known: a query whose result the condition can use as the table `known`. Citus does not join tables
-    ///   whose rows lie on different servers, but it copies such a result to them.
+    /// - Parameter known: a query whose result the condition can use as the table `known`. Citus cannot join tables
+    ///   whose rows lie on different servers, but it copies the result of such a query to all servers.
     private static func count(
         _ what: String, _ table: String, _ condition: String, known: String? = nil
     ) -> (what: String, statement: PostgresStatement) {

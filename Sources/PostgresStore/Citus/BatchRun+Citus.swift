@@ -1,6 +1,6 @@
-// How a batch is written on Citus. The session of a new claim lies in another shard than its driver, so no statement
-// can join the two. The batch therefore waits for the update of drivers, and then sends what belongs to the drivers
-// that were moved.
+// How a batch is written on Citus. A newly claimed session lies in another shard than its driver, so no statement can
+// join the two. The batch therefore first updates the drivers and waits for the results. Then it sends the other rows
+// of those drivers whose update succeeded.
 
 import Engine
 import JourneyModel
@@ -8,16 +8,16 @@ import Postgres
 import Sockets
 
 extension BatchRun {
-    /// Ends the transaction of the reads, and raises the offset of positions after a start of the coordinator. Of
-    /// several instances one does it, and the others wait.
+    /// Ends the transaction of the reads, and raises the offset of positions after a start of the coordinator. If
+    /// several instances call this method, one raises the offset and the others wait.
     func raisePositions(on connection: PostgresConnection, until deadline: Deadline) async throws(PostgresError) {
         _ = try await connection.run([.init(.rollback)], until: deadline)
         let raise = EventPosition.raiseForServer.map { PostgresQuery($0) }
         _ = try await connection.run([.init(.begin)] + raise + [.init(.commit)], until: deadline)
     }
 
-    /// Writes in the transaction that the reads have begun, and commits. Returns the drivers that were moved. If there
-    /// are none, nothing is committed, and the pool rolls the transaction back.
+    /// Writes in the transaction that the reads have begun, and commits. Returns the `driver.id` of the updated
+    /// drivers. If there are none, nothing is committed, and the pool rolls the transaction back.
     ///
     /// - Parameter position: the position before the first event of the transaction.
     func write(

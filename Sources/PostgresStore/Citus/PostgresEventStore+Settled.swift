@@ -1,17 +1,18 @@
-// The position below which nothing can appear any more, on Citus. A transaction over several servers ends on the
-// coordinator before its rows are visible on the others: Citus prepares it there (PREPARE TRANSACTION), commits on the
-// coordinator, and only then sends COMMIT PREPARED. So the lowest number of an unfinished transaction is not enough.
-// The reader takes it, then asks every server for the prepared transactions, and waits until these have ended: each
-// transaction below the number was prepared before the number was read, so it is now visible, or was rolled back.
+// Finds, on Citus, the position below which no new event can appear. A transaction over several servers ends on the
+// coordinator before its rows are visible on the workers: Citus prepares it on the workers (PREPARE TRANSACTION),
+// commits on the coordinator, and only then sends COMMIT PREPARED to the workers. So the lowest number of an unfinished
+// transaction is not enough. The reader takes this number, then asks every server for the prepared transactions, and
+// waits until these have ended. Each transaction below the number was prepared before the number was read, so
+// afterwards its rows are visible or it was rolled back.
 //
-// After a crash a prepared transaction remains until Citus's maintenance has ended it (citus.recover_2pc_interval, 60
-// s). Meanwhile readers go no further than before.
+// After a crash, a prepared transaction remains until the maintenance daemon of Citus ends it (every
+// citus.recover_2pc_interval, 60 s). Until then, readers stop at the last settled position.
 
 import Engine
 import Postgres
 import Synchronization
 
-/// The highest position that was found to be settled. It remains settled.
+/// The highest position found so far below which no new event can appear.
 final class SettledPosition: Sendable {
     private let highest = Mutex<Int64?>(nil)
 
@@ -21,13 +22,14 @@ final class SettledPosition: Sendable {
 }
 
 extension PostgresEventStore {
-    /// How often the prepared transactions are read before readers are left where they were, and the pause between two
-    /// reads. A transaction is prepared for milliseconds.
+    /// The maximum number of times that the prepared transactions are read again, and the pause between two reads.
+    /// After that, readers stop at the last settled position. Normally a transaction stays prepared for a few
+    /// milliseconds.
     private static let settleRoundsMax = 20
     private static let settlePauseMilliseconds = 5
 
-    /// Returns the position before which readers of the feed must stop, in addition to the one that their own
-    /// statements find. On one PostgreSQL this position is `.max`, which has no effect.
+    /// Returns the position before which readers of the feed must stop. The readers' own statements find a second
+    /// limit, and the lower one applies. On one PostgreSQL this method returns `.max`, which has no effect.
     func settledEnd() async throws(StoreFailure) -> Int64 {
         guard try await shards().areDistributed else { return .max }
         let found = try await read([
@@ -53,7 +55,8 @@ extension PostgresEventStore {
         return end
     }
 
-    /// Reads the names of the prepared transactions. Throws if a server did not answer, because it may have some.
+    /// Reads the names of the prepared transactions. Throws if a server did not answer, because that server may have
+    /// prepared transactions.
     private func prepared(_ result: PostgresResult) throws(StoreFailure) -> Set<String> {
         try decoded { () throws(PostgresError) in
             var names: Set<String> = []
@@ -70,7 +73,7 @@ extension PostgresEventStore {
 private enum SettledStatements {
     static let end = PostgresStatement("settled_end", "SELECT \(EventPosition.end)")
 
-    /// One row for each server of the cluster: whether it has answered, and the names.
+    /// One row for each server of the cluster: whether it has answered, and the names of its prepared transactions.
     static let prepared = PostgresStatement(
         "prepared_transactions",
         """

@@ -1,4 +1,4 @@
-// Finds out once whether the tables are distributed by Citus, and which shard has which lane.
+// Finds out whether Citus distributes the tables and which shard has which lane, and keeps the answer.
 
 import Postgres
 import Sockets
@@ -36,7 +36,7 @@ final class ShardDirectory: Sendable {
     private static let isCitus = PostgresStatement(
         "is_citus", "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL")
 
-    /// Has no row if the extension was created after the tables, and they are not distributed.
+    /// Returns no row if the extension was created after the tables and does not distribute them.
     private static let shardOfLane = PostgresStatement(
         "shard_of_lane",
         """

@@ -1,6 +1,6 @@
-// Where the rows of the tables of events lie. On one PostgreSQL a statement may have rows of any lanes. On Citus the
-// rows of a lane lie in one shard, in all of these tables in the same one, and a statement runs on one server only if
-// all its rows lie in one shard. So a batch's statement is sent once for each shard.
+// Where the rows of the tables of events lie. On one PostgreSQL, a statement may contain rows of any lanes. On Citus,
+// all rows of a lane, in all these tables, lie in the same shard. A statement runs on a single server only if all its
+// rows lie in one shard. So each statement of a batch is sent once for each shard.
 
 import JourneyModel
 import Postgres
@@ -25,13 +25,13 @@ struct Shards: Hashable, Sendable {
         areDistributed ? [.int2s([lane]), .bool(false)] : LaneParameters.any
     }
 
-    /// Likewise for the rows of a driver.
+    /// Like the method above, for rows of one driver.
     func parameters(of driver: DriverID) -> [PostgresValue] { parameters(ofLane: Lane.of(driver.rawValue)) }
     func parameters(ofDriver id: Int64) -> [PostgresValue] { parameters(ofLane: Lane.of(driver: id)) }
 
-    /// Returns the rows that may be in one statement, with the first two parameters of this statement: all rows, or
-    /// those of each shard, in the order of the shards. All instances have the same order, so that they lock rows in
-    /// the same order.
+    /// Groups the rows into those that may be in one statement, each group with the first two parameters of its
+    /// statement. On one PostgreSQL there is one group. On Citus there is one for each shard, in the order of the
+    /// shards. This order is the same in all instances, so that they lock rows in the same order.
     func groups<Row>(
         _ rows: [Row], lane: (Row) -> Int16
     ) -> [(parameters: [PostgresValue], rows: [Row])] {
@@ -43,7 +43,7 @@ struct Shards: Hashable, Sendable {
         }
     }
 
-    /// Returns a statement over the rows: one query for each of `groups`.
+    /// Returns the queries that run the statement over all the rows, one for each of `groups`.
     ///
     /// - Parameter values: the parameters after the first two, for the rows of one query.
     func queries<Row>(
@@ -52,7 +52,7 @@ struct Shards: Hashable, Sendable {
         groups(rows, lane: lane).map { PostgresQuery(statement, $0.parameters + values($0.rows)) }
     }
 
-    /// Likewise for drivers, each given by the text of its id.
+    /// Like the method above, for drivers given by the texts of their ids.
     func queries(
         _ statement: PostgresStatement, drivers: [String], _ values: ([String]) -> [PostgresValue]
     ) -> [PostgresQuery] {
@@ -60,7 +60,7 @@ struct Shards: Hashable, Sendable {
     }
 }
 
-/// The queries of one round trip that are made of several parts.
+/// Collects the queries of one round trip from several parts.
 struct RoundTrip {
     private(set) var queries: [PostgresQuery] = []
 

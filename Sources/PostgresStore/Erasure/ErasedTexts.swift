@@ -1,11 +1,11 @@
-// What a deletion makes of the texts that a client sent. SQLite's store keeps a text that other drivers use too, for
-// example the id of a charger. Here the texts are in the rows of events, and no index finds the other uses, so all of
-// them are replaced. The texts of the contract are kept.
+// How the deletion of a driver replaces the texts that a client sent. SQLite's store keeps a text that other drivers
+// use too, for example the id of a charger. Here the texts are in the rows of events, and no index finds other drivers'
+// uses of a text, so all texts are replaced. Only the texts that the API defines, such as event names, are kept.
 
 import JourneyModel
 
 enum ErasedTexts {
-    /// Returns the SQL expression for the new id of the session in `column`. Parameters: ?1 the driver's row, ?2 the
+    /// Returns the SQL expression for the new id of the session in `column`. Parameters: ?1 `driver.id`, ?2 the
     /// pseudonym.
     static func session(_ column: String) -> String {
         """
@@ -24,7 +24,7 @@ enum ErasedTexts {
     /// The sources that the shipped clients and the server use.
     private static let usualSources = "'ios_native', 'android_native', 'web', 'server'"
 
-    /// SQL condition on an event whose name is not in the contract's list.
+    /// SQL condition on a diagnostic event, whose name is not in the API's list.
     private static let isDiagnostic = "lifecycle_rank = \(EventName.diagnostic("d").lifecycleRank)"
 
     /// The assignments of UPDATE for the columns of an event that have texts of a client.

@@ -2,14 +2,14 @@
 // rewritten in pieces, one per transaction. The table `erasure` has the progress. Any instance continues a deletion
 // that was interrupted.
 //
-// Rows name sessions by their ids. The new id of a session is made of the pseudonym and the session's number. Each
-// piece finds this number in the session's row by the old id, so the sessions' own rows are rewritten last. The
+// Other rows refer to a session by its id. The new id of a session consists of the pseudonym and the session's number.
+// Each piece finds this number in the session's row by the old id, so the sessions' own rows are rewritten last. The
 // driver's row already has the new ids (PostgresEventStore+Erasure), so an expiry that is stored between two pieces has
-// them too.
+// the new ids too.
 //
-// Nothing else may copy ids from one row to another meanwhile: refolds, corrections and retention leave the driver
-// alone (`DriverStatements.erasing`). Such work that was under way when the deletion began has locked the driver's row,
-// or finds its version raised.
+// Meanwhile, no other code may copy ids from one row to another: refolds, corrections and retention skip the driver
+// (`DriverStatements.erasing`). Such work may be under way when the deletion begins. If it has locked the driver's row,
+// the deletion waits. Otherwise it finds the driver's version raised, and writes nothing.
 
 import JourneyModel
 import SharedTables
@@ -26,7 +26,8 @@ enum ErasureStep: String, CaseIterable {
 }
 
 struct ErasureProgress {
-    /// The number of rows that are rewritten in one transaction, apart from further events of the last millisecond.
+    /// The maximum number of rows that are rewritten in one transaction, not counting further events of the last
+    /// event's millisecond.
     static let rowsMax = 500
 
     private let driver: Int64
@@ -72,12 +73,11 @@ struct ErasureProgress {
         (last, eventCount) = (try row[2], try row[3])
     }
 
-    /// Rewrites at most `rowsMax` rows. If the last of them is an event, the other events of the same millisecond are
-    /// rewritten too, even beyond `rowsMax`: if two pieces rewrote them, their order would change. Returns whether the
+    /// Rewrites at most `rowsMax` rows. If the last of them is an event, the other events of its millisecond are
+    /// rewritten too, even beyond `rowsMax`. Their order would change if two pieces rewrote them. Returns whether the
     /// deletion is complete.
     ///
-    /// Raises the driver's version first, so that a batch that has read rows from before this piece writes none of
-    /// them.
+    /// Raises the driver's version first, so that a batch that has read the old rows writes nothing.
     mutating func advance(_ db: any SQLTransaction, rowsMax: Int = ErasureProgress.rowsMax) throws -> Bool {
         try db.execute(
             sql: "UPDATE driver SET version = version + 1 WHERE id = ?1 AND \(Self.isInLane)", arguments: [driver])
@@ -139,12 +139,11 @@ struct ErasureProgress {
     /// Replaces the ids, idempotency keys, sequences, times and texts that the client sent, and preserves the order of
     /// the events. Events of the same millisecond are ordered by their sequence, then by members that are kept, and
     /// finally by the bytes of event_id and the idempotency key. A new key therefore contains the event's rank in that
-    /// order, as a number of fixed length. event_id becomes NULL, which means that it equals the key. A client can
-    /// write any information into a sequence, so only the sequence's rank is kept. A client can also write any
-    /// information into the digits and the offset of a time. Therefore only two facts about a time are kept: the
-    /// moment, and whether the time had a fraction of a second. Citus allows `to_char` only in the subquery. The
-    /// subquery is MATERIALIZED, because PostgreSQL otherwise runs it once per event if the statistics of the table are
-    /// not up to date.
+    /// order, as a number of fixed length. event_id becomes NULL, which means that it equals the key. A client can hide
+    /// any information in a sequence, so only the sequence's rank is kept. A client can also hide information in the
+    /// digits and the offset of a time. Therefore only two facts about a time are kept: the moment, and whether the
+    /// time had a fraction of a second. Citus allows `to_char` only in the subquery. The subquery is MATERIALIZED,
+    /// because PostgreSQL otherwise runs it once per event if the statistics of the table are not up to date.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: any SQLTransaction) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", where: Self.isInLane, rowsMax, db)
         let count = try db.execute(

@@ -31,7 +31,7 @@ extension PostgresEventStore: ErasureSearch {
             let driver = try SQLRow.fetchOne(
                 db, sql: "SELECT driver FROM audit WHERE action = 'erased' AND reason = ?", arguments: [receipt])
             guard let driver else { return nil }
-            // Nothing was stored about a deleted driver who has no row.
+            // A deleted driver without a row had no stored data.
             guard let row: Int64 = try driver[0] else { return [] }
             return try ErasureScan.leftovers.compactMap { name, sql in
                 try SQLRow.fetchOne(db, sql: "\(sql) LIMIT 1", arguments: [row]) == nil ? nil : name
@@ -41,7 +41,7 @@ extension PostgresEventStore: ErasureSearch {
 }
 
 private enum ErasureScan {
-    /// Half the time limit of a search in seconds (`inTransaction`). A table of a billion events is read in less.
+    /// Half the time limit of a search, in seconds (`inTransaction` doubles it). Reading a billion events takes less.
     static let seconds = 86_400
 
     static let withoutTimeout = PostgresStatement(
@@ -91,7 +91,8 @@ private enum ErasureScan {
         return tables
     }
 
-    /// What must not remain of a deleted driver: names for the report, and queries with the driver's row.
+    /// The data that must not remain of a deleted driver: names for the report, and queries whose parameter is
+    /// `driver.id`.
     static var leftovers: [(name: String, sql: String)] {
         var queries = [("the deletion is not complete, its row in erasure", "SELECT 1 FROM erasure WHERE driver = ?")]
         for table in emptyTables { queries.append((table, "SELECT 1 FROM \(table) WHERE driver = ?")) }

@@ -17,16 +17,17 @@ extension PostgresEventStore: EventErasure {
             sql: "DELETE FROM driver WHERE id = ?1 AND lane = \(Lane.sql(ofDriver: "?1")) AND version = 0",
             arguments: [row])
         if removedCount == 0 {
-            // A worker of Citus does not report the batch that was first.
+            // A worker of Citus does not report the conflict with the batch that was first, so the error is thrown
+            // here.
             throw PostgresError(.server(sqlState: SQLState.serializationFailure), "the driver was added meanwhile")
         }
-        // Has no effect on one PostgreSQL. On Citus, a transaction that changes a reference table is committed on the
-        // coordinator, where the tombstone is, before the worker lets the batch go on. Without this statement, the
-        // worker would commit first.
+        // Has no effect on one PostgreSQL. On Citus, this change of a reference table makes the transaction commit on
+        // the coordinator, where the tombstone is, before the worker lets the batch go on. Without this statement, the
+        // worker would commit first, and the batch could miss the tombstone.
         try db.execute(sql: "DELETE FROM erasure WHERE driver = ?1", arguments: [row])
     }
 
-    /// Raises the driver's version, so that no batch that has read the driver by the old name writes to it.
+    /// Raises the driver's version, so that a batch that has read the driver by its old id writes nothing to it.
     package func beginErasure(
         of driver: Int64, digest: [UInt8], pseudonym: String, _ db: any SQLTransaction
     ) throws {
@@ -68,6 +69,6 @@ extension PostgresEventStore: EventErasure {
     }
 
     /// PostgreSQL keeps removed bytes in dead rows until VACUUM has reused their space, and in the WAL until it is
-    /// recycled. Neither can be forced from here.
+    /// recycled. The store can force neither VACUUM nor the recycling.
     package func finishRemoval(within timeout: Duration) async -> Bool { true }
 }

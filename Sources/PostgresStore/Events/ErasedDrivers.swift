@@ -1,4 +1,5 @@
-// The tombstones of deleted drivers. A batch looks for one only when an event or a registration would add a driver.
+// The tombstones of deleted drivers. A batch looks for a tombstone only when an event or a registration would add a
+// driver.
 
 import Engine
 import Identity
@@ -11,12 +12,12 @@ enum ErasedDrivers {
         "erased_drivers",
         "SELECT driver_digest, erased_at_ms FROM erased_driver WHERE driver_digest = ANY ($1::bytea[])")
 
-    /// Removes new drivers who were deleted after the batch had read that they were not. The removed drivers are not
-    /// moved, and the batch's work for them is done again. The deletion of a driver without a row adds the row and
+    /// Removes the rows of new drivers who were deleted after the batch had looked for their tombstones. The batch does
+    /// not update these drivers, and repeats its work for them. The deletion of a driver without a row adds the row and
     /// removes it (`EventErasure.collideWithAdding`), so either the deletion waits for the batch or the batch for the
-    /// deletion. This statement comes after the one that adds the drivers, because only a later statement sees what was
-    /// committed while that one waited. Parameters: rows of drivers, keyed hashes, the times after which a deletion is
-    /// recent.
+    /// deletion. This statement comes after the one that adds the drivers. The adding statement may wait for a
+    /// deletion, and only a later statement sees what that deletion has committed. Parameters: the `driver.id` of
+    /// drivers, keyed hashes, the times after which a deletion is recent.
     private static let takeBack = PostgresStatement(
         "erased_drivers_not_added",
         """
@@ -34,8 +35,9 @@ enum ErasedDrivers {
             [.int8s(added.map { $0.driver }), .byteas(added.map { $0.digest }), .int8s(added.map(since))])
     }
 
-    /// Finds such drivers on Citus, where the tombstones lie on another server than the drivers. The batch is then run
-    /// again. Parameters: keyed hashes, the times after which a deletion is recent.
+    /// Like `takeBack`, for Citus, where the tombstones lie on another server than the drivers. The statement only
+    /// finds such drivers, and then the whole batch is run again. Parameters: keyed hashes, the times after which a
+    /// deletion is recent.
     private static let findRecent = PostgresStatement(
         "erased_drivers_recent",
         """

@@ -63,7 +63,7 @@ struct EventOfDriver: Sendable {
 
     // MARK: Writing
 
-    /// The insert of events: those of the drivers that this transaction has moved.
+    /// Inserts the events of those drivers that this transaction has updated.
     static let add = PostgresStatement(
         "events_added",
         """
@@ -79,8 +79,8 @@ struct EventOfDriver: Sendable {
             add, LaneParameters.any + [.int8(batch)] + (keys + sent + folded).map { $0.values(events) })
     }
 
-    /// The insert of events on Citus. The server that inserts them does not know the number of the transaction, so the
-    /// position of each event is given.
+    /// Like `add`, for Citus. The worker that inserts the events does not know the coordinator's transaction number, so
+    /// the position of each event is a parameter.
     static let addPlaced = PostgresStatement(
         "events_added_placed",
         """
@@ -106,7 +106,7 @@ struct EventOfDriver: Sendable {
         }
     }
 
-    /// Updates stored events to the fold's new result, for the drivers that this transaction has moved.
+    /// Updates stored events to the fold's new result, for the drivers that this transaction has updated.
     static let update = PostgresStatement(
         "events_refolded",
         """
@@ -127,7 +127,7 @@ struct EventOfDriver: Sendable {
         return stored.map(TextKey.init) == used.map(TextKey.init) ? nil : used
     }
 
-    /// Records by which settings corrected events are folded, for the drivers that this transaction has moved.
+    /// Stores with which settings corrected events are folded, for the drivers that this transaction has updated.
     static let correct = PostgresStatement(
         "events_corrected",
         """
@@ -180,7 +180,8 @@ struct StoredKey: Sendable {
 }
 
 enum EventStatements {
-    /// Parameters: lanes, any lane, ids of drivers, idempotency keys. One row for each pair that is stored.
+    /// Parameters: `LaneParameters`, the `driver_id` of drivers, idempotency keys. One row for each pair that is
+    /// stored.
     static let keys = PostgresStatement(
         "keys",
         """
@@ -191,14 +192,14 @@ enum EventStatements {
             \(RowByKey.askedEvent)
         """)
 
-    /// The positions of drivers' last events. Parameters: lanes, any lane, ids of drivers.
+    /// The positions of drivers' last events. Parameters: `LaneParameters`, the `driver_id` of drivers.
     static let lastPositions = PostgresStatement(
         "last_positions",
         """
         SELECT event.position FROM unnest($3::text[]) asked(driver_id), \(RowByKey.askedDriver), \(RowByKey.lastEvent)
         """)
 
-    /// The columns that `FoldedEvent` reads, after the driver.
+    /// The driver's row, then the columns that `FoldedEvent` reads.
     static let foldedColumns = """
         event.driver, event.seq, event.name, event.session_id, event.charger, event.corrected_at_ms, event.sequence,
         coalesce(event.event_id, event.idempotency_key), event.idempotency_key, event.origin, event.sender,
@@ -207,11 +208,11 @@ enum EventStatements {
         \(JourneyColumns.after), settings_version.version, event.settings_version, event.received_at_ms
         """
 
-    /// The events of drivers from a time on, up to the millisecond of the n-th event after the first millisecond. The
-    /// last column is this last millisecond; it is NULL if there are fewer events, and all are read. Parameters: lanes,
-    /// any lane, rows of drivers, times, n, counted from 0. The events are sorted in memory. OFFSET 0 keeps PostgreSQL
-    /// from computing that millisecond for each event, and from reading all later events to compare their times
-    /// afterwards.
+    /// The events of drivers from a time on, up to the millisecond of the n-th event after that time. The last column
+    /// is this end millisecond. It is NULL if there are fewer events; then all are read. Parameters: `LaneParameters`,
+    /// the `driver.id` of drivers, times, n counted from 0. The result is not sorted; the caller sorts the events in
+    /// memory. Without OFFSET 0, PostgreSQL could compute the end millisecond once per event, and read all later events
+    /// before it compares their times.
     static let tails = PostgresStatement(
         "event_tails",
         """
@@ -228,9 +229,9 @@ enum EventStatements {
         JOIN settings_version ON settings_version.version = coalesce(event.fold_settings, event.settings_version)
         """)
 
-    /// The journey after the last event that is before a time and not below the floor. The first LATERAL finds the
-    /// event's millisecond by the index alone. If the events were sorted in one step, the driver's whole history would
-    /// be read. Parameters: lanes, any lane, rows of drivers, times, floors.
+    /// The journey after the last event before a time, ignoring events below the floor. The first LATERAL finds the
+    /// event's millisecond by the index alone. A single step that sorts the events would read the driver's whole
+    /// history. Parameters: `LaneParameters`, the `driver.id` of drivers, times, floors.
     static let starts = PostgresStatement(
         "journey_starts",
         """
@@ -245,7 +246,7 @@ enum EventStatements {
             ORDER BY \(descending) LIMIT 1) last
         """)
 
-    /// The journeys at drivers' floors. Parameters: lanes, any lane, rows of drivers.
+    /// The journeys at drivers' floors. Parameters: `LaneParameters`, the `driver.id` of drivers.
     static let bases = PostgresStatement(
         "journey_bases",
         """
@@ -267,7 +268,7 @@ enum EventStatements {
 }
 
 extension FoldedEvent {
-    /// Reads `EventStatements.foldedColumns`, the first columns of a row, except for the driver.
+    /// Reads an event from a row that begins with `EventStatements.foldedColumns`. Skips the first column, the driver.
     init(_ row: PostgresRow) throws(PostgresError) {
         let sessionID = try row.optionalText(3)
         guard let name = EventName(canonical: try row.text(2), hasSession: sessionID != nil),
@@ -288,8 +289,8 @@ extension FoldedEvent {
             storedVersion: try row.text(28), receivedAt: try row.moment(29))
     }
 
-    /// Returns whether `one` comes before `other` in the order that the fold has found, in which events that share a
-    /// second have the order of their places in it. FoldOrder of SQLite's store is the same order.
+    /// Returns whether `one` comes before `other` in the order that the fold has found. In this order, events that
+    /// share a second are ordered by `secondPlace`. FoldOrder of SQLite's store is the same order.
     static func isStored(_ one: FoldedEvent, before other: FoldedEvent) -> Bool {
         if one.event.sharesSecond(with: other.event), let place = one.secondPlace, let otherPlace = other.secondPlace,
             place != otherPlace

@@ -4,7 +4,7 @@ import Engine
 import JourneyModel
 
 struct FoldedEvent: Sendable {
-    /// What only the row of a new event has.
+    /// Values that only a new event has, because its row is not yet stored.
     struct Unsaved: Sendable {
         var append: PreparedAppend
         var clock: ClockCorrection
@@ -31,7 +31,7 @@ struct FoldedEvent: Sendable {
     var isCorrected = false
     /// Nil for a stored event.
     var unsaved: Unsaved?
-    /// Whether a stored event has another verdict, journey or place than its row.
+    /// Whether the fold gave a stored event another verdict, journey or place than its row has.
     var isChanged = false
 
     /// Whether at least `OrderWithinSecond.searchedMax` events with the same second arrived before this event. Such an

@@ -1,7 +1,7 @@
-// Events of a driver that follow each other in the fold's order, and the journey before them: the driver's last events,
-// or some from the middle. A new event is put in its place; the events after it are folded again until the journey
-// equals the stored one. This is the algorithm of SQLite's store (EventFolding, FoldWalk), on an array instead of a
-// table. Reads no clock and no database.
+// A run of a driver's events in the fold's order, without gaps, and the journey before them. The run contains the
+// driver's last events, or some from the middle. A new event is put in its place. Then the events after it are folded
+// again until the journey equals the stored one. This is the algorithm of SQLite's store (EventFolding, FoldWalk), on
+// an array instead of a table. Reads no clock and no database.
 
 import Engine
 import JourneyModel
@@ -11,8 +11,8 @@ struct JourneyTail: Sendable {
     private(set) var start: Journey
     /// In the fold's order.
     private(set) var events: [FoldedEvent]
-    /// The journey after the driver's last event if that is not in `events`. It remains the same, because an insertion
-    /// that might change it is refused.
+    /// The journey after the driver's last event, if that event is not in `events`. It never changes, because an
+    /// insertion that might change it is refused.
     let end: Journey?
 
     init(start: Journey, events: [FoldedEvent] = [], end: Journey? = nil) {
@@ -26,10 +26,10 @@ struct JourneyTail: Sendable {
         events.last { haveSameBytes($0.event.idempotencyKey, key) }
     }
 
-    /// What an insertion did.
+    /// The effects of an insertion.
     struct Insertion {
-        /// The number that the event got. This is the given number, unless the event comes last and a deadline passes
-        /// before it. In that case, the expiry has the given number and the event the next one.
+        /// The number that the event got, normally the given one. If the event comes last and a deadline passes before
+        /// it, the expiry gets the given number and the event the next one.
         var seq: Int64
         var verdict = Verdict.none
         /// The number of stored events that were folded again.
@@ -40,12 +40,12 @@ struct JourneyTail: Sendable {
         var expiryCount: Int64 = 0
     }
 
-    /// Puts the event in its place. Returns nil, and changes nothing, if more events must be read because the journey
-    /// still differs from the stored one after the last of `events`.
+    /// Puts the event in its place. If the journey after the last of `events` still differs from the stored one and the
+    /// driver has later events, changes nothing and returns nil. The caller must then read more events.
     ///
     /// - Parameters:
-    ///   - new: its `seq` is one above the highest so far.
-    ///   - expiry: makes the expiry of a deadline of the given journey, with the given `seq`.
+    ///   - new: the event. Its `seq` is one above the driver's highest so far.
+    ///   - expiry: creates the expiry event for a deadline of the journey `running`, with the number `seq`.
     mutating func insert(
         _ new: consuming FoldedEvent,
         expiry: (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ seq: Int64) -> FoldedEvent
@@ -56,20 +56,20 @@ struct JourneyTail: Sendable {
         return insertLate(new, expiry: expiry)
     }
 
-    /// Folds all events again, as after a change of the rules. Returns the number of expiries that were missing. They
-    /// are in `events` then.
+    /// Folds all events again, for example after a change of the rules. Adds the missing expiries to `events`, and
+    /// returns their number.
     ///
     /// - Parameters:
     ///   - newSeq: the number of the first missing expiry.
-    ///   - expiry: makes the expiry of a deadline that passes before the event `next`.
+    ///   - expiry: creates the expiry event for a deadline that passes before the event `next`.
     mutating func refold(
         newSeq: Int64,
         expiry: (_ deadline: (name: EventName, at: Moment), _ running: Journey, _ next: FoldedEvent, _ seq: Int64)
             -> FoldedEvent
     ) -> Int64 {
         var walk = Walk(running: start, newSeq: .max, expirySeq: newSeq, stopsEarly: false)
-        // The settings of an expiry are those of the event before which its deadline passes. The events of one second
-        // are folded when the second is complete, so `next` is the first of them.
+        // An expiry has the settings of the event that comes directly after its deadline. The events of one second are
+        // folded together, once the second is complete, so `next` is the first event of the second.
         var next: FoldedEvent?
         for event in events {
             let upcoming = next ?? event
@@ -91,8 +91,8 @@ struct JourneyTail: Sendable {
         }
     }
 
-    /// Returns the event's index among the events of its second, if the event certainly comes after the last one.
-    /// Returns nil if it comes earlier, or if it must be ordered together with other events of its second.
+    /// Returns the event's index among the events of its second, if the event certainly comes after the last one of
+    /// `events`. Returns nil if it comes earlier, or if it must be ordered together with other events of its second.
     private func placeAfterLast(_ event: OrderedEvent) -> Int64? {
         guard let last = events.last else { return 0 }
         if last.event.occurredAt != event.occurredAt { return last.event.occurredAt < event.occurredAt ? 0 : nil }
@@ -159,7 +159,7 @@ struct JourneyTail: Sendable {
             if end != nil { return nil }
             walk.finish(expiry)
         }
-        // When the walk stops, it may have taken a last event without folding it. That event stays as it is.
+        // When the walk stops, it may have taken one event that it did not fold. That event stays as it is.
         let folded = walk.result.count { $0.seq < new.seq }
         events.replaceSubrange(first..<(first + folded), with: walk.result)
         var insertion = Insertion(
@@ -170,7 +170,8 @@ struct JourneyTail: Sendable {
     }
 }
 
-/// Folds events in order. Reorders events that share a second, because the journey before them may have changed.
+/// Folds events in order. Finds the order of events that share a second anew, because it depends on the journey before
+/// them, and this journey may have changed.
 private struct Walk {
     /// The journey after the last folded event.
     var running: Journey
@@ -194,7 +195,7 @@ private struct Walk {
     typealias MakeExpiry = ((name: EventName, at: Moment), Journey, Int64) -> FoldedEvent
 
     /// Folds the next event, or keeps it until its second is complete. Returns false when the journey equals the stored
-    /// one. The event is then folded only if it is the one with which the equality was found.
+    /// one. If the journey already equals the stored one before this event, the event is not folded.
     mutating func take(_ row: FoldedEvent, _ expiry: MakeExpiry) -> Bool {
         if let first = second.first, !first.event.sharesSecond(with: row.event) || row.isBehindSearch {
             guard finish(expiry) else { return false }

@@ -1,5 +1,6 @@
-// The lane of a row: a hash of the text by which the row is found. On one PostgreSQL it only fills a column. On Citus
-// it decides on which server the row lies (migrations/postgresql/0001_events.sql).
+// The lane of a row: a hash of the text by which the row is found (for example, the driver's id). On one PostgreSQL,
+// the lane is stored and otherwise unused. On Citus, it decides on which server the row lies
+// (migrations/postgresql/0001_events.sql).
 
 enum Lane {
     static let count: UInt64 = 1024
@@ -17,16 +18,14 @@ enum Lane {
     /// Returns the lane of the driver with this id.
     static func of(driver id: Int64) -> Int16 { Int16(truncatingIfNeeded: id >> randomBits) }
 
-    /// Returns the SQL expression for the lane of the driver whose id is the value of `sql`, an int8. If a statement
-    /// has a condition on the lane in addition to the condition on the driver, Citus asks only the server that has the
-    /// driver.
+    /// Returns the SQL expression for the lane of a driver. `sql` is an expression for the driver's id, an int8. If a
+    /// statement has conditions on both the driver and the lane, Citus sends it only to the server that has the driver.
     static func sql(ofDriver sql: String) -> String { "CAST(\(sql) >> \(randomBits) AS int2)" }
 
-    /// Returns a name that begins with `name` and has the lane, so that a driver who is renamed remains in the same
-    /// lane.
+    /// Returns a name that begins with `name` and whose lane is `lane`, so that a renamed driver stays in its lane.
     static func name(_ name: String, in lane: Int16) -> String {
-        // About one name in a thousand has the lane. In the unlikely case that none is found, the driver can be found
-        // only by asking all servers of a cluster.
+        // One name in 1024 has the wanted lane. In the unlikely case that no attempt finds one, Citus must ask all
+        // servers of the cluster to find the driver.
         for number in 0..<(100 * Int(count)) {
             let text = number == 0 ? name : name + String(number, radix: 36)
             if of(text) == lane { return text }
@@ -34,8 +33,8 @@ enum Lane {
         return name
     }
 
-    /// Returns an id for a new driver. Should another driver have this id, the driver is not inserted, and the next
-    /// attempt takes another id.
+    /// Returns a random id for a new driver. If another driver has this id, the insert does nothing, and the next
+    /// attempt uses another id.
     static func newDriverID(in lane: Int16) -> Int64 {
         Int64(lane) << randomBits | Int64.random(in: 1..<(1 << randomBits))
     }

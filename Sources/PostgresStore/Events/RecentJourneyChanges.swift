@@ -1,6 +1,6 @@
-// The last changes of a driver's journey, in the driver's row. A reader that reconnects to the stream gets them. The
-// changes are those that SQLite's store keeps (docs/decisions/changes-in-the-driver-row.md). The bytes differ, because
-// here a change names its session by the session's id.
+// The last changes of a driver's journey, in the driver's row. A client that reconnects to the stream gets the changes
+// that it missed. SQLite's store keeps the same changes (docs/decisions/changes-in-the-driver-row.md), but encodes them
+// differently, because here a change contains the id of its session.
 
 import Engine
 import JourneyModel
@@ -59,7 +59,7 @@ struct RecentJourneyChanges {
         return seen
     }
 
-    /// Takes changes that were recorded elsewhere, the oldest first.
+    /// Keeps the last `countMax` of the given changes. `changes` begins with the oldest.
     init(_ changes: [Change]) {
         self.changes = changes.suffix(Self.countMax)
     }
@@ -77,7 +77,7 @@ struct RecentJourneyChanges {
 
     init() {}
 
-    /// Bytes that are not in this form become an empty list: a reader of the stream then gets the current state.
+    /// Malformed bytes give an empty list. A reader of the stream then gets the current state.
     init(bytes: [UInt8]) {
         var reader = Reader(bytes: bytes)
         while !reader.isAtEnd {

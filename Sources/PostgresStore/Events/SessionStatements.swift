@@ -22,7 +22,8 @@ struct SessionRow: Sendable {
         .text("registered_merchant") { $0.registeredMerchant },
     ]
 
-    /// Writes sessions of the drivers that this transaction has moved: new ones, and the registration of old ones.
+    /// Inserts new sessions, and updates the registration of stored ones, for the drivers that this transaction has
+    /// updated.
     static let write = PostgresStatement(
         "sessions_written",
         """
@@ -39,8 +40,8 @@ struct SessionRow: Sendable {
 }
 
 extension SessionRow {
-    /// Writes one session on Citus. The number of a new session comes from a sequence of the coordinator. Citus would
-    /// therefore run a statement that selects from the servers' rows on the coordinator.
+    /// Writes one session on Citus. The number of a new session comes from a sequence of the coordinator. Because of
+    /// this sequence, Citus would run an INSERT ... SELECT on the coordinator, so this statement uses VALUES.
     private static let writeOne = PostgresStatement(
         "session_written",
         """
@@ -75,9 +76,9 @@ struct SessionClaim: Sendable {
         .int8("claimed_at_ms") { $0.at.millisecondsSinceEpoch },
     ]
 
-    /// Claims sessions for the drivers that this transaction has moved. Fails if another transaction has claimed one of
-    /// them: then this transaction read too early, and must be run again from its reads. The claims are written in the
-    /// order of the sessions' ids, so that two transactions never wait for each other.
+    /// Claims sessions for the drivers that this transaction has updated. Fails if another transaction has claimed one
+    /// of the sessions since this transaction's reads. This transaction must then be run again, with its reads. The
+    /// claims are written in the order of the sessions' ids, so that two transactions never wait for each other.
     static let add = PostgresStatement(
         "sessions_claimed",
         """
@@ -97,7 +98,7 @@ struct SessionClaim: Sendable {
         INSERT INTO session_owner (lane, session_id, owner_lane, owner, claimed_at_ms) VALUES ($1, $2, $3, $4, $5)
         """)
 
-    /// Claims sessions for drivers that this transaction has moved, one statement for each, in the order of the ids.
+    /// Like `add`, for Citus: one statement for each session, in the order of the sessions' ids.
     static func addOneQueries(_ claims: [SessionClaim]) -> [PostgresQuery] {
         claims.sorted { TextKey($0.sessionID) < TextKey($1.sessionID) }.map { claim in
             PostgresQuery(
@@ -111,7 +112,7 @@ struct SessionClaim: Sendable {
 }
 
 enum SessionStatements {
-    /// Parameters: lanes, any lane, session ids.
+    /// Parameters: `LaneParameters`, session ids.
     static let owners = PostgresStatement(
         "session_owners",
         """
@@ -119,7 +120,7 @@ enum SessionStatements {
             \(RowByKey.askedOwner)
         """)
 
-    /// Parameters: lanes, any lane, ids of drivers, session ids.
+    /// Parameters: `LaneParameters`, the `driver_id` of drivers, session ids.
     static let sessions = PostgresStatement(
         "sessions",
         """
@@ -129,12 +130,13 @@ enum SessionStatements {
             \(RowByKey.askedSession)
         """)
 
-    /// The maximum number of registered sessions without an event among a driver's last `recentMax` sessions.
+    /// The maximum number of unused sessions among a driver's last `recentMax` sessions. A session is unused if it was
+    /// registered, has no event, and is not in the driver's journey (the current one, or the one at the floor).
     private static let unusedMax = 100
     private static let recentMax = 200
 
-    /// Of a driver's last `recentMax` sessions, deletes the unused ones beyond the newest `unusedMax`. The limit
-    /// protects against a driver who registers sessions without end. Parameters: the driver's row, the batch.
+    /// Looks at a driver's last `recentMax` sessions, and deletes the unused ones except for the newest `unusedMax`. So
+    /// a driver who keeps registering sessions cannot fill the table. Parameters: `driver.id`, the batch.
     static let forgetUnused = PostgresStatement(
         "sessions_forgotten",
         """
@@ -146,8 +148,8 @@ enum SessionStatements {
         WHERE session_owner.session_id = gone.session_id AND session_owner.owner = $1::int8
         """)
 
-    /// The same on Citus, where the owners lie in other shards: returns the ids of the deleted sessions and the driver.
-    /// Parameters: lanes, any lane, the driver's row, the batch.
+    /// Like `forgetUnused`, for Citus, where the rows of session_owner lie in other shards. Deletes only the sessions,
+    /// and returns their ids and the driver. Parameters: `LaneParameters`, `driver.id`, the batch.
     static let forgetUnusedOfShard = PostgresStatement(
         "sessions_forgotten_of_shard",
         """
@@ -159,7 +161,7 @@ enum SessionStatements {
         SELECT session_id, driver FROM gone
         """)
 
-    /// - Parameter lanes: a further condition on a table.
+    /// - Parameter lanes: returns a further condition on the table with the given name.
     private static func unused(_ driver: String, _ batch: String, _ lanes: (String) -> String) -> String {
         """
         SELECT recent.session_id FROM (

@@ -1,4 +1,4 @@
-// A driver's row, and the statements that read, add and move it.
+// A driver's row, and the statements that read, add and update ("move") it.
 
 import Engine
 import JourneyModel
@@ -12,12 +12,12 @@ struct StoredDriver: Sendable {
     var version: Int64 = 0
     var lastSeq: Int64 = 0
     var clockMemory = ClockMemory()
-    /// The last event in the contract's order: its number and its corrected time.
+    /// The head, the last event in the order: its number and its corrected time.
     var headSeq: Int64?
     var headCorrectedAt: Moment?
     var journey = Journey()
     var recent = RecentJourneyChanges()
-    /// The time at which the fold begins, if retention has deleted earlier events.
+    /// The time at which the fold begins, if retention has deleted earlier events; otherwise nil.
     var floor: Moment?
     /// `Fold.rulesVersion` of the release that folded the driver's events.
     var rules = Fold.rulesVersion
@@ -62,7 +62,7 @@ struct StoredDriver: Sendable {
     var isOfNewerRelease: Bool { rules > Fold.rulesVersion }
 }
 
-/// A driver's row after a batch, to be written if no other transaction has moved the driver since it was read.
+/// A driver's row after a batch, to be written if no other transaction has updated the driver since it was read.
 struct MovedDriver: Sendable {
     var row: StoredDriver
     /// The version that was read.
@@ -79,19 +79,19 @@ struct MovedDriver: Sendable {
             .int8("rules") { $0.row.rules },
         ] + JourneyColumns.columns("") { $0.row.journey }
 
-    /// The columns that find the row: the update of drivers joins by them.
+    /// The columns by which the update of drivers finds the row.
     static let keys: [ArrayColumn<MovedDriver>] = [.int8("driver") { $0.row.id }, .int8("seen") { $0.seen }]
 }
 
 enum DriverStatements {
-    /// Parameters: lanes, any lane, ids of drivers.
+    /// Parameters: `LaneParameters`, the `driver_id` of drivers.
     static let read = PostgresStatement(
         "drivers",
         """
         SELECT \(StoredDriver.columns) FROM unnest($3::text[]) asked(driver_id), \(RowByKey.askedDriver)
         """)
 
-    /// Parameters: lanes, any lane, rows of drivers.
+    /// Parameters: `LaneParameters`, the `driver.id` of drivers.
     static let ids = PostgresStatement(
         "driver_ids",
         """
@@ -99,8 +99,9 @@ enum DriverStatements {
         WHERE driver.id = ANY ($3::int8[]) AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Of these drivers, those whose deletion is not complete. If the driver's row is locked first, the result is
-    /// certain, because a deletion begins with a change of this row. Parameters: lanes, any lane, rows of drivers.
+    /// Of these drivers, those whose deletion is not complete. If the caller locks the driver's row first, no deletion
+    /// can begin after this statement, because a deletion begins with a change of that row. Parameters:
+    /// `LaneParameters`, the `driver.id` of drivers.
     static let erasing = PostgresStatement(
         "drivers_erasing",
         """
@@ -108,7 +109,8 @@ enum DriverStatements {
         WHERE driver.id = ANY ($3::int8[]) AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Locks the rows until the end of the transaction. Waits for the transactions that have moved them.
+    /// Locks the drivers' rows until the end of the transaction. Waits for unfinished transactions that have updated
+    /// them.
     static let lock = PostgresStatement(
         "drivers_locked",
         """
@@ -116,8 +118,8 @@ enum DriverStatements {
         ORDER BY driver.id FOR NO KEY UPDATE
         """)
 
-    /// Adds one driver with version 0. If another transaction has added the driver already, does nothing, and the
-    /// driver is not moved.
+    /// Adds one driver with version 0. If another transaction has already added the driver, does nothing; the later
+    /// statements then do not update the driver.
     static let add = PostgresStatement(
         "driver_added",
         """
@@ -125,15 +127,16 @@ enum DriverStatements {
         VALUES ($1, $2, $3, 0, 0, $4, 0, $5) ON CONFLICT DO NOTHING
         """)
 
-    /// The update of drivers: moves those that still have the version that was read, and returns their ids. `batch` is
-    /// a random number of this transaction; the following statements find the moved drivers by it. The rows are locked
-    /// one after the other, in the order of their ids, and OFFSET 0 is as in RowByKey. The columns go through `locked`,
-    /// because a second join with the arrays would compare each driver with each.
+    /// The update of drivers. Updates ("moves") the drivers that still have the version that was read: writes their new
+    /// values and raises the version. Returns the `driver.id` of the updated drivers. `batch` is a random number of
+    /// this transaction; the following statements find the updated drivers by it. The rows are locked one after the
+    /// other, in the order of their ids. OFFSET 0 has the same purpose as in RowByKey. `locked` also carries the new
+    /// values, because a second join with the arrays would compare each driver with every other.
     ///
-    /// A row that another transaction has locked is skipped, and its driver is not moved: that transaction is most
-    /// likely to move the driver itself, and the other drivers of the batch must not wait for it.
+    /// A row that another transaction has locked is skipped, and its driver is not updated. That transaction most
+    /// likely updates the driver itself, and the other drivers of the batch must not wait for it.
     private static let move = moving("drivers_moved", locking: "FOR NO KEY UPDATE SKIP LOCKED")
-    /// On Citus it waits for the row.
+    /// Like `move`, for Citus. Waits for a row that another transaction has locked.
     private static let moveOfShard = moving("drivers_moved_of_shard", locking: "FOR NO KEY UPDATE")
 
     private static func moving(_ name: String, locking: String) -> PostgresStatement {

@@ -1,5 +1,5 @@
-// Texts as keys, compared by their bytes. Swift's `==` treats canonically equivalent texts as equal; the contract and
-// the database do not.
+// Texts as keys, compared by their bytes. Swift's `==` treats canonically equivalent Unicode texts as equal. The API
+// and the database treat them as different.
 
 import JourneyModel
 

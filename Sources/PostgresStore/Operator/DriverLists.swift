@@ -28,7 +28,7 @@ extension PostgresEventStore {
                 last = try row.int8(0)
                 drivers.append(try Self.driverSummary(row, at: 1))
             }
-            // There is a next page if this page is full, or if the lowest examined row is not the first of all.
+            // There is a next page if this page is full, or if there are rows below the lowest examined one.
             let next = drivers.count == limit ? last : try found[1].rows.first?.optionalInt8(0)
             return ListPage(drivers, next: next)
         }
@@ -92,8 +92,8 @@ extension PostgresEventStore {
             drivers: drivers, sessions: try await operatorSessions(named: found[1]), chargerIDs: chargers)
     }
 
-    /// Finds the chargers on Citus, as the statement `chargersByName` does on one PostgreSQL, with two statements for
-    /// each step.
+    /// Finds the chargers on Citus. Does the same as the statement `chargersByName` on one PostgreSQL, but sends two
+    /// statements for each step.
     private func searchChargers(from text: String, limit: Int) async throws(StoreFailure) -> [String] {
         var chargers: [String] = []
         while chargers.count < limit {
@@ -121,8 +121,8 @@ private enum DriverListStatements {
         driver.target_charger, driver.created_at_ms
         """
 
-    /// Parameters: the number before which to begin, the number of rows to examine, a state or NULL, the number of
-    /// rows to return.
+    /// Parameters: the number of the previous page's last driver, the number of rows to examine, a state or NULL, the
+    /// number of rows to return.
     static let page = PostgresStatement(
         "driver_page",
         """
@@ -140,14 +140,14 @@ private enum DriverListStatements {
         WHERE lowest.number > (SELECT min(number) FROM driver)
         """)
 
-    /// Parameters: lanes, any lane, the driver's id.
+    /// Parameters: `LaneParameters`, `driver_id`.
     static let one = PostgresStatement(
         "driver_one",
         """
         SELECT \(columns) FROM driver WHERE driver.driver_id = $3::text AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Parameters: the first text, the text after the last, the number of rows.
+    /// Parameters: the lower bound, the upper bound (excluded), the number of rows.
     static let byName = PostgresStatement(
         "drivers_by_name",
         """
@@ -161,8 +161,9 @@ private enum DriverListStatements {
         SELECT \(columns) FROM driver WHERE id = (SELECT driver FROM phone_identity WHERE phone = $1::text OFFSET 0)
         """)
 
-    /// The first charger of events, and of registered sessions. Parameters: the first text, or the charger that was
-    /// found last; the text after the last; whether a charger equal to the first parameter is wanted.
+    /// The first charger of events, and of registered sessions. Parameters: the lower bound, which is the searched text
+    /// or the charger found last; the upper bound, which is excluded; whether a charger equal to the lower bound is
+    /// wanted.
     static let nextOfEvents = PostgresStatement(
         "next_charger_of_events",
         """
@@ -177,8 +178,8 @@ private enum DriverListStatements {
             AND registered_charger < $2::text
         """)
 
-    /// The chargers of events and of registered sessions. There is no table of all chargers: each step finds the next
-    /// charger by one probe of each index. The parameters are those of `byName`.
+    /// The chargers of events and of registered sessions. There is no table of all chargers, so each step finds the
+    /// next charger by one probe of each of the two indexes. The parameters are those of `byName`.
     static let chargersByName = PostgresStatement(
         "chargers_by_name",
         """

@@ -21,7 +21,7 @@ extension PostgresEventStore: DriverSearch {
 }
 
 private enum DriverRecordSQL {
-    /// Email addresses are compared without regard to the case of ASCII letters, as on SQLite. The columns have the
+    /// The comparison of email addresses ignores the case of ASCII letters, as on SQLite. The columns have the
     /// collation "C", with which `lower` changes only ASCII letters.
     static func argument(_ question: DriverQuery) -> String {
         switch question {
@@ -35,7 +35,7 @@ private enum DriverRecordSQL {
         (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
     }
 
-    /// SQL for the rows of the drivers, each once.
+    /// Returns the SQL that finds the rows of the drivers, each once.
     static func drivers(_ question: DriverQuery) -> String {
         switch question {
         case .id: "SELECT id FROM driver WHERE driver_id = ?1"
@@ -48,8 +48,8 @@ private enum DriverRecordSQL {
         }
     }
 
-    /// One driver. No subquery names the driver of the outer query, because on Citus the rows of the subqueries are on
-    /// other servers.
+    /// One driver. The subqueries use the parameter ?1 instead of a column of the outer query, because on Citus their
+    /// rows are on other servers.
     static let select = """
         SELECT driver_id, driver.created_at_ms, (SELECT account.name FROM account WHERE account.driver = ?1),
             (SELECT account.email FROM account WHERE account.driver = ?1),

@@ -1,5 +1,5 @@
-// Lists of the events of all drivers, for the operator page. A filter examines a bounded number of events, the last
-// stored first.
+// Lists of the events of all drivers, for the operator page. A filter examines a bounded number of events, beginning
+// with the newest.
 
 package import Engine
 import JourneyModel
@@ -8,8 +8,8 @@ import Postgres
 extension PostgresEventStore {
     /// Maximum number of events examined for one page.
     static let eventRowsMax: Int64 = 50_000
-    /// An event may have been received earlier than an event with a lower position, by at most this number of
-    /// milliseconds. It is more than the time that a request may take.
+    /// Positions do not exactly follow the times of receipt: an event may have been received up to this number of
+    /// milliseconds before an event with a lower position. The number exceeds the longest time that a request may take.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     package func events(
@@ -66,9 +66,9 @@ enum EventLists {
         """
     private static let listed = EventName.listed.map { "'\($0.canonical)'" }.joined(separator: ", ")
 
-    /// Parameters: the first position, the position before which to begin, the number of rows to examine, the first
-    /// time of receipt, the time after the last, a transition, a reason, a state and a name, each or NULL, whether only
-    /// diagnostic events are wanted, the number of rows to return.
+    /// Parameters: the first position, the position after the last, the number of rows to examine, the first time of
+    /// receipt, the time after the last, a transition, a reason, a state, a name, whether only diagnostic events are
+    /// wanted, the number of rows to return. The transition, reason, state and name may be NULL.
     static let page = PostgresStatement(
         "operator_event_page",
         """
@@ -94,7 +94,7 @@ enum EventLists {
         WHERE lowest.position > (SELECT min(position) FROM event WHERE position >= $1::int8)
         """)
 
-    /// A driver's events, the last ones first. Parameters: lanes, any lane, the driver's id, the number of rows.
+    /// A driver's events, the last ones first. Parameters: `LaneParameters`, `driver_id`, the number of rows.
     static let ofDriver = PostgresStatement(
         "operator_driver_events",
         """

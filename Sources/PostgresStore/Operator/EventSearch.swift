@@ -1,7 +1,7 @@
-// Finds the event from which a time begins, by binary search over the positions of events: positions ascend with the
-// numbers of transactions, and these are in the order of receipt, except among events that were received within
-// moments. Citus has no recursive statements over distributed tables; there the search sends a statement for each
-// probe.
+// Finds the first event that was received at a given time or later, by binary search over the positions of events. The
+// search works because positions follow the order of receipt, except for events that were received at nearly the same
+// time. Citus does not support recursive statements over distributed tables. On Citus, the search therefore sends one
+// statement for each probe.
 
 import Postgres
 

@@ -10,10 +10,11 @@ extension PostgresEventStore {
     /// Maximum number of events counted by one query.
     static let talliedEventsMax: Int64 = 500_000
 
-    /// The time limit in seconds of the count of drivers, which reads all their rows.
+    /// The time limit, in seconds, for counting the drivers. The count reads the rows of all drivers.
     private static let countSeconds = 120
 
-    /// Logs the first of several failures in a row as a warning, because the callers go on without the counts.
+    /// Logs the first of several consecutive failures as a warning, because the callers do not stop but continue
+    /// without the counts.
     package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
         do throws(StoreFailure) {
             let counts = try await countDrivers()
@@ -167,8 +168,8 @@ private enum OperatorStatements {
     static let newest = PostgresStatement(
         "newest_event", "SELECT max(position) FROM event WHERE position < \(EventPosition.end(settled: "$1"))")
 
-    /// If there are more events than may be counted, the position after which the maximum number of events follow.
-    /// Parameters: the position after which to begin, the maximum, `settledEnd`.
+    /// If there are more events than the maximum, returns the position that exactly the maximum number of events
+    /// follow. Otherwise returns no row. Parameters: the position after which to begin, the maximum, `settledEnd`.
     static let tallyCut = PostgresStatement(
         "tally_cut",
         """

@@ -26,8 +26,8 @@ extension PostgresEventStore: RecordedEventReader {
             (DriverID(try row.text(1)), try row.optionalInt8(2), try row.optionalInt8(3))
         }
         guard let lastAt else { return nil }
-        // The number of the session's events that the walk back through the driver's events has not reached yet. When
-        // it is 0, the walk has reached the session's first event.
+        // The number of the session's events that the walk back through the driver's events has not reached yet. At 0,
+        // the walk has reached the session's first event.
         var left = try decoded { () throws(PostgresError) in try row.int8(4) }
         var isWithin = false
         return try await collect(of: id, driver, from: lastAt, limit: limit) { event in
@@ -58,7 +58,8 @@ extension PostgresEventStore: RecordedEventReader {
         case stop
     }
 
-    /// Returns the beginning of the driver's fold: the first event, or the floor left by retention.
+    /// Returns the floor left by retention and the journey there. Without a floor, returns the earliest time and an
+    /// empty journey.
     private func foldBegin(of driver: Int64) async throws(StoreFailure) -> (floor: Moment, journey: Journey) {
         let found = try await read([
             PostgresQuery(
@@ -70,8 +71,9 @@ extension PostgresEventStore: RecordedEventReader {
         }
     }
 
-    /// Collects events while walking back. The next row is an event's predecessor, and the journey after the
-    /// predecessor becomes the event's `before`. For the first folded event, `before` is the journey at the floor.
+    /// Collects events while walking back from the newest. The row after an event's row is the event's predecessor, and
+    /// the journey after the predecessor becomes the event's `before`. For the first event above the floor, `before` is
+    /// the journey at the floor.
     private func collect(
         of id: Int64, _ driver: DriverID, from lastAt: Int64, limit: Int, _ step: (RecordedEvent) -> Step
     ) async throws(StoreFailure) -> RecordedEvents {
@@ -148,7 +150,7 @@ private enum RecordedEventStatements {
         "recorded_owner", "SELECT owner FROM session_owner WHERE session_id = $1::text AND lane = $2::int2")
 
     /// The session's driver, the time of its last event, the number of the event that closed it, and how many events it
-    /// has. Parameters: lanes, any lane, the driver's row, the session's id.
+    /// has. Parameters: `LaneParameters`, `driver.id`, the session's id.
     static let session = PostgresStatement(
         "recorded_session",
         """
@@ -172,8 +174,8 @@ private enum RecordedEventStatements {
             AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("journey_base"))
         """)
 
-    /// A driver's events, the last in the order first. Parameters: lanes, any lane, the driver's row, the highest time,
-    /// the number of rows, the number of rows to leave out.
+    /// A driver's events in reverse order, the last one first. Parameters: `LaneParameters`, `driver.id`, the highest
+    /// time, the number of rows, the number of rows to skip.
     static let events = PostgresStatement(
         "recorded_events",
         """

@@ -1,5 +1,6 @@
-// Lists of the sessions of all drivers, for the operator page. A filter examines a bounded number of rows, the last
-// opened first. If a page ends because this bound is reached, it contains the number at which the next page continues.
+// Lists of the sessions of all drivers, for the operator page. A filter examines a bounded number of sessions,
+// beginning with the one opened last. If a page ends because this bound is reached, it contains the number of the
+// session at which the next page continues.
 
 package import Engine
 package import JourneyModel
@@ -42,14 +43,14 @@ extension PostgresEventStore: OperatorListReader {
         }
     }
 
-    /// What the rows of sessions are sorted by.
+    /// The sort keys of sessions.
     private struct Place {
         var openedAt: Int64
         var number: Int64
         var sessionID: TextKey
     }
 
-    /// Reads `SessionLists.columns` of the sessions that a result names by driver and id.
+    /// Reads the rows (`SessionLists.rows`) of sessions. `named` contains the driver's row and the id of each session.
     private func rows(
         ofSessions named: PostgresResult, charger: String?, sortedBy isBefore: (Place, Place) -> Bool
     ) async throws(StoreFailure) -> [PostgresRow] {
@@ -76,13 +77,14 @@ extension PostgresEventStore: OperatorListReader {
         }
     }
 
-    /// Returns the sessions that a result names by driver and id, in the order of the ids.
+    /// Returns the sessions in the order of their ids. `named` contains the driver's row and the id of each session.
     func operatorSessions(named: PostgresResult) async throws(StoreFailure) -> [OperatorSession] {
         try await operatorSessions(
             rows(ofSessions: named, charger: nil) { one, other in one.sessionID < other.sessionID })
     }
 
-    /// Reads rows of `SessionLists.columns`, and the journeys in these sessions.
+    /// Converts rows with `SessionLists.columns`, and adds the journey in each session, which it reads from the
+    /// database.
     func operatorSessions(_ rows: [PostgresRow]) async throws(StoreFailure) -> [OperatorSession] {
         var sessions = try decoded { () throws(PostgresError) in
             var sessions: [OperatorSession] = []
@@ -126,7 +128,7 @@ enum SessionLists {
         """)
 
     /// The last column tells whether the registration or one of the session's events names the wanted charger.
-    /// Parameters: lanes, any lane, rows of drivers, ids of their sessions, a charger or NULL.
+    /// Parameters: `LaneParameters`, the `driver.id` of drivers, ids of their sessions, a charger or NULL.
     static let rows = PostgresStatement(
         "operator_session_rows",
         """
@@ -140,7 +142,7 @@ enum SessionLists {
         WHERE \(LaneParameters.condition("session")) AND \(LaneParameters.condition("driver"))
         """)
 
-    /// A driver's sessions, the last opened first. Parameters: lanes, any lane, the driver's id, the number of rows.
+    /// A driver's sessions, the last opened first. Parameters: `LaneParameters`, `driver_id`, the number of rows.
     static let ofDriver = PostgresStatement(
         "operator_driver_sessions",
         """
@@ -150,7 +152,8 @@ enum SessionLists {
         ORDER BY session.opened_at_ms DESC, session.session_id DESC LIMIT $4::int8
         """)
 
-    /// The drivers and ids of sessions. Parameters: the first text, the text after the last, the number of rows.
+    /// The drivers and ids of sessions. Parameters: the lower bound of the ids, the upper bound (excluded), the number
+    /// of rows.
     static let byName = PostgresStatement(
         "operator_sessions_by_name",
         """

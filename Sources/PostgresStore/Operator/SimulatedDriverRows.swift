@@ -1,4 +1,5 @@
-// The drivers of `dwell simulate` in the database. Metrics leave them out, and `dwell simulate --clean` removes them.
+// The drivers that `dwell simulate` stored in the database. Metrics leave them out, and `dwell simulate --clean`
+// removes them.
 
 package import Engine
 import JourneyModel

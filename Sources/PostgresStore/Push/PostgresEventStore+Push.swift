@@ -1,4 +1,4 @@
-// What notifications need from PostgreSQL's tables of events. SharedTables implements the rest of `PushStore`.
+// The part of `PushStore` that reads PostgreSQL's tables of events. SharedTables implements the rest.
 
 package import Engine
 package import JourneyModel

@@ -1,5 +1,6 @@
-// The changes of journeys that notifications may depend on, from the column `recent_changes` of the drivers with new
-// events (RecentJourneyChanges.swift). Late events that change only the past leave no change there.
+// The changes of journeys that may cause push notifications. They are read from the column `recent_changes` of the
+// drivers with new events (RecentJourneyChanges.swift). A late event that changes only the past adds nothing to this
+// column.
 
 import Engine
 import Identity

@@ -1,4 +1,5 @@
-// What a correction of settings changes in the fold. The events keep the settings with which they were stored.
+// Applies a correction of settings to events before they are folded. The stored settings of the events stay as they
+// are.
 
 import Engine
 import JourneyModel
@@ -10,14 +11,14 @@ struct FoldCorrection: Sendable {
         var hardTimeoutSeconds: Int
     }
 
-    /// The receive times of the events: `since <= t < until`.
+    /// The correction applies to events that were received at a time t with `since <= t < until`.
     var since: Moment
     var until: Moment
-    /// Nil for the settings stored with each event.
+    /// The settings to fold with; nil for the settings stored with each event.
     var version: String?
     /// Only events that were stored with these settings; nil for any.
     var insteadOf: String?
-    /// The time limits of all settings by version.
+    /// The durations in the settings of each version.
     var durations: [TextKey: Durations]
 
     func apply(to event: inout FoldedEvent) {
@@ -42,7 +43,8 @@ struct FoldCorrection: Sendable {
         ]
     }
 
-    /// SQL condition on an event that `apply` changes, at or above the floor of its driver, whose row is `examined`.
+    /// SQL condition on an event: `apply` changes the event, and the event is at or above its driver's floor.
+    /// `examined` is the driver's row.
     static let changes = """
         event.driver = examined.id AND event.received_at_ms >= $3::int8 AND event.received_at_ms < $4::int8
         AND event.origin = 0 AND ($6::text IS NULL OR event.settings_version = $6::text)

@@ -1,5 +1,6 @@
-// `SettingsCorrecting` on PostgreSQL: records a correction, and refolds the drivers whose events it changes, each in
-// one batch. The drivers' versions rise, so the streams of all instances read the corrected journeys.
+// `SettingsCorrecting` on PostgreSQL: records a correction, and refolds the drivers whose events it changes, each
+// driver in a batch of its own. The refold raises the driver's version, so the streams of all instances send the
+// corrected journey.
 
 package import Engine
 package import JourneyModel
@@ -9,7 +10,7 @@ import SharedTables
 extension PostgresEventStore: SettingsCorrecting {
     /// The number of drivers that one call examines.
     private static let examinedMax: Int64 = 1000
-    /// The same on Citus, where all events of these drivers are read.
+    /// Like `examinedMax`, on Citus. The number is lower, because there the query reads all events of these drivers.
     private static let examinedMaxOfShards: Int64 = 50
     private static let searchSeconds = 60
 
@@ -85,9 +86,9 @@ enum CorrectionStatements {
     static let durations = PostgresStatement(
         "settings_durations", "SELECT version, grace_period_seconds, hard_timeout_seconds FROM settings_version")
 
-    /// The number of the last driver that was examined, and the first driver with events that the correction changes,
-    /// with the time of the first of these events. Drivers whose deletion is not complete are left out. Parameters: the
-    /// number after which to begin, the number of drivers to examine, those of `FoldCorrection.changes`.
+    /// The number of the last driver that was examined, then the first driver with events that the correction changes,
+    /// and the time of the first such event. Leaves out drivers whose deletion is not complete. Parameters: the number
+    /// after which to begin, the number of drivers to examine, those of `FoldCorrection.changes`.
     static let next = PostgresStatement(
         "correction_next",
         """
@@ -104,7 +105,7 @@ enum CorrectionStatements {
 }
 
 extension CorrectionStatements {
-    /// The same on Citus. `changed` has the drivers with events that the correction changes.
+    /// Like `next`, on Citus. `changed` is the first driver with events that the correction changes.
     static let nextOfShards = PostgresStatement(
         "correction_next_of_shards",
         """
@@ -120,8 +121,8 @@ extension CorrectionStatements {
         """)
 }
 
-/// The rows of `settings_correction`. They have the version of the settings, where SQLite's have a row number of
-/// `settings_version`.
+/// The rows of `settings_correction`. Here they contain the version of the settings; on SQLite they contain a row
+/// number of `settings_version`.
 enum CorrectionRows {
     static let select = """
         SELECT id, at_ms, since_ms, until_ms, settings, instead_of, changed_by, reason, finished_at_ms
@@ -135,8 +136,8 @@ enum CorrectionRows {
             finishedAt: try row[8])
     }
 
-    /// Returns the settings that `target` names. Returns nil if the settings are unknown, or if `target` means the
-    /// settings stored with each event.
+    /// Returns the settings for `target`. Returns nil if the settings are unknown, or if `target` is `.stored`, that
+    /// is, each event's own settings.
     static func resolve(_ target: CorrectedSettings, _ db: any SQLTransaction) throws -> VersionedSettings? {
         let version: String?
         switch target {
@@ -165,7 +166,7 @@ enum CorrectionRows {
     ) throws -> CorrectionOutcome {
         let target = try resolve(order.settings, db)
         if order.settings != .stored, target == nil { return .unknownSettings(order.settings.text) }
-        // No event has settings without a row, so a correction of the events with such settings would change nothing.
+        // Settings without a row belong to no event, so this correction would change nothing.
         if let version = order.insteadOf, try !isStored(version, db) { return .unknownSettings(version) }
         if let target {
             try db.execute(
@@ -179,8 +180,8 @@ enum CorrectionRows {
                     String(decoding: target.settings.wireJSON, as: UTF8.self), now,
                 ])
         }
-        // The time span must not include the future. An event could otherwise be stored in it after the event's driver
-        // has been refolded, and would stay uncorrected.
+        // The time span must not include the future. Otherwise an event that is received in the span after its driver
+        // has been refolded would stay uncorrected.
         let until = min(order.until ?? now, now)
         let unfinished = try SQLRow.fetchOne(
             db,

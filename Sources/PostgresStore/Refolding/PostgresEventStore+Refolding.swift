@@ -27,8 +27,9 @@ extension PostgresEventStore: JourneyRefolder {
         }
     }
 
-    /// Returns whether any driver was folded by the rules of an older release. After the first round of refolds, these
-    /// are the drivers whose refold failed, and the drivers to whom an older instance has written since.
+    /// Returns whether any driver was folded by the rules of an older release. After the first round of refolds, only
+    /// two kinds of drivers remain: those whose refold failed, and those for whom an older instance has stored events
+    /// since.
     package func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool {
         let found = try await read([PostgresQuery(RefoldStatements.areLeft, [.int8(Fold.rulesVersion)])])
         return try decoded { () throws(PostgresError) in try found[0][0].bool(0) }
@@ -36,10 +37,10 @@ extension PostgresEventStore: JourneyRefolder {
 }
 
 private enum RefoldStatements {
-    /// The next driver to be refolded. The statement takes one index lookup for each older version, even if none of
-    /// many drivers must be refolded. A driver whose deletion is not complete is left out: some of the driver's events
-    /// have new ids, others still the old ones. Parameters: the version of the fold's rules, the number after which to
-    /// begin, a time or NULL.
+    /// The next driver to be refolded. The statement needs only one index lookup for each older version of the rules,
+    /// even if there are many drivers and none must be refolded. Leaves out a driver whose deletion is not complete,
+    /// because some of the driver's events have new ids and others still the old ones. Parameters: the version of the
+    /// fold's rules, the number after which to begin, a time or NULL.
     static let next = PostgresStatement(
         "refold_next",
         """
@@ -52,7 +53,7 @@ private enum RefoldStatements {
         ORDER BY found.number LIMIT 1
         """)
 
-    /// The same on Citus, which does not look up each version by itself.
+    /// Like `next`, on Citus, which cannot do a separate lookup for each version.
     static let nextOfShards = PostgresStatement(
         "refold_next_of_shards",
         """

@@ -1,5 +1,5 @@
 // `RefoldTrying` on PostgreSQL: folds stored events again in memory, by other rules or settings, and counts what would
-// change. It folds and counts with the code of the refold that writes.
+// change. The real refold uses the same code for folding and counting.
 
 package import Engine
 package import JourneyModel
@@ -144,9 +144,9 @@ private enum TrialStatements {
         (SELECT * FROM driver WHERE number > $1::int8 ORDER BY number LIMIT $2::int8) examined
         """
 
-    /// Returns an SQL expression for the time from which the events of a driver are to be folded. If an older release
-    /// folded the driver, all events are folded, otherwise those from the first changed event on. NULL if no event
-    /// changes.
+    /// Returns an SQL expression for the time from which the events of a driver are to be folded. This is the time of
+    /// the first changed event. If an older release folded the driver, it is the driver's floor, so that all events are
+    /// folded. NULL if no event changes.
     private static func start(changed: String) -> String {
         """
         CASE WHEN examined.rules < \(Fold.rulesVersion) AND \(changed) IS NOT NULL
@@ -154,9 +154,9 @@ private enum TrialStatements {
         """
     }
 
-    /// Drivers in the order in which they were added, each with the time from which its events are to be folded; NULL
-    /// if the change does not concern the driver. Parameters: the number of the last driver, the number of rows, the
-    /// version of the fold's rules, a time of receipt or NULL.
+    /// Drivers in the order in which they were added, each with the time from which its events are to be folded. The
+    /// time is NULL if the change does not affect the driver. Parameters: the number of the last driver, the number of
+    /// rows, the version of the fold's rules, a time of receipt or NULL.
     static let byRules = PostgresStatement(
         "trial_by_rules",
         """
@@ -177,7 +177,7 @@ private enum TrialStatements {
         ORDER BY examined.number
         """)
 
-    /// `byRules` on Citus, where a subquery cannot look up the events of rows that lie on other servers.
+    /// `byRules` on Citus, where a subquery in the condition cannot read events that lie on other servers.
     static let byRulesOfShards = PostgresStatement(
         "trial_by_rules_of_shards",
         """
@@ -219,7 +219,7 @@ private enum TrialStatements {
         WHERE driver.id = $3::int8 AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Parameters: lanes, any lane, the driver's row, the first time.
+    /// Parameters: `LaneParameters`, `driver.id`, the first time.
     static let events = PostgresStatement(
         "trial_events",
         """
@@ -235,7 +235,7 @@ private enum TrialStatements {
         WHERE driver = $3::int8 AND registered_charger IS NOT NULL AND \(LaneParameters.condition("session"))
         """)
 
-    /// The app version of the driver's device that was registered last.
+    /// The app version of the driver's most recently updated device.
     static let appVersion = PostgresStatement(
         "trial_app_version",
         "SELECT app_version FROM device WHERE driver = $1::int8 ORDER BY updated_at_ms DESC LIMIT 1")

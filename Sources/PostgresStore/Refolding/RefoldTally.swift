@@ -1,4 +1,4 @@
-// Counts what a refold of one driver changes, as SQLite's store counts it.
+// Counts what a refold of one driver changes, in the same way as SQLite's store.
 
 import Engine
 import JourneyModel

@@ -1,20 +1,20 @@
-// The statements that find and delete the sessions and audit entries of retention.
+// The statements with which retention finds and deletes sessions and audit entries.
 
 import JourneyModel
 import Postgres
 import Sockets
 
 enum AgedRows {
-    /// SQL condition on a session to delete. The session was opened before a time. If it was registered, it was
-    /// registered before this time. It has no events. It is named neither by its driver's journey nor by the journey
-    /// with which the driver's fold begins. The journeys after the remaining events need no check, because they follow
-    /// from these events and that first journey, and so name no other sessions. No deletion of the driver is under way,
-    /// because during a deletion the driver's events may already have the session's new id while the session's row
-    /// still has the old one.
+    /// SQL condition on a session to delete. All of the following must hold. The session was opened before a time and,
+    /// if it was registered, registered before this time. It has no events. It is not in its driver's current journey,
+    /// and not in the journey at the driver's floor. (The journeys after the stored events need no check. They follow
+    /// from these events and the journey at the floor, so they contain no other sessions.) No deletion of the driver is
+    /// under way: during a deletion, events may already have the session's new id while the session's row still has the
+    /// old one.
     ///
     /// - Parameters:
     ///   - time: the parameter with the time.
-    ///   - lanes: a condition on a table by which Citus finds that its rows lie in the session's shard.
+    ///   - lanes: returns a condition on a table, which tells Citus that the table's rows lie in the session's shard.
     private static func unused(_ time: String, _ lanes: (String) -> String) -> String {
         """
         session.opened_at_ms < \(time)::int8 AND coalesce(session.registered_at_ms < \(time)::int8, true)
@@ -40,8 +40,8 @@ enum AgedRows {
         ORDER BY session.number LIMIT $3::int8
         """)
 
-    /// Selects the next sessions by number. The last column tells whether retention deletes the session. The parameters
-    /// are those of `sessions`.
+    /// Selects the next sessions in the order of their numbers. The last column tells whether retention deletes the
+    /// session. The parameters are those of `sessions`.
     static let registrations = PostgresStatement(
         "aged_registrations",
         """
@@ -49,8 +49,8 @@ enum AgedRows {
         FROM session WHERE session.number > $1::int8 ORDER BY session.number LIMIT $3::int8
         """)
 
-    /// Deletes those of the sessions that still meet the condition. The condition is checked again, because an event of
-    /// a session may have arrived since the session was found. Returns the number of deleted sessions.
+    /// Deletes the sessions that still meet the condition. Checks the condition again, because an event of a session
+    /// may have arrived since the session was found. Returns the number of deleted sessions.
     static func delete(
         sessions numbers: [Int64], openedBefore: Moment, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -84,8 +84,9 @@ enum AgedRows {
     private static let drivers = PostgresStatement(
         "aged_sessions_drivers", "SELECT number, driver FROM session WHERE number = ANY ($1::int8[])")
 
-    /// Locks drivers and raises their versions. A batch that opens or uses one of their sessions meanwhile has read the
-    /// driver's old version, and must read it again. Parameters: lanes, any lane, rows of drivers.
+    /// Locks drivers and raises their versions. A batch that uses one of their sessions at the same time has read the
+    /// driver's old version, so it stores nothing and must read again. Parameters: `LaneParameters`, the `driver.id` of
+    /// drivers.
     private static let lockDrivers = PostgresStatement(
         "aged_sessions_locked",
         """
@@ -96,7 +97,7 @@ enum AgedRows {
         WHERE driver.id = locked.id AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Parameters: lanes, any lane, numbers of sessions, the time. Returns the driver and the id of each session.
+    /// Parameters: `LaneParameters`, numbers of sessions, the time. Returns the driver and the id of each session.
     private static let deleteSessions = PostgresStatement(
         "aged_sessions_deleted",
         """
@@ -107,7 +108,7 @@ enum AgedRows {
         SELECT driver, session_id FROM gone
         """)
 
-    /// Parameters: lanes, any lane, rows of drivers, ids of sessions.
+    /// Parameters: `LaneParameters`, the `driver.id` of drivers, ids of sessions.
     private static let deleteOwners = PostgresStatement(
         "aged_sessions_owners",
         """
@@ -116,7 +117,7 @@ enum AgedRows {
             AND \(LaneParameters.condition("session_owner"))
         """)
 
-    /// Parameters: rows of drivers, ids of sessions.
+    /// Parameters: the `driver.id` of drivers, ids of sessions.
     private static let deleteCodes = PostgresStatement(
         "aged_sessions_codes",
         """

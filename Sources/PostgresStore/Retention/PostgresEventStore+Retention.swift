@@ -1,14 +1,14 @@
-// `RetentionStore` on PostgreSQL. Rows are found by reads, and deleted in small transactions. The row number of an
-// event is its position (Events/EventPosition.swift), that of a session its number.
+// `RetentionStore` on PostgreSQL. Reads find the rows; small transactions delete them. Events are identified by their
+// positions (Events/EventPosition.swift), sessions by their numbers.
 
 package import Engine
 package import JourneyModel
 import Postgres
 
 extension PostgresEventStore: RetentionStore {
-    /// Returns the old events in one part of a walk over all events, the first stored first. The walk ends at the first
-    /// part without old events. The receive times of a few events may be out of order, after slow requests or while an
-    /// instance's clock was wrong.
+    /// Returns the old events in the next part of a walk over all events, beginning with the event stored first. The
+    /// walk ends at the first part without old events. It does not end at the first recent event, because a few receive
+    /// times may be out of order, after slow requests or while an instance's clock was wrong.
     package func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents {
         let found = try await read([
             PostgresQuery(
@@ -92,8 +92,8 @@ extension PostgresEventStore: RetentionStore {
         PostgresQuery(statement, [.int8(number), .int8(before.millisecondsSinceEpoch), .int8(Int64(limit))])
     }
 
-    /// Returns one part of a walk over the rows. Numbers ascend with time, so the walk ends with this part if the last
-    /// row of the part is recent.
+    /// Returns the next part of a walk over the rows. Numbers ascend with time, so the walk ends with this part if the
+    /// last row of the part is recent.
     private func agedNumbers(
         _ statement: PostgresStatement, before: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers {

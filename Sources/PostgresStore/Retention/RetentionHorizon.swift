@@ -2,8 +2,8 @@
 //
 // A floor is a time in a driver's order, in milliseconds. The fold begins at the floor, with the journey that results
 // from the events below it (`journey_base`), and never reads those events again. Deleting those events therefore cannot
-// change the results of the events at or above the floor. The drivers' versions are raised, so that a batch that has
-// read an old floor reads again.
+// change the results of the events at or above the floor. Raising a floor also raises the driver's version, so that a
+// batch that has read the old floor must read again.
 
 import Engine
 import JourneyModel
@@ -34,8 +34,8 @@ enum RetentionHorizon {
         return positions.count
     }
 
-    /// Does the same for events that may be in one statement (`Shards.groups`). Returns the positions of the deleted
-    /// events.
+    /// Like the method above, for events that may be in one statement (`Shards.groups`). Returns the positions of the
+    /// deleted events.
     private static func delete(
         _ events: [AgedEvent], _ lanes: [PostgresValue], on connection: PostgresConnection, until deadline: Deadline
     ) async throws(PostgresError) -> [Int64?] {
@@ -49,8 +49,8 @@ enum RetentionHorizon {
                 PostgresQuery(lock, lanes + [asked, .int8(Fold.rulesVersion)]),
                 PostgresQuery(DriverStatements.erasing, lanes + [asked]),
             ], until: deadline)
-        // Drivers whose deletion is under way are left out. The journey at the new floor is copied from an event, which
-        // may still have the ids from before the deletion.
+        // Leaves out drivers whose deletion is under way. The journey at the new floor is copied from an event, and
+        // this event may still have the ids from before the deletion.
         for row in locked[1].rows { highest[try row.int8(0)] = nil }
         var floors: [Int64: Moment] = [:]
         var raises: [Raise] = []
@@ -58,8 +58,8 @@ enum RetentionHorizon {
             let driver = try row.int8(0)
             guard let last = highest[driver] else { continue }
             let old = try row.optionalMoment(1)
-            // If the driver's next deadline is earlier, the floor rises only to that deadline, because the deadline's
-            // expiry is not stored yet.
+            // The floor does not rise above the driver's next deadline, because the expiry of that deadline is not
+            // stored yet.
             var floor = last.advanced(byMilliseconds: 1)
             if let nextDeadline = try row.optionalMoment(2) { floor = min(floor, nextDeadline) }
             if let old, old >= floor {
@@ -90,8 +90,8 @@ enum RetentionHorizon {
 
     // MARK: Statements
 
-    /// Locks drivers, in the order in which batches lock them. Leaves out the drivers whose journeys must be folded
-    /// again first. Parameters: lanes, any lane, rows of drivers, the version of the fold's rules.
+    /// Locks drivers, in the same order as batches. Leaves out drivers that must first be refolded by the current
+    /// rules. Parameters: `LaneParameters`, the `driver.id` of drivers, the version of the fold's rules.
     private static let lock = PostgresStatement(
         "retention_locked",
         """
@@ -100,8 +100,8 @@ enum RetentionHorizon {
         ORDER BY id FOR NO KEY UPDATE
         """)
 
-    /// The drivers of the two following statements. Parameters: lanes, any lane, rows of drivers, old floors, new
-    /// floors.
+    /// The drivers for `keepIdleBases` and `keepBases`. Parameters: `LaneParameters`, the `driver.id` of drivers, old
+    /// floors, new floors.
     private static let given = """
         unnest($3::int8[], $4::int8[], $5::int8[]) given(driver, old_ms, new_ms)
         JOIN driver ON driver.id = given.driver AND \(LaneParameters.condition("driver"))
@@ -120,8 +120,8 @@ enum RetentionHorizon {
         ON CONFLICT DO NOTHING
         """)
 
-    /// Stores the journeys at the new floors: after the last event between the old floor and the new one. If there is
-    /// no such event, the stored journey remains. Parameters: those of `given`.
+    /// Stores the journey at each new floor, which is the journey after the last event between the old floor and the
+    /// new one. If there is no such event, the stored journey stays. Parameters: those of `given`.
     private static let keepBases: PostgresStatement = {
         let columns = JourneyColumns.head.split(separator: ",").map { $0.trimmingWhitespace }
         let update = columns.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
@@ -142,7 +142,8 @@ enum RetentionHorizon {
             """)
     }()
 
-    /// Parameters: lanes, any lane, rows of drivers, new floors, whether the driver's last event goes.
+    /// Parameters: `LaneParameters`, the `driver.id` of drivers, new floors, whether the driver's last event is below
+    /// the new floor.
     private static let raise = PostgresStatement(
         "retention_floors",
         """
@@ -153,7 +154,8 @@ enum RetentionHorizon {
         WHERE driver.id = given.driver AND \(LaneParameters.condition("driver"))
         """)
 
-    /// Parameters: lanes, any lane, rows of drivers, positions. Returns the positions of the deleted events.
+    /// Parameters: `LaneParameters`, the `driver.id` of drivers, positions. Returns the positions of the deleted
+    /// events.
     private static let deleteEvents = PostgresStatement(
         "retention_events_deleted",
         """
@@ -164,8 +166,8 @@ enum RetentionHorizon {
         SELECT position FROM gone
         """)
 
-    /// Counts the events as lost for the consumers of the feed that have not read them. Parameters: the positions of
-    /// the deleted events.
+    /// Counts the deleted events as lost for each consumer of the feed that has not read them. Parameters: the
+    /// positions of the deleted events.
     private static let countLost = PostgresStatement(
         "retention_lost",
         """
@@ -175,8 +177,8 @@ enum RetentionHorizon {
         WHERE feed_consumer.name = unread.name AND feed_consumer.name <> '\(pushConsumer)'
         """)
 
-    /// The consumer whose position only says which changes of journeys were considered. Deleted events are not counted
-    /// as lost for this consumer.
+    /// The consumer for push notifications. Deleted events do not count as lost for it, because it only looks for
+    /// changes of journeys.
     private static let pushConsumer = PushConsumer.consumer
 }
 

@@ -1,5 +1,5 @@
-// The schema of a database: brings it up to date, and tells the applied migrations, for `dwell migrate` and the
-// server's first log line.
+// Brings the schema of a database up to date, and lists the applied migrations for `dwell migrate` and the server's
+// first log line.
 
 package import Engine
 package import Postgres

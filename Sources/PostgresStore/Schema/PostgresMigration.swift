@@ -1,6 +1,6 @@
 // The migrations in the binary. Their source is the folder `migrations/postgresql/` at the top of the repository. The
-// link `Migrations` in this target makes them part of the build. A new file needs one line in `all`; a test compares
-// this list with the folder.
+// symbolic link `Migrations` in this target makes them part of the build. A new file needs an entry in `all`; a test
+// compares this list with the folder.
 
 internal import Crypto
 

@@ -1,5 +1,5 @@
-// Migrates a database to the schema of this binary, and refuses a database that this binary cannot use. Several
-// instances may start at once: one migrates, and the others wait for it and then find nothing left to do.
+// Migrates a database to the schema of this binary, and refuses a database that this binary cannot use. If several
+// instances start at the same time, one migrates. The others wait for it and then find nothing to do.
 
 package import Postgres
 package import Sockets
@@ -15,7 +15,7 @@ package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringCo
     /// The schema has tables, but no record of Dwell's migrations.
     case notDwell
     case encodingIsNotUTF8(String)
-    /// An SQLite database is being transferred to this one.
+    /// The transfer of an SQLite database to this one is not complete.
     case isTransferred
     /// PostgreSQL could not be reached, or a statement failed. If only the answer to COMMIT is missing, the migrations
     /// may be applied.
@@ -41,7 +41,7 @@ package enum PostgresMigrationRefusal: Error, Hashable, Sendable, CustomStringCo
 
 package struct PostgresMigrationRun: Sendable {
     let migrations: [PostgresMigration]
-    /// Whether the run is part of a transfer. The database is unusable until the transfer is complete.
+    /// Whether the run is part of a transfer. Any other run refuses a database whose transfer is not complete.
     private let isOfTransfer: Bool
 
     package init(_ migrations: [PostgresMigration] = PostgresMigration.all, isOfTransfer: Bool = false) {
@@ -53,7 +53,7 @@ package struct PostgresMigrationRun: Sendable {
         var atMilliseconds: Int64
     }
 
-    /// Applies the missing migrations in one transaction. Returns the numbers of those that it applied.
+    /// Applies the missing migrations in one transaction. Returns the numbers of these migrations.
     ///
     /// - Parameters:
     ///   - now: the time recorded with the migrations that run.
@@ -115,7 +115,8 @@ package struct PostgresMigrationRun: Sendable {
         for row in rows {
             applied[try row.int8(0)] = Applied(checksum: try row.text(1), atMilliseconds: try row.int8(2))
         }
-        // Dwell creates the table and its first row in one transaction, so an empty table belongs to another program.
+        // Dwell creates the table `schema_migration` and its first row in one transaction, so an empty table belongs to
+        // another program.
         guard let newest = applied.keys.max() else { throw PostgresMigrationRefusal.notDwell }
         let known = migrations.map(\.number).max() ?? 0
         if newest > known { throw PostgresMigrationRefusal.databaseIsNewer(applied: newest, known: known) }

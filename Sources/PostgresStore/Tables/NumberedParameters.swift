@@ -1,10 +1,12 @@
-// The statements of SharedTables as PostgreSQL takes them: with parameters `$1`, `$2` in place of `?` and `?1`.
+// Converts the statements of SharedTables for PostgreSQL, which needs the parameters `$1`, `$2` instead of `?` and
+// `?1`.
 
 import Postgres
 import Synchronization
 
 enum NumberedParameters {
-    /// Replaces the parameters outside of literals, quoted names and comments. `?` takes the next number.
+    /// Replaces the parameters outside of literals, quoted names and comments. Each `?` without a number gets the next
+    /// number.
     static func sql(_ sql: String) -> String {
         var output: [UInt8] = []
         output.reserveCapacity(sql.utf8.count + 16)
@@ -33,8 +35,8 @@ enum NumberedParameters {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// Returns the end of the literal, the quoted name or the comment that begins at `start`; nil if none begins there.
-    /// A doubled quote ends one literal and begins the next, which has the same effect.
+    /// Returns the end of the literal, quoted name or comment that begins at `start`; nil if none begins there. Treats
+    /// a doubled quote as the end of one literal and the begin of another, which gives the same result.
     private static func endOfSkipped(_ input: [UInt8], _ start: Int) -> Int? {
         let rest = input[start...]
         switch input[start] {
@@ -56,12 +58,12 @@ enum NumberedParameters {
     private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
 }
 
-/// The statements that were run so far, by their text. Their number is limited by the code, because no text depends on
-/// a value.
+/// The statements that were run so far, by their text. They are never removed. Their number is bounded, because the
+/// texts are fixed in the code and values are passed as parameters.
 final class TableStatements: Sendable {
     private let statements = Mutex<[String: PostgresStatement]>([:])
 
-    /// How many characters of the text a statement's name has.
+    /// The number of characters of the statement's text in its name.
     private static let nameLength = 30
 
     func statement(_ sql: String) -> PostgresStatement {

@@ -5,7 +5,7 @@ import Identity
 package import SharedTables
 
 extension PostgresEventStore: SQLDatabase {
-    /// The effects concern SQLite's files and caches only.
+    /// Ignores `effects`, which concern only SQLite's files and caches.
     package func change<Outcome: Sendable>(
         effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome

@@ -6,17 +6,17 @@ import Postgres
 import SharedTables
 import Sockets
 
-/// Not Sendable: it is used only on the thread that runs the closure.
+/// Not Sendable: a transaction is used only on the thread that runs the closure.
 final class PostgresTransaction: SQLTransaction {
     private let connection: PostgresConnection
     private let statements: TableStatements
     private let kind: Kind
     private let until: Deadline
-    /// Whether the caller no longer waits.
+    /// Returns whether the caller no longer waits.
     private let isCancelled: () -> Bool
     private var hasBegun = false
-    /// The first error. After it no statement is sent, even if the closure caught it: the connection has rolled back,
-    /// and the statement would run outside of the transaction.
+    /// The first error. After an error, no further statement is sent, even if the closure caught the error. The
+    /// connection has rolled back, so the statement would run outside of the transaction.
     private(set) var failure: PostgresError?
     /// Nil as long as the transaction has changed nothing.
     private(set) var number: TransactionNumber?
@@ -54,7 +54,8 @@ final class PostgresTransaction: SQLTransaction {
         }
     }
 
-    /// If another transaction adds the same driver at the same time, this transaction waits for it or fails with 40001.
+    /// If another transaction adds the same driver at the same time, this one waits for that transaction or fails with
+    /// 40001 (serialization failure).
     func addDriver(_ driver: DriverID, at now: Moment) throws -> Int64 {
         // If another driver already has the random number, another number is tried.
         for _ in 0..<3 {
@@ -88,8 +89,8 @@ final class PostgresTransaction: SQLTransaction {
         FROM owned JOIN driver ON driver.id = owned.owner
         """)
 
-    /// Commits. Does nothing if no statement was run. A change that has changed nothing may tell its caller what it has
-    /// found, so the synchronous standby must have what was found.
+    /// Commits. Does nothing if no statement was run. A change that wrote nothing may still report stored data to a
+    /// client. So its COMMIT also waits until the synchronous standby has this data.
     func commit() throws(PostgresError) {
         if let failure { throw failure }
         guard hasBegun else { return }
@@ -98,8 +99,8 @@ final class PostgresTransaction: SQLTransaction {
         do throws(PostgresError) {
             _ = try connection.runBlocking(confirm + [PostgresQuery(.commit)], until: statementDeadline)
         } catch {
-            // On Citus another server may refuse its part for a serialization failure; the coordinator then rolls back
-            // and reports an internal error.
+            // On Citus, another server may refuse its part of the transaction because of a serialization failure. The
+            // coordinator then rolls back and reports an internal error (XX000).
             guard error.sqlState == "XX000" else { throw error }
             throw PostgresError(.server(sqlState: Self.serializationFailure), error.message)
         }
@@ -114,8 +115,9 @@ final class PostgresTransaction: SQLTransaction {
         PostgresQuery(statements.statement(sql), try arguments.values.map { try PostgresValue($0) })
     }
 
-    /// BEGIN is sent with the first statement. With each statement of a change until the first that changes something,
-    /// the transaction's number is asked for. So neither costs a round trip.
+    /// Sends BEGIN in the same round trip as the first statement. A change also asks for the transaction's number in
+    /// the same round trip as each statement, until it has the number. PostgreSQL gives the number at the first
+    /// statement that changes something.
     private func run(_ query: PostgresQuery) throws(PostgresError) -> PostgresResult {
         if let failure { throw failure }
         do throws(PostgresError) {
@@ -133,13 +135,13 @@ final class PostgresTransaction: SQLTransaction {
         }
     }
 
-    /// A statement takes milliseconds. If it takes longer than a round trip of the event store may, the server is as
-    /// good as gone, and time is left for another attempt.
+    /// A statement normally takes milliseconds. After `roundTripSeconds`, the server counts as unreachable, while there
+    /// is still time for another attempt.
     private var statementDeadline: Deadline { min(until, .inSeconds(BatchRun.roundTripSeconds)) }
 }
 
-/// A text that PostgreSQL cannot store. The contract refuses control characters in all members, so no client's text
-/// comes here.
+/// A text that PostgreSQL cannot store. The API refuses control characters in all members, so a client's text never
+/// causes this error.
 struct UnstorableText: Error, CustomStringConvertible {
     var description: String { "a text contains U+0000" }
 }

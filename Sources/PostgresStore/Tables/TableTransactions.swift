@@ -1,6 +1,6 @@
-// Runs the transactions of SharedTables, each on a connection and a thread of its own. A change is SERIALIZABLE: it is
-// run again if another transaction got in its way. This file decides what is run again, until when, and what a lost
-// COMMIT has done.
+// Runs the transactions of SharedTables, each on a connection and a thread of its own. A change is SERIALIZABLE, so it
+// is run again after a conflict with another transaction. This file decides what is run again and until when. If the
+// answer to a COMMIT is lost, it finds out whether the transaction was committed.
 
 import Engine
 import Logging
@@ -10,9 +10,9 @@ import Sockets
 import Synchronization
 
 final class TableTransactions: Sendable {
-    /// How often a change is run again after a violated unique index. Two transactions that both look for a key and
-    /// then add it can collide in this way (PostgreSQL manual, section 13.5). After that, the change itself is the
-    /// cause of the violation.
+    /// How often a change is run again after it violated a unique index. Two transactions that both look for a key and
+    /// then add it can collide in this way (PostgreSQL manual, section 13.5). After this number of runs, the change
+    /// itself counts as the cause of the violation.
     private static let violationsMax = 3
     /// The longest pause before a change is run again, in milliseconds. The first pauses are shorter.
     private static let pauseMillisecondsMax = 100
@@ -45,7 +45,7 @@ final class TableTransactions: Sendable {
     // MARK: Changes
 
     /// Runs a change, even if the calling task is cancelled. The caller may already have done something that relies on
-    /// the change, and the other store also runs it in this case.
+    /// the change. SQLite's store does the same.
     func change<Outcome: Sendable>(
         _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {
@@ -80,8 +80,8 @@ final class TableTransactions: Sendable {
             let isFinal = failure.kind == .final || violations > Self.violationsMax
             if isFinal || until.hasPassed { return .failure(failure.failure) }
             logger.debug("a transaction is run again", metadata: ["reason": "\(failure.failure)"])
-            // The pause is random, so that two changes that got in each other's way do not meet again. The task is
-            // never cancelled.
+            // The pause is random, so that two changes that conflicted do not conflict again. `try?` is safe, because
+            // this task is never cancelled.
             let pause = min(4 << min(runs, 10), Self.pauseMillisecondsMax)
             try? await Task.sleep(for: .milliseconds(Int.random(in: 1...pause)))
         }
@@ -135,7 +135,8 @@ final class TableTransactions: Sendable {
             do throws(PostgresError) {
                 let results = try await pool.withConnection(until: until) {
                     (connection) async throws(PostgresError) -> [PostgresResult] in
-                    // A transaction that is found may be one whose backend was ended while it waited for the standby.
+                    // The transaction may be committed, although its backend was terminated while it waited for the
+                    // standby. `confirm` waits for the standby.
                     try await connection.run([number.query(), PostgresQuery(.confirm)], until: until)
                 }
                 let status = try number.status(results[0][0])
@@ -144,7 +145,7 @@ final class TableTransactions: Sendable {
                 if let status = TransactionNumber.status(error) { return status }
                 guard TransactionFailure(error).kind == .again else { return .unknown }
             }
-            // The pool has to replace a lost connection first. `until` ends the loop.
+            // Gives the pool time to replace a lost connection. `until` ends the loop.
             try? await Task.sleep(for: .milliseconds(Int.random(in: 10...50)))
         }
         return .unknown

@@ -1,5 +1,5 @@
-// What an error of a transaction means: whether it may be run again, and what the caller is told otherwise. This is
-// about transactions of which nothing is committed.
+// Decides, from the error of a transaction, whether the transaction may be run again, and which failure the caller gets
+// otherwise. The transaction must have committed nothing.
 
 import Engine
 import Postgres
@@ -15,7 +15,7 @@ struct TransactionFailure {
     }
 
     let kind: Kind
-    /// What the caller is told if the transaction is not run again.
+    /// The failure that the caller gets if the transaction is not run again.
     let failure: StoreFailure
 
     init(_ error: any Error) {
@@ -35,8 +35,8 @@ struct TransactionFailure {
         case .connectionLost, .timedOut, .cannotConnect: .again
         case .unreadable, .unsendable, .cancelled: .final
         case .server(let state):
-            // 55P03: a lock was not free in time. 57014: the statement took too long. 25006: the server is a standby
-            // now; the pool finds the primary.
+            // 55P03: a lock was not free in time. 57014: the statement took too long. 25006: the server is now a
+            // standby, and the pool finds the new primary.
             if error.isRetryable || BatchRun.isLost(error) || ["55P03", "57014", "25006"].contains(state) {
                 .again
             } else if state == "23505" {

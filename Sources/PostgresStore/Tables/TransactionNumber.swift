@@ -1,14 +1,14 @@
-// The number by which PostgreSQL knows a transaction, and what became of the transaction if the answer to its COMMIT
-// was lost.
+// PostgreSQL's number of a transaction. With it, the store finds out whether a transaction was committed if the answer
+// to its COMMIT was lost.
 
 import Postgres
 
 struct TransactionNumber: Hashable, Sendable {
     /// `xid8` as text.
     private let number: String
-    /// When the server was started, and when its statistics were reset, which also happens in the recovery after a
-    /// crash. After a crash or a failover the number of a transaction that was not yet on the disk is given to another
-    /// one.
+    /// Identifies a run of the server: the times at which the server was started and at which its statistics were reset
+    /// (recovery after a crash resets them too). After a crash or a failover, the number of a transaction that was not
+    /// yet on disk may be given to another transaction.
     private let server: String
 
     static let serverSQL = """
@@ -16,7 +16,7 @@ struct TransactionNumber: Hashable, Sendable {
             || coalesce((SELECT extract(epoch FROM stats_reset)::text FROM pg_stat_bgwriter), '')
         """
 
-    /// Has no row as long as the transaction has changed nothing.
+    /// Returns no row while the transaction has changed nothing.
     static let ask = PostgresStatement(
         "transaction_number",
         """
@@ -39,10 +39,10 @@ struct TransactionNumber: Hashable, Sendable {
     private static let status = PostgresStatement(
         "transaction_status", "SELECT pg_xact_status($1::xid8), \(serverSQL)")
 
-    /// Reads the result of `query`. A transaction that was committed keeps its number, even after a crash or a
-    /// failover. If the transaction that has the number is not committed, this one is therefore not committed either.
-    /// If the transaction that has the number is committed, it is certainly this one only if the server is still the
-    /// same.
+    /// Reads the result of `query`. A committed transaction keeps its number, even after a crash or a failover. So if
+    /// PostgreSQL reports that the number was aborted, this transaction was not committed. If PostgreSQL reports that
+    /// the number was committed, the commit may be that of another transaction with the same number. It is certainly
+    /// this transaction's commit only if `server` is unchanged.
     func status(_ row: PostgresRow) throws(PostgresError) -> Status {
         switch try row.optionalText(0) {
         case "committed": try row.text(1) == server ? .committed : .unknown
@@ -52,7 +52,7 @@ struct TransactionNumber: Hashable, Sendable {
         }
     }
 
-    /// Reads the error of `query`; nil if it does not tell the status. 22023: the number has not been given to any
-    /// transaction.
+    /// Reads the error of `query`. Returns nil if the error does not tell the status. 22023: no transaction has had the
+    /// number yet.
     static func status(_ error: PostgresError) -> Status? { error.sqlState == "22023" ? .notCommitted : nil }
 }

@@ -1,13 +1,13 @@
-// The threads on which the closures of transactions run. A closure waits for PostgreSQL, and must therefore not run on
-// a thread of Swift's concurrency.
+// The threads on which the closures of transactions run. A closure blocks its thread while it waits for PostgreSQL, so
+// it must not run on a thread of Swift concurrency.
 
 import Dispatch
 import Synchronization
 
 final class TransactionThreads: Sendable {
-    /// Each queue has a thread of its own while it works.
+    /// While a queue runs a body, it has its own thread.
     private let queues: [DispatchQueue]
-    /// How many bodies each queue has that have not ended.
+    /// The number of unfinished bodies on each queue.
     private let loads: Mutex<[Int]>
 
     init(count: Int) {

@@ -1,6 +1,6 @@
-// The PostgreSQL to which a transfer from SQLite writes. Two tables exist only while the transfer is not complete:
-// `transfer` names the source, `transferred_driver` the drivers that are copied. A server does not start on a database
-// with these tables (PostgresMigrationRun).
+// The PostgreSQL database to which a transfer from SQLite writes. Two tables exist only until the transfer is complete:
+// `transfer` identifies the source, and `transferred_driver` lists the drivers that are already copied. A server does
+// not start on a database with the table `transfer` (PostgresMigrationRun).
 
 import Engine
 import JourneyModel
@@ -20,7 +20,7 @@ package actor PostgresTransferTarget: TransferTarget {
     private var tables: [String: TransferTable] = [:]
     /// The ids of the copied drivers, by row number in SQLite.
     private var ids: [Int64: Int64] = [:]
-    /// Whether a transaction is open because a driver has further events.
+    /// Whether a transaction is open because a driver's events continue in the next part.
     private var isInTransaction = false
 
     private init(_ connection: PostgresConnection, startedAt: Int64) {
@@ -63,7 +63,8 @@ package actor PostgresTransferTarget: TransferTarget {
         guard try await run("source", "SELECT source FROM transfer").rows.first?.bytea(0) == source else {
             throw TransferRefusal("the target belongs to the transfer of another database: begin with an empty one")
         }
-        // The transaction that ends the transfer is durable, and with it all earlier ones.
+        // This is safe: the transaction that ends the transfer is flushed to disk, and all earlier transactions with
+        // it.
         try await connection.runScript("SET synchronous_commit = off")
         return try await copied()
     }
@@ -164,8 +165,8 @@ package actor PostgresTransferTarget: TransferTarget {
     }
 
     /// Returns the queries that remove the drivers' rows. If another driver has taken over a session meanwhile, that
-    /// driver remains the session's owner. Citus joins sessions with their owners, which have other lanes, only if one
-    /// side is a finished result.
+    /// driver remains the session's owner. Sessions and their owners have different lanes, so Citus can join them only
+    /// if one side is MATERIALIZED.
     private static func removing(_ ids: [Int64]) -> [PostgresQuery] {
         if ids.isEmpty { return [] }
         let statements = [
@@ -192,7 +193,8 @@ package actor PostgresTransferTarget: TransferTarget {
         SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[])
         """)
 
-    /// For a session that still belongs to a driver who is copied again later in this pass.
+    /// Takes over a session from the driver to whom the target assigns it. That driver is copied again later in this
+    /// pass.
     private static let takesSession = """
         ON CONFLICT (session_id, lane) DO UPDATE SET owner_lane = excluded.owner_lane, owner = excluded.owner,
             claimed_at_ms = excluded.claimed_at_ms
@@ -205,7 +207,8 @@ package actor PostgresTransferTarget: TransferTarget {
         return try table.insert(rows, mapsDriver: mapsDriver, onConflict: onConflict)
     }
 
-    /// Adds lane, id and recent changes. The id has the lane of the driver's present name.
+    /// Adds the columns for lane, id and recent changes. The lane follows from the driver's current driver_id, and the
+    /// id contains it.
     private func drivers(_ rows: TransferRows, _ part: TransferPart) throws -> TransferRows {
         var rows = rows
         try rows.add("lane", from: "driver_id") { .integer(Int64(Lane.of(String($0) ?? ""))) }

@@ -1,4 +1,4 @@
-// Statements that insert rows read from SQLite. The types of the columns are those of the target.
+// Statements that insert rows read from SQLite. The types of the columns are those of the PostgreSQL tables.
 
 import Postgres
 import SharedTables
@@ -9,10 +9,11 @@ struct TransferTable: Sendable {
     var types: [String: String] = [:]
     /// In the order of the table.
     var names: [String] = []
-    /// The columns that PostgreSQL numbers.
+    /// The identity columns, whose values PostgreSQL generates.
     var identities: [String] = []
 
-    /// - Parameter mapsDriver: whether column `driver` has row numbers of SQLite.
+    /// - Parameter mapsDriver: whether the column `driver` contains row numbers of SQLite, which must be replaced by
+    ///   ids.
     func insert(_ rows: TransferRows, mapsDriver: Bool, onConflict: String = "") throws -> PostgresQuery {
         let types = try rows.columns.map { column in
             guard let type = self.types[column] else { throw UnreadableColumn(name: "\(rows.table).\(column)") }

@@ -1,6 +1,6 @@
-// Folds the work of a batch in memory, from what the batch has read. Decides each outcome as SQLite's EventAppending
-// does: repeat, refusal, or a new event at its place. Reads no clock and no database, so that it can be done again when
-// something is missing or another instance was faster.
+// Folds the work of a batch in memory, from the rows that the batch has read. Decides each outcome in the same way as
+// SQLite's EventAppending: a repeat, a refusal, or a new event at its place. Reads no clock and no database, so that
+// the fold can be repeated when rows are missing or another instance was faster.
 
 import Engine
 import Identity
@@ -10,25 +10,26 @@ import RateLimiting
 
 struct BatchFold {
     private static let tailGrowth: Int64 = 8
-    /// The most events of a driver that are read in a batch with other drivers.
+    /// The maximum number of events of one driver that a batch with other drivers reads.
     static let sharedTailMax: Int64 = 1_000
 
     private let reads: BatchReads
-    /// Charges the rate limiter for the refolds that late events cause. If nil, refolds are not charged.
+    /// Counts the refolds that late events cause against the rate limits. If nil, refolds are not counted.
     private let charging: (any RefoldCharging)?
     /// Nil if no driver is ever deleted.
     private let digests: KeyedHashes?
-    /// How many of a driver's events are read first to fold a late event. If the journey still differs after them,
-    /// eight times as many are read, and so on.
+    /// How many of a driver's events are read first to fold a late event. If the journey after them still differs from
+    /// the stored one, eight times as many are read, and so on.
     private let tailBegin: Int64
-    /// The sessions that drivers of this batch have opened, with the rows of these drivers.
+    /// The sessions that drivers of this batch open, each with its driver's row.
     private var claimed: [TextKey: Int64] = [:]
 
     init(_ reads: BatchReads, charging: (any RefoldCharging)?, digests: KeyedHashes?, tailBegin: Int64) {
         (self.reads, self.charging, self.digests, self.tailBegin) = (reads, charging, digests, tailBegin)
     }
 
-    /// Folds one group. The groups are folded in order, because a session belongs to the first that opens it.
+    /// Folds one group. The caller folds the groups in order, because a session belongs to the first group that opens
+    /// it.
     mutating func fold(_ group: DriverGroup) -> FoldedGroup {
         let key = TextKey(group.driver.rawValue)
         var state = GroupState(driver: group.driver, row: reads.drivers[key], tail: reads.tails[key])
@@ -53,7 +54,7 @@ struct BatchFold {
         let refold = group.works.lazy.compactMap(\.refold).first
         if var fold = state.fold, fold.row.needsRefold || refold?.correction != nil {
             // Many of the driver's events must be read. The driver gets a batch of its own, so that other drivers do
-            // not wait, and a lock, so that no other instance moves the driver meanwhile.
+            // not wait. It also gets a lock, so that no other instance updates it meanwhile.
             guard group.needsLock else {
                 state.result.mustBeAlone = true
                 return state.result
@@ -85,9 +86,9 @@ struct BatchFold {
         return state.finished()
     }
 
-    /// Does nothing with a driver whose events a deletion is rewriting. If the driver was renamed after the read of the
-    /// drivers, the next read finds nobody by the old id. A refold by new rules finds the driver again when the
-    /// deletion is complete; an expiry is tried again.
+    /// Skips a driver whose events a deletion is rewriting. If the group has the driver's old id, the deletion renamed
+    /// the driver after the batch had read it. The group is then stale, and the next read finds no driver with the old
+    /// id. A refold by new rules finds the driver again when the deletion is complete. An expiry is tried again.
     private func leave(_ group: DriverGroup, _ result: inout FoldedGroup) {
         result.isStale = !group.driver.isPseudonym
         result.outcomes = group.works.map { work in
@@ -96,12 +97,12 @@ struct BatchFold {
         }
     }
 
-    /// One driver while its group is folded.
+    /// The state of one driver while its group is folded.
     private struct GroupState {
         let driver: DriverID
         /// Nil while the driver does not exist.
         var fold: DriverFold?
-        /// The keys of events that a batch in doubt has stored, and that were answered as stored.
+        /// The keys of events that a batch in doubt has stored, and that are already answered as stored.
         var answeredKeys: Set<TextKey> = []
         var result = FoldedGroup()
 
@@ -110,8 +111,8 @@ struct BatchFold {
             fold = row.map { DriverFold($0, tail: tail) }
         }
 
-        /// Returns the driver, and creates it if it does not exist. The caller puts it back, so that there is only one
-        /// copy of the events in the meantime.
+        /// Removes the driver from this state and returns it; creates it if it does not exist. The caller puts it back.
+        /// In the meantime there is only one copy of the events, so that changing it copies nothing.
         mutating func take(at now: Moment) -> DriverFold {
             defer { fold = nil }
             if let fold { return fold }
@@ -124,7 +125,7 @@ struct BatchFold {
                 return result
             }
             result.moved = fold.moved
-            // In the order of arrival, so that the feed has this order too.
+            // Sorted by arrival, so that the feed delivers the events in this order.
             result.added = (fold.belowFloor + fold.tail.events.filter { $0.unsaved != nil }).sorted { $0.seq < $1.seq }
             result.refolded = fold.tail.events.filter(\.isChanged)
             result.corrected = fold.tail.events.filter(\.isCorrected)
@@ -149,7 +150,8 @@ struct BatchFold {
             return
         }
         let request = append.request
-        // A service names the driver. It must neither create a driver by a wrong id nor write to a deleted one.
+        // A service sends the driver's id. A wrong id must not create a driver, and a service must not write to a
+        // deleted driver.
         if request.service != nil, state.fold == nil || request.driver.isPseudonym {
             state.result.outcomes.append(.event(.driverNotFound))
             return
@@ -169,8 +171,9 @@ struct BatchFold {
         }
     }
 
-    /// Returns the outcome of a repeat; nil for a new event. An event that one of its own batches in doubt has stored
-    /// is no repeat. If two copies of it were in that batch, the first is the one that was stored.
+    /// Returns the outcome of a repeat; nil for a new event. If an earlier try of this work (a batch in doubt) has
+    /// stored the event, it is answered as stored, not as a repeat. If that batch contained two copies of the event,
+    /// the first copy is answered as stored.
     private func repeated(
         _ append: PreparedAppend, inDoubt batches: [Int64], _ state: inout GroupState
     ) -> EventOutcome? {
@@ -199,8 +202,8 @@ struct BatchFold {
     }
 
     /// Returns whether the driver, who has no row, was deleted so recently that requests from before the deletion may
-    /// still be in progress. A request must not create such a driver again. If the tombstone was not looked for yet,
-    /// notes that this is needed, and returns false.
+    /// still be in progress. A request must not create such a driver again. If the tombstone has not been read yet,
+    /// notes in `need` that it must be read, and returns false.
     private func isErased(_ driver: DriverID, at now: Moment, _ state: inout GroupState) -> Bool {
         guard let digests else { return false }
         guard let erasedAt = reads.erasedAt[TextKey(driver.rawValue)] else {
@@ -211,7 +214,7 @@ struct BatchFold {
         return erasedAt.map { AccountRules.isSettling(erasedAt: $0, at: now) } ?? false
     }
 
-    /// Makes the fold ready for an event at `time`. Returns false if more must be read, or if the event is left to
+    /// Prepares the fold for an event at `time`. Returns false if more events must be read, or if the event is left to
     /// another batch.
     private func isReady(_ fold: inout DriverFold, for time: Moment, _ result: inout FoldedGroup) -> Bool {
         if fold.isReady(for: time) { return true }
@@ -225,7 +228,7 @@ struct BatchFold {
         return false
     }
 
-    /// Notes that the events that were read are too few for the next event.
+    /// Notes that more stored events must be read for the next event, or leaves that event to another batch.
     private func needMore(than tail: BatchReads.Tail?, _ result: inout FoldedGroup) {
         guard let tail, result.outcomes.isEmpty else {
             result.isLeft = true
@@ -235,7 +238,7 @@ struct BatchFold {
         result.need.tail = BatchNeed.Tail(from: tail.from, eventsMax: Self.tailGrowth * count)
     }
 
-    /// Returns nil if nothing is decided, because more must be read or because the event is left to another batch.
+    /// Adds a new event. Returns nil without a decision if more must be read, or if the event is left to another batch.
     private mutating func store(
         _ append: PreparedAppend, _ use: SessionUse, _ state: inout GroupState
     ) -> EventOutcome? {
@@ -285,11 +288,11 @@ struct BatchFold {
 
     private enum SessionUse {
         case none
-        /// The driver's own; nil if its row was not read.
+        /// A session of this driver; nil if the session's row was not read.
         case known(SessionRow?)
         case unknown(String)
         case ofAnother
-        /// Not known yet: the result says what must be read first, or that the batch must be read again.
+        /// Not known yet. `GroupState.result` says what must be read first, or that the batch must be read again.
         case undecided
     }
 
@@ -297,8 +300,8 @@ struct BatchFold {
         guard let sessionID else { return .none }
         let key = TextKey(sessionID)
         if let own = state.fold?.sessions[key] { return .known(own) }
-        // The sessions are read last. If the driver has claimed this session since the read of the owners, the
-        // session's row is seen.
+        // Sessions are read after owners. So if the driver claimed this session between the two reads, the session's
+        // row was read although the owner was not.
         let row = reads.sessions[DriverText(state.driver.rawValue, sessionID)] ?? nil
         guard let id = state.fold?.row.id else { return use(ofNewDriver: sessionID, isOpened: row != nil, &state) }
         if row != nil || reads.owners[key] == id { return .known(row) }
@@ -324,7 +327,7 @@ struct BatchFold {
     }
 
     private func unclaimed(_ sessionID: String, _ state: inout GroupState) -> SessionUse {
-        // Another driver of this batch opens the session, and it is not known yet whether that will be stored.
+        // Another driver of this batch opens the session, but may still fail to store it.
         if claimed[TextKey(sessionID)] != nil { state.result.isStale = true }
         return .unknown(sessionID)
     }
@@ -392,8 +395,8 @@ struct BatchFold {
         state.result.outcomes.append(.expiry(true))
     }
 
-    /// Returns the settings whose version is stored with an expiry of the driver's session in progress. Returns nil if
-    /// the session's row must be read first.
+    /// Returns the settings for an expiry of the driver's session in progress; their version is stored with the expiry.
+    /// Returns nil if the session's row must be read first.
     private func settings(
         ofExpiryOf journey: Journey, _ request: ExpiryRequest, _ state: inout GroupState
     ) -> VersionedSettings? {

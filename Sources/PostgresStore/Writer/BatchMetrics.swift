@@ -1,4 +1,4 @@
-// The metrics of batches: those of every store (StoreMetrics), and the races that batches lost.
+// The metrics of batches: those that every store has (StoreMetrics), and the number of conflicts with other instances.
 
 import CoreMetrics
 import Engine

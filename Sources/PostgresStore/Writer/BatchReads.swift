@@ -1,5 +1,5 @@
-// What a batch reads before it folds: one round trip for the owners of sessions, drivers, stored keys and sessions, and
-// further ones for what the fold finds missing.
+// The reads of a batch. One round trip reads the owners of sessions, the drivers, the stored keys and the sessions.
+// Further round trips read what the fold finds missing.
 
 import Engine
 import JourneyModel
@@ -20,37 +20,38 @@ struct BatchReads: Sendable {
     /// A driver's events from a time on.
     struct Tail: Sendable {
         var from: Moment
-        /// The last millisecond whose events are read; nil if no event comes after them.
+        /// The last millisecond whose events are read; nil if these include the driver's last event.
         var through: Moment?
         var tail: JourneyTail
     }
 
     var drivers: [TextKey: StoredDriver] = [:]
     var keys: [DriverText: StoredKey] = [:]
-    /// The rows of the drivers to whom sessions belong.
+    /// The `driver.id` of the sessions' owners, by session id.
     var owners: [TextKey: Int64] = [:]
-    /// The ids of such drivers; nil for a driver who was asked for but whose row is not visible yet.
+    /// The ids of owners (`driver_id`), by `driver.id`; nil for an owner who was looked for but whose row is not
+    /// visible yet.
     var ownerIDs: [Int64: TextKey?] = [:]
-    /// Sessions of drivers, nil for a session that was asked for and is not the driver's.
+    /// Sessions of drivers; nil for a session that was looked for and does not belong to the driver.
     var sessions: [DriverText: SessionRow?] = [:]
     var tails: [TextKey: Tail] = [:]
     /// When drivers without a row were deleted; nil for a driver who was never deleted.
     var erasedAt: [TextKey: Moment?] = [:]
-    /// The rows of those drivers with a tail whose deletion is not complete. Some of their events have new ids, others
+    /// The `driver.id` of drivers with a tail whose deletion is not complete. Some of their events have new ids, others
     /// still the old ones.
     var erasing: Set<Int64> = []
-    /// On Citus, the position before the first event of the transaction; nil on one PostgreSQL, where the statement
-    /// that inserts the events finds it.
+    /// On Citus, the position before the first event of the transaction. Nil on one PostgreSQL, where the INSERT of the
+    /// events computes it.
     var position: Int64?
-    /// Whether the coordinator was started since its positions got their offset.
+    /// Whether the coordinator was restarted after the offset of positions was set, so that the offset must be raised.
     var isOfOtherServer = false
-    /// Whether a transaction with a higher number moved the driver while this transaction, which already had its
-    /// number, waited for the driver's row. The events of this transaction would get lower positions than the driver's
-    /// last event.
+    /// Whether the driver's last event has a higher position than the events of this transaction would get. This
+    /// happens if this transaction already had its number while it waited for the driver's row, and a transaction with
+    /// a higher number updated the driver meanwhile.
     var isBehind = false
 
-    /// Reads what the groups name. With `isLocked`, begins a transaction and locks the drivers first. On Citus a
-    /// transaction is always begun. The number of a transaction that is begun is read after the drivers.
+    /// Reads the rows for the groups. With `isLocked`, begins a transaction and locks the drivers first. On Citus,
+    /// always begins a transaction. If it begins a transaction, reads the transaction's number after the drivers.
     static func read(
         _ groups: [DriverGroup], isLocked: Bool, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -65,8 +66,9 @@ struct BatchReads: Sendable {
         }
         if isLocked { trip.add(ofDrivers(DriverStatements.lock)) }
         // Each statement sees what was committed before it. A transaction that adds a driver claims the driver's
-        // sessions, so with the owners read first, no owner is seen whose row is missing. On Citus the two lie on
-        // different servers, and become visible one after the other (`BatchNeed.owner`).
+        // sessions in the same commit. So if the owners are read before the drivers, the row of every owner is visible.
+        // On Citus, owners and drivers lie on different servers, and a commit becomes visible on one after the other
+        // (`BatchNeed.owner`).
         let owners = trip.add(
             shards.queries(SessionStatements.owners, asked.sessions.map(\.text), lane: Lane.of) { [.texts($0)] })
         let drivers = trip.add(ofDrivers(DriverStatements.read))
@@ -105,7 +107,7 @@ struct BatchReads: Sendable {
         }
     }
 
-    /// Reads what the fold found missing: the ends of journeys with late events, the sessions in progress, the
+    /// Reads what the fold found missing: the stored events from a late event on, the sessions in progress, the
     /// tombstones of new drivers, and the ids of sessions' owners.
     mutating func readMore(
         _ needs: [(driver: DriverID, need: BatchNeed)], _ shards: Shards, on connection: PostgresConnection,
@@ -153,8 +155,8 @@ struct BatchReads: Sendable {
         var trip = RoundTrip()
         let named = trip.add(
             shards.queries(DriverStatements.ids, unnamed, lane: Lane.of(driver:)) { [.int8s($0)] })
-        // This is read before the events. A deletion that is complete by then has rewritten all events. A deletion that
-        // begins later raises the driver's version.
+        // Reads the deletions under way before the events. A deletion that was complete before this read has already
+        // rewritten all events. A deletion that begins after it raises the driver's version.
         let erased = trip.add(query(DriverStatements.erasing, []) { row, _ in [row.id] })
         let tails = trip.add(
             query(EventStatements.tails, [.int8(eventsMax)]) { row, from in [row.id, from.millisecondsSinceEpoch] })
@@ -198,7 +200,7 @@ struct BatchReads: Sendable {
         }
     }
 
-    /// A text of a driver, as a statement asks for it.
+    /// A text of a driver, as the parameter of a statement.
     private struct AskedText {
         var driver: String
         var text: String
@@ -211,7 +213,7 @@ struct BatchReads: Sendable {
         var lane: Int16 { Lane.of(driver) }
     }
 
-    /// The texts that the groups of a batch name, each once.
+    /// The ids and keys in the groups of a batch, each once.
     private struct Asked {
         var drivers: [String] = []
         var keys: [AskedText] = []
@@ -242,8 +244,8 @@ struct BatchReads: Sendable {
 struct BatchNeed: Sendable {
     struct Tail: Sendable {
         var from: Moment
-        /// The number of events to read; nil for all. More are read if events share a millisecond, or if another driver
-        /// of the batch needs more.
+        /// The minimum number of events to read, if there are that many; nil for all. More are read if events share a
+        /// millisecond, or if another driver of the batch needs more.
         var eventsMax: Int64?
     }
 
@@ -251,10 +253,10 @@ struct BatchNeed: Sendable {
     var tail: Tail?
     /// The row of this session.
     var sessionID: String?
-    /// The keyed hash of the driver's id, if it must be known whether the driver, who has no row, was deleted.
+    /// The keyed hash of the driver's id. Set if the driver has no row and the tombstone must be read.
     var tombstone: [UInt8]?
-    /// The row of the driver who owns a session, if that driver's id must be known. The group's own driver, for whom no
-    /// row was found, may be the owner: on Citus, the claim of a session may be visible before the row of its driver.
+    /// The `driver.id` of a session's owner whose `driver_id` must be read. The owner may be the group's own driver,
+    /// although no row was found for it: on Citus, the claim of a session may be visible before the row of its driver.
     var owner: Int64?
 
     var isNothing: Bool { tail == nil && sessionID == nil && tombstone == nil && owner == nil }

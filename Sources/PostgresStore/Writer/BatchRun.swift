@@ -1,4 +1,4 @@
-// Runs one batch on a connection: reads, folds in memory, writes, and says for each driver whether its work is done.
+// Runs one batch on a connection: reads, folds in memory, writes, and reports for each driver whether its work is done.
 
 import Engine
 import Identity
@@ -10,15 +10,15 @@ import Sockets
 import Synchronization
 
 struct BatchRun: Sendable {
-    /// What became of a driver's work.
+    /// The result of a batch for one driver's work.
     enum Result: Sendable {
         case done([WorkOutcome])
-        /// Another transaction moved the driver, or made this one fail. The work is to be tried again.
+        /// Another transaction updated the driver, or caused this transaction to fail. The work is to be tried again.
         case conflict
         /// The work is to be tried again in a batch of its own, under a lock.
         case alone
-        /// The server could not be reached or the connection was lost. The work is to be tried again while its time
-        /// lasts. `batchInDoubt` is the number of the batch if it may have stored the work.
+        /// The server could not be reached or the connection was lost. The work is to be tried again until its
+        /// deadline. `batchInDoubt` is the number of this batch if it may have stored the work, otherwise nil.
         case lost(PostgresError, batchInDoubt: Int64?)
     }
 
@@ -33,10 +33,12 @@ struct BatchRun: Sendable {
     let metrics: BatchMetrics
     let logger: Logger
 
-    /// The time limit for the reads of a batch, and a second time for its writes. Outside batches, the time limit for
-    /// one round trip. A batch takes milliseconds; a server that needs longer is as good as gone.
+    /// The time limit, in seconds, for the reads of a batch, and again for its writes. Outside batches, the time limit
+    /// for one round trip. A batch normally takes milliseconds, so a server that exceeds this limit counts as
+    /// unreachable.
     static let roundTripSeconds = 5
-    /// The same for a driver who is alone in a batch, because all of the driver's events may then be read and written.
+    /// Like `roundTripSeconds`, for a batch with a locked driver. It is longer, because all of the driver's events may
+    /// be read and written.
     static let lockedSeconds = 60
 
     /// A batch's number, and whether the batch has begun to write.
@@ -108,14 +110,15 @@ struct BatchRun: Sendable {
                     writes.moving + writes.storing + [.init(.commit)], until: deadline)
                 moved = try Self.moved(results, writes)
             }
-            // On Citus a batch that moves no driver is rolled back.
+            // On Citus, a batch that updates no driver is rolled back, not committed.
             if !shards.areDistributed || !moved.isEmpty {
                 connection.noteCommit()
                 knownSettings.note(writes.settings)
             }
         } else if isLocked || !connection.isConfirmed {
-            // Clients are told what was found, so the standby must have it. An event of a locked driver may be from a
-            // transaction whose backend was ended while that transaction waited for the standby.
+            // The answers tell clients that events are stored, so the standby must have these events. For a locked
+            // driver this is not certain: an event may be from a transaction whose backend was terminated while it
+            // waited for the standby.
             let begin = begins ? [PostgresQuery(.begin)] : []
             _ = try await connection.run(
                 begin + [.init(.confirm), .init(.commit)], until: .inSeconds(Self.roundTripSeconds))
@@ -146,7 +149,8 @@ struct BatchRun: Sendable {
         case .race: return groups.map { _ in .conflict }
         case .lost: return groups.map { _ in .lost(error, batchInDoubt: batch) }
         case .values where groups.count > 1:
-            // One of the groups has a value that PostgreSQL refuses. If each group is run alone, the others are stored.
+            // One of the groups has a value that PostgreSQL refuses. Each group is run alone, so that the others are
+            // stored.
             var results: [Result] = []
             for group in groups { results += await run([group]) }
             return results
@@ -160,12 +164,12 @@ struct BatchRun: Sendable {
 
     private func failure(_ error: PostgresError, isWriting: Bool) -> Failure {
         if directory.shardsIfKnown?.areDistributed == true {
-            // Citus: the rows of a statement are no longer in one shard, because a shard was split.
+            // The rows of a statement are no longer in one shard, because a shard was split. Citus then reports 0A000.
             if error.sqlState == "0A000" {
                 directory.forget()
                 return .race
             }
-            // Another server has not answered its part of COMMIT, and may have committed it.
+            // Another server did not answer its part of COMMIT, and may have committed it. Citus then reports XX000.
             if error.sqlState == "XX000", isWriting { return .lost }
         }
         return Failure(error, isWriting: isWriting)
@@ -180,7 +184,7 @@ struct BatchRun: Sendable {
         }
     }
 
-    /// What a batch's error means for its works.
+    /// The consequence of a batch's error for its works.
     private enum Failure {
         /// The transaction lost against another one and was rolled back.
         case race
@@ -188,7 +192,7 @@ struct BatchRun: Sendable {
         case lost
         /// PostgreSQL refused a value, or a row that was read has an unknown value. Nothing was stored.
         case values
-        /// The server refuses to write. Nothing was stored.
+        /// The server refuses the batch for another reason. Nothing was stored.
         case server
 
         init(_ error: PostgresError, isWriting: Bool) {
@@ -199,7 +203,7 @@ struct BatchRun: Sendable {
             case .unreadable: self = isWriting ? .lost : .values
             case .server(let state):
                 // 23505: another instance has claimed one of the sessions. 55P03: a lock was not free in time. 57014:
-                // the statement took too long. 25006: the server is a standby now; the pool finds the primary.
+                // the statement took too long. 25006: the server is now a standby, and the pool finds the new primary.
                 if error.isRetryable || ["23505", "55P03", "57014"].contains(state) {
                     self = .race
                 } else if BatchRun.isLost(error) || state == "25006" {

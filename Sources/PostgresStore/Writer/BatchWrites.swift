@@ -1,5 +1,4 @@
-// The one round trip that writes a batch: BEGIN, the update of drivers, the insert of events and what belongs to them,
-// COMMIT.
+// The round trip that writes a batch: BEGIN, the update of drivers, the inserts of their events and sessions, COMMIT.
 
 import Engine
 import JourneyModel
@@ -7,13 +6,14 @@ import Postgres
 import Synchronization
 
 struct BatchWrites {
-    /// BEGIN, what other transactions may have added already, and the update of drivers. The queries of a batch are in
-    /// the order of the locks that they take. All batches take locks in this order, so that two batches do not wait for
-    /// each other: settings, new drivers, drivers by id, sessions' owners.
+    /// BEGIN, the inserts of settings and new drivers (other transactions may have added these rows already), and the
+    /// update of drivers. All batches take locks in the same order, so that two batches do not wait for each other:
+    /// settings, new drivers, drivers by id, sessions' owners.
     let moving: [PostgresQuery]
-    /// The indexes of the update of drivers in `moving`. Its results have the ids of the moved drivers.
+    /// The indexes in `moving` of the update of drivers. Its results contain the `driver.id` of the updated drivers.
     let moves: Range<Int>
-    /// On Citus, the indexes in `moving` of the query that finds new drivers who were deleted meanwhile.
+    /// On Citus, the indexes in `moving` of the query that finds new drivers who were deleted meanwhile. Otherwise
+    /// empty.
     let erased: Range<Int>
     let settings: [String]
     /// The groups with something to write.
@@ -55,7 +55,8 @@ struct BatchWrites {
         moving = trip.queries
     }
 
-    /// What follows the update of drivers on one PostgreSQL. It joins with the drivers that were moved.
+    /// The queries after the update of drivers, on one PostgreSQL. They join with the updated drivers, so they write
+    /// nothing for the others.
     var storing: [PostgresQuery] {
         var queries: [PostgresQuery] = []
         let claims = changed.flatMap(\.claims)
@@ -86,7 +87,7 @@ struct BatchWrites {
     }
 }
 
-/// The settings whose rows are certainly committed, so that no batch needs to write them again.
+/// The versions of settings whose rows are certainly committed, so that no batch needs to write these rows again.
 final class KnownSettings: Sendable {
     /// The maximum number of versions kept in memory. An installation has far fewer.
     private static let countMax = 10_000

@@ -1,4 +1,4 @@
-// One driver during a batch: the row as it was read, and what the batch's events make of it, in memory.
+// One driver during a batch: the row that was read, and in memory the changes by the batch's events.
 
 import Engine
 import JourneyModel
@@ -12,8 +12,8 @@ struct DriverFold {
     private(set) var belowFloor: [FoldedEvent] = []
     /// The time of the driver's last stored event.
     private let storedHeadAt: Moment?
-    /// The first and the last millisecond whose stored events are all in `tail`; `through` is nil if no event comes
-    /// later. The property is nil if no stored events are read.
+    /// The time span whose stored events are all in `tail`, in milliseconds, both ends included. `through` is nil if
+    /// the driver has no later events. The property is nil if no stored events were read.
     private var read: (from: Moment, through: Moment?)?
     /// The sessions that the batch opened or registered.
     private(set) var sessions: [TextKey: SessionRow] = [:]
@@ -35,8 +35,8 @@ struct DriverFold {
 
     func isBelowFloor(_ time: Moment) -> Bool { row.floor.map { time < $0 } ?? false }
 
-    /// Returns whether the place of an event at `time` is in `tail` or at the end of `tail`. `add` may still refuse the
-    /// event.
+    /// Returns whether the place of an event at `time` is in `tail` or at its end. Even then, `add` may need more
+    /// stored events.
     func isReady(for time: Moment) -> Bool {
         if isBelowFloor(time) { return true }
         if let through = read?.through, time > through { return false }
@@ -44,8 +44,8 @@ struct DriverFold {
         return read.map { time >= $0.from } ?? false
     }
 
-    /// Forgets stored events from the middle of the journey, so that events can be added at its end. Nothing may be
-    /// changed yet.
+    /// Forgets the stored events that were read from the middle of the journey, so that events can be added at the
+    /// journey's end. Must be called before any change.
     mutating func forgetTail() {
         tail = JourneyTail(start: row.journey)
         read = nil
@@ -53,8 +53,8 @@ struct DriverFold {
 
     mutating func remember(_ memory: ClockMemory) { row.clockMemory = memory }
 
-    /// Adds an event at its place. Returns its verdict, and how many stored events were folded again. Returns nil, and
-    /// changes nothing, if more stored events must be read first.
+    /// Adds an event at its place. Returns the event's verdict, and how many stored events were folded again. If more
+    /// stored events must be read first, changes nothing and returns nil.
     mutating func add(
         _ placed: OrderedEvent, _ unsaved: FoldedEvent.Unsaved
     ) -> (verdict: Verdict, refoldedCount: Int)? {
@@ -85,8 +85,8 @@ struct DriverFold {
         return (insertion.verdict, insertion.refoldedCount)
     }
 
-    /// Folds the events in `tail` by the rules of this release. If an older release has folded these events, all of the
-    /// driver's events must be in `tail`.
+    /// Folds the events in `tail` again, by the rules of this release. If an older release has folded the driver's
+    /// events, `tail` must contain all of them.
     ///
     /// - Parameters:
     ///   - now: see `RefoldRequest.now`.
@@ -112,15 +112,15 @@ struct DriverFold {
         }
         row.lastSeq += expiryCount
         row.rules = Fold.rulesVersion
-        // The recent changes were made by the older rules or settings.
+        // The recent changes come from the old rules or settings, so they are dropped.
         row.recent = RecentJourneyChanges()
         var tally = RefoldTally()
         tally.note(stored, tail.events)
         return tally.counts(stored: before.journey, folded: journey, now: now)
     }
 
-    /// Adds the expiry of a deadline that has passed. Returns false, and changes nothing, if more stored events must be
-    /// read first.
+    /// Adds the expiry of a deadline that has passed. If more stored events must be read first, changes nothing and
+    /// returns false.
     mutating func add(_ expiry: FoldedEvent) -> Bool {
         expiry.unsaved.flatMap { add(expiry.event, $0) } != nil
     }

@@ -4,9 +4,9 @@ import Engine
 import JourneyModel
 import RateLimiting
 
-/// What a batch makes of one driver's work.
+/// The outcomes of one driver's work in a batch, and the rows to write.
 struct FoldedGroup: Sendable {
-    /// One for each work, in order. The last works have none if they are left to another batch.
+    /// One outcome for each work, in order. Works at the end that are left to another batch have none.
     var outcomes: [WorkOutcome] = []
     /// Nil if there is nothing to write.
     var moved: MovedDriver?
@@ -21,24 +21,25 @@ struct FoldedGroup: Sendable {
     var claims: [SessionClaim] = []
     /// The settings of the added events.
     var settings: [String: (settings: VersionedSettings, at: Moment)] = [:]
-    /// Whether a session was registered, so that unused ones may have to go.
+    /// Whether a session was registered. The driver may then have too many unused sessions, and the oldest are deleted.
     var hasRegistered = false
     var charges: [(claim: AdmissionClaim, rowCount: Int)] = []
-    /// Whether an event was folded whose refold costs a charge. The charge is made when this event is stored, and it
-    /// decides about the next late event. Therefore the works after this event are left to another batch.
+    /// Whether an event was folded whose refold counts against the rate limit. The refold is counted when this event is
+    /// stored, and the count may forbid the next late event. Therefore the works after this event are left to another
+    /// batch.
     var isCharged = false
-    /// Whether the next event is to be put among stored events that are not read. The works from it on are left to
-    /// another batch. Events are read only for the first work of a group. Otherwise two works could each need other
-    /// events, and neither would ever be stored.
+    /// Whether the next event's place is among stored events that were not read. This event and the works after it are
+    /// left to another batch. Stored events are read only for the first work of a group. Otherwise two works that need
+    /// different events could prevent each other from ever being stored.
     var isLeft = false
-    /// What must be read before the group can be folded. The rest of this value then means nothing.
+    /// What must be read before the group can be folded. If this is not empty, ignore the other properties.
     var need = BatchNeed()
-    /// Whether the reads do not fit together, because another transaction was committed between them. Nothing is then
+    /// Whether the reads are inconsistent, because another transaction was committed between them. Nothing is then
     /// written or answered.
     var isStale = false
     /// Whether the group must be run as a batch of its own, under a lock. Nothing is then written or answered.
     var mustBeAlone = false
 
-    /// Whether the next work of the driver is folded in this batch.
+    /// Whether this batch also folds the driver's next work.
     var takesMore: Bool { !isStale && !isCharged && !isLeft && need.isNothing }
 }

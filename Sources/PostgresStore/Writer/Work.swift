@@ -1,5 +1,5 @@
-// What waits for a batch: an event, a registration, the check of a driver's deadline, or a refold. Each is answered
-// exactly once.
+// A piece of work that waits for a batch: an event, a registration, the check of a driver's deadline, or a refold. Each
+// work is answered exactly once.
 
 import Engine
 import JourneyModel
@@ -10,7 +10,7 @@ struct Work: Sendable {
     enum Kind: Sendable {
         case append(PreparedAppend, AppendReply, index: Int)
         case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
-        /// Answered with whether an expiry was stored.
+        /// The answer tells whether an expiry was stored.
         case expire(ExpiryRequest, CheckedContinuation<Result<Bool, StoreFailure>, Never>)
         case refold(DriverRefold, CheckedContinuation<Result<RefoldCounts, StoreFailure>, Never>)
     }
@@ -18,10 +18,12 @@ struct Work: Sendable {
     let kind: Kind
     /// The work fails if it is not done by then.
     let until: Deadline
-    /// How many batches have left this work undone because of another transaction. From
-    /// `DriverGroup.conflictsBeforeLock` on, the driver is locked; work that must be alone gets this number at once.
+    /// How many batches failed to do this work because of another transaction. When the count reaches
+    /// `DriverGroup.conflictsBeforeLock`, the driver is locked. Work that needs a batch of its own gets that count at
+    /// once.
     var conflictCount = 0
-    /// The batches with this work that were sent to the server and not answered. One of them may have stored it.
+    /// The numbers of batches with this work that were sent to the server and not answered. One of these batches may
+    /// have stored the work.
     var batchesInDoubt: [Int64] = []
 
     var isInDoubt: Bool { !batchesInDoubt.isEmpty }
@@ -56,7 +58,8 @@ struct Work: Sendable {
     func failure(_ reason: String) -> StoreFailure { isInDoubt ? .unknown(reason) : .unavailable(reason) }
 }
 
-/// Folds a driver's events by the rules of this release, if an older one has folded them, or with other settings.
+/// An order to fold a driver's events again: by the rules of this release, if an older release has folded them, or with
+/// other settings.
 struct DriverRefold: Sendable {
     /// See `RefoldRequest.now`.
     var now: Moment?

@@ -1,12 +1,14 @@
-// The waiting work, one line per driver. A batch takes the lines of many drivers. While a batch has work of a driver,
-// no other batch of this instance gets work of that driver, so a driver's events are stored in the order of the calls.
+// The waiting work, with one queue ("line") per driver. A batch takes work from the lines of many drivers. While a
+// batch has work of a driver, no other batch of this instance gets work of that driver. So a driver's events are stored
+// in the order of the calls.
 
 import JourneyModel
 import Synchronization
 
 /// The work of one driver in one batch, in order.
 struct DriverGroup: Sendable {
-    /// The number of conflicts after which a driver is read under a lock, so that the driver's work is stored at last.
+    /// The number of conflicts after which a driver is locked before it is read, so that other transactions cannot
+    /// update it meanwhile.
     static let conflictsBeforeLock = 3
 
     let driver: DriverID
@@ -33,7 +35,7 @@ final class WorkQueue: Sendable {
 
     private struct State {
         var lines: [TextKey: Line] = [:]
-        /// The drivers with work that no batch has, the longest waiting first.
+        /// The drivers with waiting work of whom no batch has work. The driver who has waited longest comes first.
         var ready: [TextKey] = []
         var workCount = 0
         var idle: [CheckedContinuation<Void, Never>] = []
@@ -68,8 +70,8 @@ final class WorkQueue: Sendable {
             return groups
         }
 
-        /// Returns the works that may share a batch. The check of a deadline is alone, because whether a deadline has
-        /// passed depends on all events before it.
+        /// Returns the first works that may share a batch. The check of a deadline shares a batch with no other work of
+        /// the driver, because all earlier events decide whether a deadline has passed.
         private static func first(of works: [Work]) -> ArraySlice<Work> {
             if case .expire = works.first?.kind { return works.prefix(1) }
             return works.prefix { if case .expire = $0.kind { false } else { true } }
@@ -122,7 +124,7 @@ final class WorkQueue: Sendable {
         }
     }
 
-    /// Gives a driver back after its batch. `undone` comes before the work that has arrived meanwhile.
+    /// Makes a driver available again after its batch. `undone` is put before work that has arrived meanwhile.
     func giveBack(_ driver: DriverID, undone: [Work]) {
         let woken = state.withLock { state -> [CheckedContinuation<Void, Never>] in
             let key = TextKey(driver.rawValue)

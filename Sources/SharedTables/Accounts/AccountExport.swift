@@ -1,6 +1,6 @@
-// All data held about a driver as one JSON document, for GET /auth/me/export. Sign-in tokens and digests are left out,
-// because they contain nothing about a person. They only give access to a person's data. The push tokens of devices and
-// the account token for the App Store are included.
+// All stored data about a driver as one JSON document, for GET /auth/me/export. Sign-in tokens and digests are left
+// out: they say nothing about a person and only give access to data. The push tokens of devices and the account token
+// for the App Store are included.
 //
 // A driver may have a gigabyte of events. The document is therefore made in pieces, and between two pieces only the
 // position in the document is kept in memory.
@@ -9,15 +9,14 @@ import Engine
 import Identity
 package import JourneyModel
 
-/// A document in progress. Each piece may be read in a separate snapshot. Rows that were stored after the first piece
-/// was read may therefore be in the document. Rows that retention has deleted since then may be missing.
+/// A document in progress. Each piece may be read in a separate snapshot. So the document may contain rows that were
+/// stored after the first piece was read, and may lack rows that retention has deleted since.
 struct AccountExport: Sendable {
     /// Minimum number of bytes of every piece except the last. A piece ends after the row with which its length reaches
     /// this minimum.
     static let pieceBytesMin = 256 << 10
-    /// Maximum number of keys of rows read ahead. They take 384 KiB, without the contents of keys that are texts. A
-    /// query for keys of a shared table sorts all of the driver's rows, so a large maximum keeps the number of these
-    /// queries small.
+    /// Maximum number of row keys that are read ahead. They take 384 KiB, not counting the contents of keys that are
+    /// texts. A query for the keys of a shared table sorts all of the driver's rows, so a large maximum saves queries.
     private static let rowsAheadMax = 16 << 10
 
     private(set) var isWhole = false
@@ -79,8 +78,8 @@ struct AccountExport: Sendable {
         json.endObject()
     }
 
-    /// Returns the next bytes of the document. Returns nil if the driver was deleted since the last piece: the document
-    /// cannot be completed then, and another driver may have the row number by now.
+    /// Returns the next bytes of the document. Returns nil if the driver was deleted since the last piece. The document
+    /// then cannot be completed, because another driver may have the row number by now.
     mutating func piece(_ db: any SQLTransaction) throws -> [UInt8]? {
         if let driver, try DriverRows.row(of: caller.driver, db) != driver { return nil }
         while json.bytes.count < Self.pieceBytesMin {
@@ -129,12 +128,13 @@ private struct Member: ExpressibleByStringLiteral, Sendable {
 }
 
 extension ExportList {
-    /// A list of a shared table. With `ofPurchase`, the rows belong to purchases, and through these to the driver.
+    /// A list of the driver's rows of a shared table. With `ofPurchase`, these are the rows that belong to the driver's
+    /// purchases.
     ///
     /// - Parameters:
     ///   - key: the column of the key.
-    ///   - order: the expression by which the keys are ordered. Without a unary plus, SQLite might scan the rows of all
-    ///     drivers in the order of the keys, to avoid sorting.
+    ///   - order: the expression by which the keys are ordered. The default has a unary plus. Without the plus, SQLite
+    ///     might scan the rows of all drivers in the order of the keys, to avoid sorting.
     fileprivate init(
         _ name: String, table: String, key: String = "id", order: String? = nil, ofPurchase: Bool = false,
         _ members: [Member]
@@ -237,9 +237,9 @@ extension JSONWriter {
         if let text { string(text) } else { null() }
     }
 
-    /// Writes the value of a column. The suffix `_ms` is left out of the member's name. It marks a time; only columns
-    /// for a difference of two times keep it. The prefixes `is_`, `has_` and `forwards_` mark a Boolean. A code is
-    /// written as the contract's word for it.
+    /// Writes the value of a column. The suffix `_ms` marks a time, and is left out of the member's name; only columns
+    /// that contain a difference of two times keep it. The prefixes `is_`, `has_` and `forwards_` mark a Boolean. A
+    /// code is written as its word in the API.
     package mutating func member(_ column: String, _ value: SQLValue) {
         switch value {
         case .integer(let number) where column.isDifference: integer(number, named: column)
@@ -276,7 +276,7 @@ extension JSONWriter {
 extension String {
     fileprivate var isDifference: Bool { self == "skew_ms" || self == "last_correction_ms" }
 
-    /// Whether the column stores a word of the contract as a number.
+    /// Whether the column stores a word of the API as a number.
     fileprivate var isCode: Bool { ["transition", "reason", "state", "ended_by", "clock_rule"].contains(self) }
 
     fileprivate func word(for code: Int64) -> String? {

@@ -1,4 +1,4 @@
-// The port `AccountStatistics`. A store with these tables implements it by naming it.
+// The methods of the protocol `AccountStatistics`. A store with these tables only has to declare the conformance.
 
 package import Engine
 package import Identity

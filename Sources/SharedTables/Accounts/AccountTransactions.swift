@@ -1,4 +1,4 @@
-// The transactions of the ports whose failures are `AccountFailure`: those of accounts and of purchases.
+// The transactions of the protocols for accounts and purchases, whose methods throw `AccountFailure`.
 
 import Engine
 package import Identity

@@ -11,21 +11,22 @@ package enum AuditRows {
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
 
-    /// An entry that meets a condition of `passing` is deleted, whatever its age, once the audit has this many later
-    /// entries. Wrong guesses from many addresses therefore leave about this many entries, of about 150 bytes each.
+    /// An entry that meets a condition of `passing` is deleted, regardless of its age, once the audit has this many
+    /// later entries. So even wrong guesses from many addresses leave only about this many entries, of about 150 bytes
+    /// each.
     static let passingMax: Int64 = 500_000
 
-    /// When an entry whose number is a multiple of `forgettingInterval` is added, up to `forgottenMax` old entries of
-    /// each kind in `passing` are deleted. This is more than are added in between, so old entries cannot pile up.
-    /// Entries are deleted rarely, and many at a time, because all transactions choose the same entries to delete. On
-    /// PostgreSQL, only one of several such transactions at the same time succeeds.
+    /// Each addition of an entry whose number is a multiple of `forgettingInterval` deletes up to `forgottenMax` old
+    /// entries of each kind in `passing`. This is more than are added in between, so old entries cannot pile up.
+    /// Entries are deleted rarely, and many at a time, because concurrent transactions choose the same entries to
+    /// delete. On PostgreSQL, only one of these transactions succeeds, and the others must be run again.
     static let forgettingInterval: Int64 = 64
     private static let forgottenMax: Int64 = 128
 
     /// SQL condition that selects entries of frequent kinds. Only the rate limits restrict how many of them are added.
-    /// A driver's own requests cause such entries. So does anybody who requests codes for the driver's number. For each
-    /// driver, only the newest `requestsPerDriverMax` of these entries are kept. The index `audit_of_requests` must
-    /// have the same condition, word for word, so that SQLite can use the index.
+    /// A driver's own requests cause such entries, and so do other people's requests for codes to the driver's number.
+    /// For each driver, only the newest `requestsPerDriverMax` of these entries are kept. The index `audit_of_requests`
+    /// must have the same condition, word for word, so that SQLite can use the index.
     private static let requests = """
         driver IS NOT NULL AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
             OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'))

@@ -32,7 +32,8 @@ enum CodeRows {
         }
     }
 
-    /// Whether a send counts toward the total limit. NULL, in rows of older versions, means that it was sent.
+    /// SQL condition on a send that counts toward the total limit. `is_sent` is NULL in rows of older versions, and
+    /// means that the code was sent.
     private static let counted = "is_sent IS DISTINCT FROM 0"
 
     /// Returns the SQL condition for a send to a number without an account.
@@ -47,8 +48,8 @@ enum CodeRows {
         try prune("one_time_code_send", before: Moment(millisecondsSinceEpoch: send.begin), db)
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [new.number.e164])
-        // This refusal is the same for numbers with and without an account, so it does not reveal whether a number has
-        // one.
+        // The refusal is the same for numbers with and without an account, so that it does not reveal whether a number
+        // has an account.
         if let seconds = CodeSendLimits.retryAfterSeconds(try limitingSendTimes(send, limits, db), at: send.now) {
             try AuditRows.add(
                 .otpSend, .refused, reason: "limited", driver: known, phone: send.phone, from: new.origin, db)
@@ -111,9 +112,8 @@ enum CodeRows {
         ]
     }
 
-    /// Selects the sends that meet the condition and lie within the time window of the limits. Returns the time of the
-    /// `limit`-th of them, counted from the latest. Returns nil if there are fewer sends. Also returns nil if `limit`
-    /// is 0, because 0 means that there is no limit.
+    /// Looks at the sends that meet the condition and lie within the time window of the limits. Returns the time of the
+    /// `limit`-th latest of them, or nil if there are fewer. Also returns nil if `limit` is 0, which means no limit.
     private static func timeOfSend(
         _ limit: Int, where condition: String, _ arguments: SQLArguments, _ send: Send, _ db: any SQLTransaction
     ) throws -> Moment? {

@@ -1,4 +1,4 @@
-// A driver as `dwell driver find` shows it, and the port that finds drivers.
+// A driver as `dwell driver find` shows it, and the protocol for finding drivers.
 
 package import Engine
 package import Identity

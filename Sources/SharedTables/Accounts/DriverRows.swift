@@ -1,21 +1,21 @@
-// Finds, creates, reads and changes drivers as sign-in users. (Each store handles the heads of their journeys, which
-// are stored in the same rows.)
+// Finds, creates, reads and changes drivers as sign-in users. (The same rows contain the drivers' current journeys,
+// which each store handles itself.)
 
 package import Identity
 package import JourneyModel
 
 package enum DriverRows {
-    /// SQL for the row number of the driver whose id is the next parameter. Not a join: on Citus the drivers are on
-    /// other servers than most tables of this module.
+    /// SQL for the row number of the driver whose id is the next parameter. It is a subquery instead of a join, because
+    /// on Citus the drivers are on other servers than most tables of this module.
     static let ofID = "(SELECT driver.id FROM driver WHERE driver.driver_id = ?)"
 
     package static func row(of driver: DriverID, _ db: any SQLTransaction) throws -> Int64? {
         try Int64.fetchOne(db, sql: "SELECT id FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
     }
 
-    /// Returns the caller's row number. Creates the row for a driver of another service who is seen for the first time.
-    /// Throws `DriverErased` if the caller has a sign-in session but no row. Also throws it if the driver was erased so
-    /// recently that this request may be from before the erasure.
+    /// Returns the caller's row number. If there is no row, creates one, because the caller is a new driver with a
+    /// token of another service. Throws `DriverErased` instead in two cases: the caller has a sign-in session here, or
+    /// the driver was erased so recently that this request may be from before the erasure.
     package static func rowOrNew(
         of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: any SQLTransaction
     ) throws -> Int64 {

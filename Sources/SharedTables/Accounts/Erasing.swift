@@ -1,7 +1,7 @@
-// Begins the deletion of a driver. One transaction does three things. It removes the account and everything that
-// identifies the driver or can be used to reach the driver. It renames the driver. And it records the deletion. From
-// then on, no request finds the driver. Events remain, without a link to a person. Later transactions rewrite the
-// events and other tables that may have many rows (EventErasure.swift).
+// Begins the deletion of a driver. One transaction removes the account and everything that identifies the driver or can
+// be used to reach the driver, renames the driver, and records the deletion. From then on, no request finds the driver.
+// Events remain, without a link to a person. Later transactions rewrite the events and the other tables that may have
+// many rows (EventErasure.swift).
 
 import Identity
 import JourneyModel
@@ -67,7 +67,7 @@ struct Erasing: Sendable {
         try events.eraseOlderCodes(ofPhone: digest, db)
         try db.execute(sql: "DELETE FROM asked_code WHERE phone_digest = ?", arguments: [digest])
         try db.execute(sql: "DELETE FROM one_time_code_guess WHERE phone_digest = ?", arguments: [digest])
-        // Each record gets other random bytes, so that it is not known any more which of them belong together.
+        // Each record gets its own random bytes, so that nobody can tell which records belong together.
         let sends = try Int64.fetchAll(
             db, sql: "SELECT id FROM one_time_code_send WHERE phone_digest = ?", arguments: [digest])
         for send in sends {

@@ -1,5 +1,5 @@
-// The part of a driver's deletion that is about events. Each store has its own tables of events, so each store
-// implements it. Erasing.swift deletes the rest.
+// The part of a driver's deletion that concerns events. Each store has its own tables of events, so each store
+// implements this part. Erasing.swift deletes the rest.
 
 package import Engine
 package import JourneyModel
@@ -8,9 +8,9 @@ package protocol EventErasure: Sendable {
     /// Called before a transaction that may begin a deletion.
     func prepareErasure() async
 
-    /// Called in the transaction that deletes a driver who has no row. An event may be about to add the driver in
-    /// another transaction. One of the two then fails and is run again: either the deletion finds the row, or the event
-    /// finds the tombstone.
+    /// Called in the transaction that deletes a driver who has no row. At the same time, another transaction may store
+    /// an event and thereby add the driver. This method makes one of the two transactions fail and run again. Then
+    /// either the deletion finds the row, or the event finds the tombstone.
     func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws
 
     /// Renames the driver to `pseudonym`, so that no request finds the driver any more, and stores that the deletion
@@ -22,11 +22,12 @@ package protocol EventErasure: Sendable {
     ///   - pseudonym: a random name. The new ids of the driver's sessions and events also begin with it.
     func beginErasure(of driver: Int64, digest: [UInt8], pseudonym: String, _ db: any SQLTransaction) throws
 
-    /// Deletes what tables that only this store has contain about the phone number with this keyed hash.
+    /// Deletes the data about the phone number with this keyed hash from tables that only this store has.
     func eraseOlderCodes(ofPhone digest: [UInt8], _ db: any SQLTransaction) throws
 
-    /// Rewrites the first rows of the driver, as the last step of the transaction that begins the deletion. For a
-    /// driver with few rows this completes the deletion. Returns what the transaction changed apart from its own rows.
+    /// Rewrites the first rows of the driver, as the last step of the transaction that begins the deletion. If the
+    /// driver has few rows, the deletion is then complete. Returns what the transaction changed apart from its own
+    /// rows.
     func eraseFirstRows(of driver: Int64, _ db: any SQLTransaction) throws -> ChangeEffects
 
     /// Returns the row numbers of the drivers whose deletion is not complete, in ascending order. If `digest` is not
@@ -34,9 +35,9 @@ package protocol EventErasure: Sendable {
     func unfinishedErasures(_ digest: [UInt8]?, _ db: any SQLTransaction) throws -> [Int64]
 
     /// Rewrites the driver's remaining rows: events, sessions, the texts that SQLite's store shares between drivers,
-    /// and the rows of `audit` and `revocation` (columns sid, address and request_id). Each piece is a transaction of
-    /// its own, so that other work is done between two pieces. Another task or process may complete the same deletion
-    /// at the same time.
+    /// and the rows of `audit` and `revocation` (columns sid, address and request_id). Works in pieces, each a
+    /// transaction of its own, so that other work can run in between. Another task or process may work on the same
+    /// deletion at the same time.
     func completeErasure(of driver: Int64) async throws(StoreFailure)
 
     /// Waits until the removed bytes have left the files that the server can truncate (SQLite's WAL). Returns false if
@@ -47,12 +48,12 @@ package protocol EventErasure: Sendable {
 extension EventErasure {
     package func eraseOlderCodes(ofPhone digest: [UInt8], _ db: any SQLTransaction) throws {}
 
-    /// A database with one writer has nothing to do.
+    /// Does nothing, which is right for a database with one writer.
     package func collideWithAdding(_ driver: DriverID, at now: Moment, _ db: any SQLTransaction) throws {}
 }
 
-/// Searches a database for what a deletion has left behind, for `dwell verify-erased`. The search is independent of the
-/// code that deletes.
+/// Searches a database for data that a deletion has left behind, for `dwell verify-erased`. The search is independent
+/// of the code that deletes.
 package protocol ErasureSearch: Sendable {
     /// Returns every place that contains an identifier.
     func find(_ identifiers: [String]) async throws -> [ErasureFinding]

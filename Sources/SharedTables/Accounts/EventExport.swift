@@ -1,5 +1,5 @@
-// The part of a driver's export that is about events. Each store has its own tables of events, so each store implements
-// it. AccountExport.swift writes the rest of the document.
+// The part of a driver's export that concerns events. Each store has its own tables of events, so each store implements
+// this part. AccountExport.swift writes the rest of the document.
 
 package import Engine
 package import JourneyModel
@@ -10,7 +10,7 @@ package protocol EventExport: Sendable {
         of driver: DriverID, _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
     ) async throws(StoreFailure) -> Value
 
-    /// Returns the driver's journey as stored. Returns the journey of a new driver if nothing is stored.
+    /// Returns the driver's stored journey. If nothing is stored, returns the journey of a new driver.
     func exportedJourney(of driver: DriverID, _ db: any SQLTransaction) throws -> Journey
 
     /// The list `sessions`. The members of an object are session_id, opened_at, registered_at, charger_id, merchant_id,

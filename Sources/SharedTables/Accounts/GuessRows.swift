@@ -22,7 +22,7 @@ struct GuessRows {
     }
 
     /// Judges a guess. Counts wrong guesses and guesses of an expired code. After a right guess, deletes the number's
-    /// codes. A guess beyond the limits is neither checked nor counted, because counting it would keep the number
+    /// codes. Ignores a guess beyond the limits: if such guesses counted, continued guessing would keep the number
     /// locked forever.
     func judge(_ guess: [UInt8], _ db: any SQLTransaction) throws -> CodeRule {
         try CodeRows.prune("one_time_code_guess", before: begin(GuessRule.dayMilliseconds), db)
@@ -69,8 +69,8 @@ struct GuessRows {
             arguments: [phone, now.millisecondsSinceEpoch, isOwn, site])
     }
 
-    /// Selects the codes of the number that meet the condition, and returns an array with the newest one. The array is
-    /// empty if there is no such code. Codes older than twice the lifetime of a code are left out.
+    /// Returns the newest code of the number that meets the condition, as an array of at most one code. Leaves out
+    /// codes older than twice the lifetime of a code.
     private func codes(
         _ condition: String, _ arguments: SQLArguments, _ db: any SQLTransaction
     ) throws -> [(code: StoredCode, wrongCount: Int)] {

@@ -1,5 +1,5 @@
-// The transactions of `OperatorAccounts`. They make the same changes as the driver's own requests, but their audit
-// entries name the operator's action.
+// The transactions of `OperatorAccounts`. They make the same changes as the driver's own requests, but record them in
+// the audit as the operator's actions.
 
 package import Identity
 package import JourneyModel

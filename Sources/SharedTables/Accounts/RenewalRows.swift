@@ -1,5 +1,5 @@
 // Renewal of tokens: refresh tokens, and the single tokens of shipped clients. RefreshRule judges the presented token
-// in the transaction that spends it. Two concurrent requests are therefore judged one after the other.
+// in the same transaction that spends it. So two concurrent requests with one token are judged one after the other.
 
 import Identity
 import JourneyModel

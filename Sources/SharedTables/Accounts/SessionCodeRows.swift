@@ -23,9 +23,9 @@ extension StoredAccounts: SessionCodeStore {
 }
 
 enum SessionCodeRows {
-    /// How long a row is kept after its code has expired. Within this time, a repeat of an accepted code gets its
-    /// response again. Afterwards, the next issue of any code deletes the row. Retention deletes it earlier if it
-    /// deletes the session.
+    /// How long a row is kept after its code has expired, in milliseconds. Within this time, a repeated request with an
+    /// accepted code gets the same response. Afterwards, the row is deleted when a later code is issued. If retention
+    /// deletes the session, the row is deleted with it.
     static let keptMilliseconds: Int64 = 86_400_000
 
     private struct Session {

@@ -28,9 +28,9 @@ enum SignInRows {
     }
 
     /// Detects a repeated sign-in. Returns the user of the session that an earlier request with the same identity token
-    /// created. Returns nil if that request was too long ago, or if the session has changed since. Both requests derive
-    /// the same session id and the same refresh token from the identity token, so `new` contains the values of the
-    /// earlier request.
+    /// created. Returns nil if that request was too long ago, or if the session has ended or its refresh token was used
+    /// since. Both requests derive the session id and the refresh token from the identity token, so `new` has the same
+    /// values as the earlier request.
     private static func repeated(_ new: NewSignIn, of driver: Int64, _ db: any SQLTransaction) throws -> User? {
         let row = try SQLRow.fetchOne(
             db, sql: "SELECT id, created_at_ms FROM sign_in_session WHERE sid = ? AND driver = ? AND kind = ?",

@@ -77,8 +77,7 @@ enum SignInSessionRows {
         try db.execute(sql: "DELETE FROM sign_in_session WHERE id = ?", arguments: [session.id])
     }
 
-    /// Ends a few expired sessions. Called with each sign-in. Nothing that belongs to an expired session can be used
-    /// any more.
+    /// Ends a few expired sessions, whose tokens are no longer accepted anyway. Called with each sign-in.
     private static func endExpired(at now: Moment, _ db: any SQLTransaction) throws {
         let expired = try SQLRow.fetchAll(
             db, sql: "\(select) WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT 4",
@@ -101,8 +100,9 @@ enum RevocationRows {
 
     /// Adds a revocation. `sid` is nil when a driver was deleted.
     static func add(sid: String?, at now: Moment, _ db: any SQLTransaction) throws {
-        // The id is not left to the database. PostgreSQL's own numbers are not in the order of the commits, and have
-        // gaps. Here, of two transactions that read the same maximum, only one commits.
+        // The statement computes the id instead of leaving it to the database, because PostgreSQL's sequences have gaps
+        // and do not follow the order of the commits. If two transactions read the same maximum, only one of them
+        // commits.
         try db.execute(
             sql: """
                 INSERT INTO revocation (id, sid, at_ms) SELECT coalesce(max(id), 0) + 1, CAST(? AS TEXT), CAST(? AS BIGINT)
@@ -117,16 +117,16 @@ enum RevocationRows {
     }
 
     static func revocations(after id: Int64?, _ db: any SQLTransaction) throws -> RecentRevocations {
-        // The row with the highest id is never deleted: `add` deletes only rows that are older than the one it adds,
-        // and a deletion of a driver adds a row after those of the driver's sessions.
+        // The row with the highest id is never deleted. `add` deletes only rows that are older than the one it adds,
+        // and the deletion of a driver adds a row after the rows of the driver's sessions.
         let last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM revocation") ?? 0
         guard let id else { return RecentRevocations(last: last, sids: [], concernsAll: true) }
         guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }
         let sids: [String?] = try SQLRow.fetchAll(
             db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, revocationsMax]
         ).map { try $0[0] }
-        // Ids have gaps only where rows were deleted. If there are fewer rows than ids, some revocations have therefore
-        // been deleted.
+        // Ids have gaps only where rows were deleted. So if there are fewer rows than ids, some revocations were
+        // deleted before this read.
         let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)
         return RecentRevocations(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)
     }

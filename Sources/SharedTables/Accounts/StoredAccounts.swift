@@ -1,4 +1,4 @@
-// Implements the ports of accounts. Every change is one transaction of the database, and every read uses its own
+// Implements the protocols for accounts. Every change is one transaction of the database, and every read uses its own
 // snapshot. The other files of this folder contain the statements that these transactions run.
 
 package import Engine
@@ -9,7 +9,7 @@ package struct StoredAccounts: AccountTransactions {
     package let store: any AccountDatabase
     package let digests: KeyedHashes
 
-    /// `digests` must be the ones with which the store was opened.
+    /// `digests` must be the keyed hashes with which the store was opened.
     package init(store: any AccountDatabase, digests: KeyedHashes) {
         self.store = store
         self.digests = digests

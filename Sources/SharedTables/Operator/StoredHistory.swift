@@ -1,6 +1,6 @@
-// Implements `HistoryStore`: counts at three levels, with steps of a minute, a quarter of an hour and two hours. Each
-// addition updates all levels. The steps of a level are deleted when no time range of the operator page needs them any
-// more. The number of rows in the table is therefore bounded.
+// Implements `HistoryStore`: counts at three levels, with steps of 1 minute, 15 minutes and 2 hours. Each addition
+// updates all levels. A step is deleted when no time range of the operator page needs it any more, so the number of
+// rows in the table is bounded.
 
 package import Engine
 package import JourneyModel

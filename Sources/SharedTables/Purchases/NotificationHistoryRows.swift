@@ -1,4 +1,4 @@
-// How far Apple's history of notifications was read, for each app and environment.
+// The time up to which Apple's history of notifications was read, for each app and environment.
 
 package import Identity
 package import JourneyModel

@@ -1,7 +1,7 @@
 // Removes a deleted driver from the driver's purchases. Facts signed by Apple are kept as far as a refund, a renewal or
-// a tax audit needs them, but without members that identify the driver. Afterwards the purchase has no owner, and later
-// facts about it are stored in the same form (`PurchaseRows.put`). The next driver who sends the purchase becomes its
-// owner. That driver is normally the same person with a new account.
+// a tax audit needs them, but without the members that identify the driver. Afterwards the purchase has no owner. Later
+// facts about it are also stored without these members (`PurchaseRows.put`). The next driver who sends the purchase
+// becomes its owner. That driver is normally the same person with a new account.
 
 import JourneyModel
 import Purchases
@@ -10,8 +10,8 @@ extension PurchaseRows {
     static func erase(_ driver: Int64, _ db: any SQLTransaction) throws {
         try eraseNotificationsAboutCustomer(driver, db)
         for (table, key) in [("purchase_transaction", "id"), ("purchase_renewal", "purchase")] {
-            // A fact whose signer is revoked is not believed. The statements below remove the signers from the facts,
-            // and a fact without a signer is believed. A fact of a revoked signer is therefore deleted first.
+            // A fact of a revoked signer is not believed, but a fact without a signer is. The statements below remove
+            // the signers from the facts. So the facts of revoked signers are deleted first.
             try db.execute(
                 sql: """
                     DELETE FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)
@@ -44,8 +44,8 @@ extension PurchaseRows {
         }
     }
 
-    /// Removes the payloads of notifications that are about the driver as a customer of the app, instead of about a
-    /// purchase. Such notifications name the customer by the same id as the driver's facts.
+    /// Removes the payloads of notifications about the driver as a customer of the app, not about a purchase. Such
+    /// notifications contain the same customer id (`appTransactionId`) as the driver's facts.
     private static func eraseNotificationsAboutCustomer(_ driver: Int64, _ db: any SQLTransaction) throws {
         var ids: Set<String> = []
         for table in ["purchase_transaction", "purchase_renewal"] {

@@ -1,5 +1,4 @@
-// The purchases of a driver as an operator sees them, for `dwell purchases`. All rows are read from one state of the
-// database.
+// The purchases of a driver as an operator sees them, for `dwell purchases`. All rows are read from one snapshot.
 
 package import JourneyModel
 package import Purchases

@@ -1,15 +1,14 @@
-// Purchases and the facts that Apple signed about them. The newest fact about each transaction and about each renewal
-// is kept, in whatever order the facts arrive. A purchase has at most one owner.
+// Purchases and the facts that Apple signed about them. The table keeps the newest fact about each transaction and each
+// renewal, regardless of the order in which facts arrive. A purchase has at most one owner.
 
 import Identity
 import JourneyModel
 import Purchases
 
 package enum PurchaseRows {
-    /// SQL condition that is true for a fact, joined with its signer, if the signer's certificates are not revoked. For
-    /// a revoked signer, `revoked_at_ms` is 0 (`StoredPurchases.record`), which is before any signing date. A fact
-    /// without a signer is also believed: it was believed until its driver was deleted, and the deletion removed its
-    /// signature.
+    /// SQL condition on a fact joined with its signer: the signer's certificates are not revoked. For a revoked signer,
+    /// `revoked_at_ms` is 0 (`StoredPurchases.record`), which is before any signing date. A fact without a signer is
+    /// also believed: it was believed when its driver was deleted, and the deletion removed its signature.
     static let isBelieved = "(revoked_at_ms IS NULL OR signed_at_ms < revoked_at_ms)"
 
     static func token(of driver: Int64, _ db: any SQLTransaction) throws -> String? {
@@ -17,8 +16,8 @@ package enum PurchaseRows {
     }
 
     /// Stores each fact that is newer than the stored one. Returns the purchase's row number, and whether the purchase
-    /// is anonymous: its owner was deleted, and nobody has claimed it since. Facts about such a purchase are stored
-    /// only in the form in which a deletion leaves them.
+    /// is anonymous, that is, its owner was deleted and nobody has claimed it since. Facts about an anonymous purchase
+    /// are stored without the members that identify a person.
     ///
     /// - Parameter isShown: whether a driver's app sent the facts. If so, the driver claims an anonymous purchase.
     static func put(
@@ -35,8 +34,8 @@ package enum PurchaseRows {
         return (purchase, true)
     }
 
-    /// Returns whether a purchase that has no owner had one who was deleted. A deletion removes the signatures of the
-    /// purchase's facts, or even all facts if their signers are revoked.
+    /// Returns whether a purchase without an owner had an owner who was deleted. This shows in its facts: a deletion
+    /// removes their signatures, and deletes facts whose signers are revoked.
     private static func isAnonymous(_ purchase: Int64, _ db: any SQLTransaction) throws -> Bool {
         let facts = "SELECT 1 FROM purchase_transaction WHERE purchase = ?"
         return try Bool.fetchOne(
@@ -52,9 +51,9 @@ package enum PurchaseRows {
     }
 
     /// Determines, stores and returns the owner of a purchase. If an operator moved the purchase, the owner does not
-    /// change. Otherwise the owner is the driver whose account token is in a transaction signed by Apple. If several
-    /// transactions have the tokens of different drivers, the one that was bought last decides, whichever of them Apple
-    /// signed last. If no transaction has a driver's token, the owner does not change. If there is no owner yet,
+    /// change. Otherwise the owner is the driver whose account token is in a transaction signed by Apple. If
+    /// transactions have the tokens of different drivers, the latest purchase date decides, not the date of the
+    /// signature. If no transaction has a driver's token, the owner does not change. If there is no owner yet,
     /// `driver`, who sent the purchase, becomes the owner.
     static func owner(of purchase: Int64, firstShownBy driver: Int64?, _ db: any SQLTransaction) throws -> Int64? {
         let known = try SQLRow.fetchOne(
@@ -69,7 +68,8 @@ package enum PurchaseRows {
         return owner
     }
 
-    /// Returns the driver whose account token is in the last bought transaction with such a token.
+    /// Returns the driver whose account token is in a transaction. If there are several drivers, the transaction with
+    /// the latest purchase date decides.
     private static func named(in purchase: Int64, _ db: any SQLTransaction) throws -> Int64? {
         let transactions = """
             FROM purchase_transaction JOIN app_account_token ON token = account_token
@@ -79,7 +79,7 @@ package enum PurchaseRows {
         let drivers = try Int64.fetchAll(
             db, sql: "SELECT DISTINCT app_account_token.driver \(transactions)", arguments: [purchase])
         guard drivers.count > 1 else { return drivers.first }
-        // The date of the purchase is in the payloads, which are read only if the tokens are of different drivers.
+        // The purchase dates are in the payloads, which are read only if the tokens belong to different drivers.
         let rows = try SQLRow.fetchAll(
             db, sql: "SELECT \(factColumns), app_account_token.driver \(transactions)", arguments: [purchase])
         let named = try rows.map { row in (fact: try transaction(row), driver: try row[3] as Int64) }
@@ -174,8 +174,7 @@ package enum PurchaseRows {
     }
 
     /// Returns whether a fact is newer than the stored one. Returns true if no fact is stored. Compares `signedDate`
-    /// first, as `PurchaseFacts` does. The other columns are most of the row, so they are read only if the dates are
-    /// equal.
+    /// first, like `PurchaseFacts`. The other columns are large, so they are read only if the dates are equal.
     ///
     /// - Parameter stored: the end of the query for the stored fact.
     private static func isNewer(

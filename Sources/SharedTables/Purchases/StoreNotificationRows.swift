@@ -6,11 +6,10 @@ import Purchases
 
 enum StoreNotificationRows {
     /// Number of days for which a notification's id is kept. Apple repeats a notification for 157 hours, and Apple's
-    /// notification history reaches back 180 days. After 200 days, the notification can therefore not be received
-    /// again.
+    /// notification history reaches back 180 days. So after 200 days, the notification cannot arrive again.
     static let keptDays = 200
-    /// Maximum number of old rows deleted with each insert. It is greater than one, so that the number of old rows
-    /// decreases. It is small, so that no insert is slow.
+    /// Maximum number of old rows deleted with each insert. It is greater than one, so that old rows become fewer, and
+    /// small, so that no insert is slow.
     private static let deletedPerInsert = 4
 
     static func take(
@@ -55,8 +54,9 @@ enum StoreNotificationRows {
         return .taken(owner: name.map { DriverID($0) })
     }
 
-    /// Returns whether the payload says more than the stored transaction: if the type is unknown, or if there is no
-    /// transaction. A test notification says nothing.
+    /// Returns whether the payload contains more than the stored transaction. This is so if the type of the
+    /// notification is unknown, or if there is no transaction. The payload of a test notification contains nothing of
+    /// interest.
     private static func keepsPayload(of notification: StoreNotification) -> Bool {
         let isDocumented = NotificationTypes.row(type: notification.type, subtype: notification.subtype) != nil
         return !isDocumented || notification.transaction == nil && notification.type != "TEST"

@@ -1,5 +1,5 @@
-// Implements the purchases port. Every change is one transaction. PurchaseRows contains the statements that these
-// transactions run.
+// Implements the protocols for purchases. Every change is one transaction. PurchaseRows contains the statements that
+// these transactions run.
 
 import Engine
 package import Identity
@@ -10,7 +10,7 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
     package let database: any SQLDatabase
     private let digests: KeyedHashes
 
-    /// `digests` must be the ones with which the store was opened.
+    /// `digests` must be the keyed hashes with which the store was opened.
     package init(store: any SQLDatabase, digests: KeyedHashes) {
         database = store
         self.digests = digests
@@ -130,7 +130,7 @@ package struct StoredPurchases: PurchaseStore, AccountTransactions {
     }
 
     /// Records whether Apple has revoked a signer's certificates. The facts of a revoked signer are not believed,
-    /// whatever their signing date, because a thief of the signer's key could choose that date.
+    /// regardless of their signing date, because a thief of the signer's key could choose that date.
     @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
         try await change { db in
             _ = try db.execute(

@@ -1,4 +1,4 @@
-// The outbox of notifications: adds entries, finds those that are due, and records what became of them. An entry is
+// The outbox of push notifications: adds entries, finds those that are due, and records their outcomes. An entry is
 // deleted with its device.
 
 import Engine
@@ -7,11 +7,12 @@ import JourneyModel
 import Push
 
 enum PushOutboxRows {
-    /// The minimum time between two background pushes to a device. Apple delivers two or three an hour.
+    /// The minimum time, in milliseconds, between two background pushes to a device. Apple delivers only two or three
+    /// an hour.
     static let wakeIntervalMilliseconds: Int64 = 1_200_000
 
-    /// Adds an entry. Adds nothing if its device was removed or belongs to another driver by now, or if it would wake
-    /// the device again too early.
+    /// Adds an entry. Adds nothing if its device was removed or now belongs to another driver, or if the entry would
+    /// wake the device too soon after the last time.
     static func add(_ entry: PushEntry, at now: Moment, _ db: any SQLTransaction) throws {
         let lastWake = now.advanced(byMilliseconds: -wakeIntervalMilliseconds).millisecondsSinceEpoch
         let added = try db.execute(
@@ -31,8 +32,8 @@ enum PushOutboxRows {
             arguments: [now, entry.device])
     }
 
-    /// Takes those of the entries that are still due. The others were taken by another server, or deleted, after the
-    /// entries were read.
+    /// Reserves those of the entries that are still due, and returns them. The others were deleted or taken by another
+    /// server since they were read.
     static func take(_ due: [DuePush], at now: Moment, lease: Moment, _ db: any SQLTransaction) throws -> [DuePush] {
         try due.filter { push in
             try db.execute(
@@ -44,9 +45,9 @@ enum PushOutboxRows {
         }
     }
 
-    /// Returns at most `limit` due entries, the longest due first. Of each device only the first is returned. An entry
-    /// whose sending has begun comes before all later ones of its device, even while it waits to be sent again. The
-    /// entries and their devices are found first, because on Citus the drivers are on other servers.
+    /// Returns at most `limit` due entries, the longest due first, and only the first entry of each device. An entry
+    /// that waits for another attempt blocks all later entries of its device. The query finds the entries and their
+    /// devices first, because on Citus the drivers are on other servers.
     static func due(at now: Moment, limit: Int, _ db: any SQLTransaction) throws -> [DuePush] {
         try SQLRow.fetchAll(
             db,

@@ -1,11 +1,11 @@
-// Implements the ports of the outbox of notifications, for each store that reads the changes of journeys.
+// Implements the protocols of the outbox of push notifications. A store adds only `newestPosition` and `pushChanges`.
 
 package import Engine
 package import JourneyModel
 package import Push
 
-/// The part of notifications that is about events. Each store has its own tables of events, so each store implements
-/// it, and `pushChanges` of `PushStore`.
+/// The part of push notifications that concerns events. Each store has its own tables of events, so each store
+/// implements `newestPosition`, and `pushChanges` of `PushStore`.
 package protocol PushTables: SQLDatabase, PushStore, PushQueueStatistics {
     /// Returns the position of the newest event; 0 if there is none.
     func newestPosition(_ db: any SQLTransaction) throws -> Int64
@@ -36,8 +36,8 @@ extension PushTables {
     package func takeDuePushes(
         at now: Moment, limit: Int, lease: Moment
     ) async throws(StoreFailure) -> [DuePush] {
-        // The entries are searched outside of the change. Among many entries of the same devices the search takes tens
-        // of milliseconds, and in SQLite's writer it would keep events waiting.
+        // The search for due entries runs outside of the change. If the same devices have many entries, the search
+        // takes tens of milliseconds, and in SQLite's writer it would make events wait.
         let due = try await read { db in try PushOutboxRows.due(at: now, limit: limit, db) }
         if due.isEmpty { return [] }
         return try await change(keepsDriverCache: true) { db in

@@ -1,10 +1,10 @@
-// A session, as the tables of this module refer to it. The sessions themselves are in tables of each store.
+// The reference by which the tables of this module refer to a session. Each store has its own tables of sessions.
 
 package import Engine
 package import JourneyModel
 
-/// The value of a column `session`. Of the columns in this module's statements, only this one has another type in each
-/// of the two databases.
+/// The value of a column `session`. It is a row number on SQLite and a text on PostgreSQL. All other columns in this
+/// module's statements have the same type in both databases.
 extension SessionReference: SQLConvertible {
     package init?(_ value: SQLValue) {
         switch value {
@@ -27,7 +27,7 @@ package struct ReferencedSession: Sendable {
     /// Row number in `driver`.
     package var driver: Int64
     package var driverID: DriverID
-    /// The driver's journey as stored, which is not necessarily in this session. Its targets may be missing.
+    /// The driver's stored journey. It may be in another session or in none, and its target chargers may be missing.
     package var journey: Journey
 
     package init(reference: SessionReference, driver: Int64, driverID: DriverID, journey: Journey) {

@@ -3,8 +3,8 @@
 package import Engine
 
 package protocol SQLDatabase: Sendable {
-    /// Runs one transaction, and returns when it is durable. Its reads see one state of the database, and no other
-    /// transaction changes what they have read before this one commits. The closure may run more than once.
+    /// Runs one transaction, and returns when it is durable. The transaction is serializable: the result is as if no
+    /// other transaction had run at the same time. The closure may run more than once.
     ///
     /// - Parameter effects: computes from the outcome what the transaction changed apart from its own rows.
     func change<Outcome: Sendable>(
@@ -12,7 +12,7 @@ package protocol SQLDatabase: Sendable {
         _ change: @escaping @Sendable (any SQLTransaction) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome
 
-    /// Reads from one state of the database.
+    /// Runs a read in one snapshot of the database.
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (any SQLTransaction) throws -> Value
     ) async throws(StoreFailure) -> Value
@@ -20,9 +20,9 @@ package protocol SQLDatabase: Sendable {
 
 /// What a transaction changed apart from its own rows.
 package struct ChangeEffects: Sendable {
-    /// Whether the rows that the change removed must be gone from SQLite's WAL as well.
+    /// Whether the removed rows must also disappear from SQLite's WAL.
     package var purgesWAL: Bool
-    /// Whether the change left the rows of drivers as they were, so that the writer's cache remains valid.
+    /// Whether the change left the rows of drivers unchanged, so that the writer's cache of drivers remains valid.
     package var keepsDriverCache: Bool
 
     package init(purgesWAL: Bool = false, keepsDriverCache: Bool = false) {

@@ -1,9 +1,9 @@
-// What the statements of this module need from a database: a transaction in which they run one after the other.
-// SQLiteStore runs it in its writer, PostgresStore on a connection of its own.
+// The transaction in which the statements of this module run, one after the other. SQLiteStore runs it in its writer,
+// PostgresStore on a separate connection.
 
 package import JourneyModel
 
-/// An open transaction, or the snapshot of a read. It is valid only while the closure runs that received it.
+/// An open transaction, or the snapshot of a read. It is valid only until the closure that received it returns.
 ///
 /// The statements keep to SQL that SQLite 3.40 and PostgreSQL 15 both accept (docs/decisions/sql-as-text.md).
 /// Parameters are `?`, or `?1`, `?2`, but not both in one statement.
@@ -26,9 +26,9 @@ package protocol SQLTransaction {
     /// The SQL expression for the session reference of the journey in a row of `driver`; NULL if the journey has none.
     var currentSessionSQL: String { get }
 
-    /// Returns the SQL condition that a column of 0 and 1 has this value. Some of SQLite's partial indexes have the
-    /// column itself as their condition, and SQLite uses such an index only if the query has the same words. On SQLite
-    /// this function returns these words, on PostgreSQL a comparison.
+    /// Returns the SQL condition that a column of 0 and 1 has this value. On PostgreSQL it is a comparison. On SQLite
+    /// it is the column itself or its negation, because some partial indexes have this condition. SQLite uses such an
+    /// index only if the query contains the same condition, word for word.
     func condition(_ column: String, is value: Bool) -> String
 }
 

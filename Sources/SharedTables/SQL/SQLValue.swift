@@ -33,7 +33,7 @@ extension Int: SQLConvertible {
     package var sqlValue: SQLValue { .integer(Int64(self)) }
 }
 
-/// Stored as 0 and 1. A condition therefore compares the column: `is_own = 1`.
+/// Stored as 0 and 1, so a condition must compare the column: `is_own = 1`.
 extension Bool: SQLConvertible {
     package init?(_ value: SQLValue) {
         guard case .integer(let integer) = value else { return nil }

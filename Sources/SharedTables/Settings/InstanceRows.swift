@@ -1,5 +1,5 @@
-// The servers that run on this database, each with a heartbeat. They are recorded so that differing settings of the
-// servers can be detected.
+// The servers that run on this database, each with a heartbeat. The rows also contain the servers' settings, so that
+// differences between servers can be detected.
 
 package import Engine
 package import JourneyModel
@@ -7,7 +7,8 @@ package import JourneyModel
 package enum InstanceRows {
     /// Milliseconds without a heartbeat after which a row is deleted.
     static let keptMilliseconds: Int64 = 24 * 3600 * 1000
-    /// Maximum number of rows. It holds even if servers are started under more names.
+    /// Maximum number of rows. If servers are started under more names, the rows with the oldest heartbeats are
+    /// deleted.
     package static let countMax = 64
 }
 

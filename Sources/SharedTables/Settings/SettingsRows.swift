@@ -1,4 +1,4 @@
-// The history of the settings: what was in force from when on, and what came of each reload.
+// The history of the settings: which settings were in force from which time on, and the result of each reload.
 
 package import Engine
 package import JourneyModel
@@ -26,9 +26,9 @@ extension SQLDatabase {
         }
     }
 
-    /// Records that these settings and rules are in force from `now` on. Writes nothing if they are in force already.
-    /// Also writes nothing if a change with a later time is recorded, and another server has recorded this change at
-    /// about the same time (`sameChangeMilliseconds`).
+    /// Records that these settings and rules are in force from `now` on. Writes nothing if the last recorded change has
+    /// the same settings and rules. Also writes nothing if another server has already recorded this change at about the
+    /// same time (`sameChangeMilliseconds`), and a change with a later time followed.
     ///
     /// Returns false if the note was left out because it repeats the last recorded note.
     package func record(
@@ -77,7 +77,7 @@ extension SQLDatabase {
 
 package enum SettingsRows {
     package static let changesMax = 10_000
-    /// How far apart two servers may record the same change.
+    /// The maximum difference, in milliseconds, between the times at which two servers record the same change.
     private static let sameChangeMilliseconds: Int64 = 10_000
 
     fileprivate static func has(
@@ -100,7 +100,7 @@ package enum SettingsRows {
     ///
     /// - Parameters:
     ///   - note: the columns of the note. A database of an older version may lack them.
-    ///   - rules: the columns of the rules, likewise.
+    ///   - rules: the columns of the rules, which may be missing too.
     package static func changes(
         limit: Int, note: String = "changed_by, reason", rules: String = "rules_version, rules",
         _ db: any SQLTransaction

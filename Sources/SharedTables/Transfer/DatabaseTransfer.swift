@@ -1,15 +1,16 @@
-// Copies an SQLite database to PostgreSQL (docs/several-servers.md). Passes copy the drivers that have changed since
-// they were copied last, each of them whole, while servers use the database. When no server has it open, the last pass
-// copies the rest and the shared tables, and the target becomes a database that servers start on.
+// Copies an SQLite database to PostgreSQL (docs/several-servers.md). While servers still use the SQLite database,
+// several passes run. Each pass copies the drivers that have changed since they were last copied, with all their rows.
+// When no server has the SQLite database open any more, the last pass copies the rest and the shared tables. Then
+// servers can start on the target.
 //
-// The target keeps, in the transaction that writes a driver's rows, the state in which the driver was read. So a
+// The transaction that writes a driver's rows to the target also records in which state the driver was read. So a
 // transfer that was interrupted continues with the drivers that are missing or have changed.
 
-/// What a transfer tells the operator.
+/// A progress message of a transfer to the operator.
 package enum TransferReport: Hashable, Sendable, CustomStringConvertible {
     /// Of `driverCount` drivers, `copiedCount` were copied by a run that was interrupted.
     case begins(driverCount: Int, copiedCount: Int)
-    /// Of the drivers of this pass, so many are copied.
+    /// Of the `total` drivers of this pass, `done` are copied.
     case copies(done: Int, total: Int)
     case passed(TransferPass)
     /// A process has the database open. The last pass took `milliseconds`.
@@ -58,15 +59,15 @@ package struct TransferRefusal: Error, Hashable, Sendable, CustomStringConvertib
 package struct DatabaseTransfer: Sendable {
     /// The pause between two attempts to lock the source.
     private static let pause = Duration.milliseconds(500)
-    /// Passes that take at most this long need not become shorter.
+    /// Passes that take at most this long, in milliseconds, need not become shorter.
     private static let shortMilliseconds = 1000
-    /// A pass is repeated after this many times its own duration, but at least 5 s, so that it takes a small part of
-    /// the processor.
+    /// The pause after a pass is this many times the duration of the pass, but at least 5 s. So passes use only a small
+    /// part of the processor.
     private static let pauseFactor = 10
 
     /// Opens the source for one pass, while servers may use it.
     let open: @Sendable () throws -> any TransferSource
-    /// Opens the source so that no other process can use it; nil if one has it open.
+    /// Opens the source so that no other process can use it; nil if another process has it open.
     let lock: @Sendable () throws -> (any TransferSource)?
     let target: any TransferTarget
     let report: @Sendable (TransferReport) -> Void
@@ -79,7 +80,7 @@ package struct DatabaseTransfer: Sendable {
         (self.open, self.lock, self.target, self.report) = (open, lock, target, report)
     }
 
-    /// What the target has, and up to which event all of it is known to be current.
+    /// The drivers that the target has, and the number of the event up to which they are known to be current.
     private struct Copied {
         var drivers: [Int64: TransferredDriver]
         var checkedEvent: Int64
@@ -90,7 +91,7 @@ package struct DatabaseTransfer: Sendable {
         }
     }
 
-    /// Returns when the target is complete. Waits for the end of the servers that use the source.
+    /// Runs the transfer, and returns when the target is complete. Waits until no server uses the source any more.
     package func run() async throws {
         var copied = try await begin()
         var hasReported = false
@@ -137,8 +138,8 @@ package struct DatabaseTransfer: Sendable {
         return pass
     }
 
-    /// Repeats passes without a pause, until one takes at most `shortMilliseconds`, or at least half the time of the
-    /// one before.
+    /// Repeats passes without a pause, until a pass takes at most `shortMilliseconds`, or is no longer twice as fast as
+    /// the pass before.
     private func shortened(_ first: TransferPass, _ copied: inout Copied) async throws -> TransferPass {
         var pass = first
         while pass.milliseconds > Self.shortMilliseconds {

@@ -1,5 +1,5 @@
-// What a transfer reads from SQLite and writes to PostgreSQL. The two stores do not know each other; they meet in these
-// values.
+// The values that a transfer reads from SQLite and writes to PostgreSQL. The modules of the two stores do not depend on
+// each other; both use these types.
 
 package import JourneyModel
 
@@ -14,13 +14,14 @@ package struct TransferRows: Sendable {
     }
 }
 
-/// A driver whose rows are copied.
+/// A driver whose rows are copied, and the state in which the driver was read.
 package struct TransferredDriver: Hashable, Sendable {
     /// Row number in SQLite's `driver`.
     package var row: Int64
-    /// A hash of what is stored of the driver, except for events. Another value means that the driver was changed.
+    /// A hash of the driver's stored data, except for events. If it differs from an earlier value, the driver was
+    /// changed.
     package var mark: Int64
-    /// The highest number that an event of any driver had before the driver was read.
+    /// The highest event number, over all drivers, when the driver was read.
     package var lastEvent: Int64
 
     package init(row: Int64, mark: Int64, lastEvent: Int64) {
@@ -38,15 +39,16 @@ package struct TransferredChange: Sendable {
     }
 }
 
-/// A part of a pass: the rows of some drivers, or some events of a driver with many.
+/// A part of a pass: the rows of some drivers, or some of the events of a driver who has many.
 package struct TransferPart: Sendable {
-    /// The drivers that begin in this part. What the target has of them is replaced.
+    /// The drivers whose rows begin in this part. The target replaces the rows that it already has of these drivers.
     package var drivers: [TransferredDriver] = []
     /// The column `driver.recent_changes`, by row number of the driver.
     package var recentChanges: [Int64: [TransferredChange]] = [:]
-    /// Rows of `TransferredTables.ofDrivers`. Column `driver`, and `number` of a driver, is the row number in SQLite.
+    /// Rows of `TransferredTables.ofDrivers`. The column `driver`, and in the table `driver` the column `number`,
+    /// contains the row number in SQLite.
     package var tables: [TransferRows] = []
-    /// Whether the next part has further events of the last driver.
+    /// Whether the next part contains further events of the last driver.
     package var isContinued = false
 
     package init() {}
@@ -54,11 +56,11 @@ package struct TransferPart: Sendable {
     package var eventCount: Int { tables.last { $0.table == "event" }?.rows.count ?? 0 }
 }
 
-/// The place between two parts of a pass.
+/// The place in a pass at which the next part begins.
 package struct TransferCursor: Sendable {
-    /// The drivers that have not begun.
+    /// The drivers of whom no part has been read yet.
     package var drivers: ArraySlice<TransferredDriver>
-    /// Events of the last driver that began.
+    /// The remaining events of the driver whose rows are being read.
     package var events: ArraySlice<Int64> = []
 
     package init(_ drivers: [TransferredDriver]) {
@@ -68,21 +70,24 @@ package struct TransferCursor: Sendable {
 
 /// The database from which a transfer reads, for one pass.
 package protocol TransferSource: Sendable {
-    /// Distinguishes this database from others. A copy of the database has the same value.
+    /// Identifies this database. A copy of the database has the same identity.
     func identity() throws -> [UInt8]
-    /// Returns why the database cannot be transferred now, in a sentence for the operator; nil if it can.
+    /// Returns the reason why the database cannot be transferred now, as a sentence for the operator. Returns nil if it
+    /// can be transferred.
     ///
-    /// - Parameter isFinal: whether nothing may be left unfinished.
+    /// - Parameter isFinal: whether this check is for the last pass, before which all unfinished work must be complete.
     func obstacle(isFinal: Bool) throws -> String?
     /// Returns all drivers as they are now, in the order of their row numbers.
     func drivers() throws -> [TransferredDriver]
     /// Returns the number of the last event of each driver who has events with numbers above `event`.
     func lastEvents(after event: Int64) throws -> [Int64: Int64]
-    /// Returns the part at the cursor, and moves the cursor behind it. Drivers who no longer exist are left out.
+    /// Returns the part at the cursor, and moves the cursor behind the part. Leaves out drivers who no longer exist.
     func part(at cursor: inout TransferCursor) throws -> TransferPart
-    /// Returns the next rows of a shared table in the order of its primary key; no rows after the last one.
+    /// Returns the next rows of a shared table, in the order of its primary key. Returns no rows after the end of the
+    /// table.
     ///
-    /// - Parameter key: the primary key of the last row; nil for the first rows. Becomes that of the last returned row.
+    /// - Parameter key: the primary key after which to begin; nil for the first rows. Is set to the key of the last
+    ///   returned row.
     func rows(of table: String, columns: [String], after key: inout [SQLValue]?) throws -> TransferRows
     func close()
 }
@@ -94,12 +99,12 @@ package protocol TransferTarget: Sendable {
     ///
     /// - Throws: if the database has other data, or belongs to the transfer of another source.
     func begin(_ source: [UInt8]) async throws -> [Int64: TransferredDriver]
-    /// Writes the part. If the next part continues it, its drivers become visible only with the last of the continuing
-    /// parts.
+    /// Writes the part. If the next part continues this part, the transaction stays open until the last continuing
+    /// part.
     func write(_ part: TransferPart) async throws
     /// Removes drivers who no longer exist in the source.
     func remove(_ drivers: [Int64]) async throws
-    /// Gathers the planner's statistics.
+    /// Updates the statistics of PostgreSQL's query planner.
     func analyze() async throws
     /// Begins the last transaction. Returns the columns of the shared tables.
     func beginLastTransaction() async throws -> [String: [String]]

@@ -1,12 +1,14 @@
-// Which tables a transfer from SQLite to PostgreSQL copies, and why it leaves out the others. A test compares the lists
-// with the schemas of both databases.
+// The tables that a transfer from SQLite to PostgreSQL copies, and the reasons why it leaves out the others. A test
+// compares these lists with the schemas of both databases.
 
 package enum TransferredTables {
-    /// Copied driver by driver, while a server may still use SQLite. SQLite's table of events is `event_row`.
+    /// Tables that are copied driver by driver, while a server may still use SQLite. SQLite's table of events is
+    /// `event_row`.
     package static let ofDrivers = ["driver", "journey_base", "session", "event"]
 
-    /// Copied whole at the end. The tables and columns have the same names in both databases. A table comes after those
-    /// to which it refers. Column `driver` has row numbers of SQLite, which the target maps to its own.
+    /// Tables that are copied whole at the end. The tables and columns have the same names in both databases. A table
+    /// comes after the tables to which it refers. The column `driver` contains row numbers of SQLite, which the target
+    /// replaces with its own.
     package static let shared = [
         "settings_version", "settings_correction", "account", "apple_identity", "apple_refresh_token", "phone_identity",
         "sign_in_session", "refresh_token", "apple_nonce", "apple_notice", "apple_revocation", "asked_code",
@@ -36,7 +38,7 @@ package enum TransferredTables {
         "instance": "each server adds its own row",
     ]
 
-    /// Tables of PostgreSQL that nothing is copied to, with the reason.
+    /// Tables of PostgreSQL to which nothing is copied, with the reason.
     package static let onlyInTarget = [
         "schema_migration": "the target has its own migrations",
         "event_position": "belongs to the transaction numbers of the target",
