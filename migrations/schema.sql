@@ -702,3 +702,5 @@ CREATE TABLE notification_history (
 
 CREATE INDEX store_notification_by_app_transaction ON store_notification (app_transaction_id)
 WHERE app_transaction_id IS NOT NULL;
+
+CREATE INDEX session_by_registered_charger ON session (registered_charger) WHERE registered_charger IS NOT NULL;

@@ -96,20 +96,6 @@ struct OperatorReadingTests {
         }
     }
 
-    @Test func `a charger that is only registered is found by its beginning`() async throws {
-        try await withStore { (store) async throws in
-            for (session, charger) in [("a", "find-2"), ("b", "find-1"), ("c", "other")] {
-                _ = try await store.register(
-                    SessionRegistration(
-                        sessionID: session, driver: DriverID("d"), chargerID: charger, merchantID: nil,
-                        receivedAt: now))
-            }
-            #expect(try await store.search("find-", limit: 5).chargerIDs == ["find-1", "find-2"])
-            #expect(try await store.search("find-", limit: 1).chargerIDs == ["find-1"])
-            #expect(try await store.search("nothing", limit: 5).chargerIDs == [])
-        }
-    }
-
     @Test func `the database can be written to and names its schema`() async throws {
         try await withStore { (store) async throws in
             try await store.checkWritable()

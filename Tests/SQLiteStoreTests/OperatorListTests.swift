@@ -198,7 +198,9 @@ import Testing
 
     private static let queries = [
         SQLiteEventStore.driversSQL, SQLiteEventStore.driversByNameSQL, SQLiteEventStore.driverByPhoneSQL,
-        SQLiteEventStore.sessionsByNameSQL, SQLiteEventStore.placesByNameSQL, SQLiteEventStore.sessionsSQL,
+        SQLiteEventStore.sessionsByNameSQL, SQLiteEventStore.placesByNameSQL,
+        SQLiteEventStore.firstRegisteredChargerSQL, SQLiteEventStore.nextRegisteredChargerSQL,
+        SQLiteEventStore.sessionsSQL,
         SQLiteEventStore.eventsSQL.replacing("NAME", with: "event_kind.name = ?7"), SQLiteEventStore.driverEventsSQL,
         SQLiteEventStore.driverSessionsSQL,
         StoredHistory.readSQL, StoredHistory.deleteSQL,

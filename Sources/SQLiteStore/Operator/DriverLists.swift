@@ -81,11 +81,27 @@ extension SQLiteEventStore {
                 drivers += try Row.fetchAll(db, sql: Self.driverByPhoneSQL, arguments: [phone])
             }
             let sessions = try Row.fetchAll(db, sql: Self.sessionsByNameSQL, arguments: bounds)
-            let chargers = try String.fetchAll(db, sql: Self.placesByNameSQL, arguments: bounds)
+            let places = try String.fetchAll(db, sql: Self.placesByNameSQL, arguments: bounds)
+            let chargers = Set(places + (try Self.registeredChargers(from: text, limit: limit, db)))
+                .sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
             return SearchResult(
                 drivers: try drivers.map(Self.driverSummary),
-                sessions: try sessions.map { try Self.operatorSession($0, db) }, chargerIDs: chargers)
+                sessions: try sessions.map { try Self.operatorSession($0, db) },
+                chargerIDs: Array(chargers.prefix(limit)))
         }
+    }
+
+    /// Returns the first chargers of registered sessions that begin with `text`, in ascending order. Many sessions may
+    /// have the same charger, so each charger is found by one search in the index.
+    private static func registeredChargers(from text: String, limit: Int, _ db: Database) throws -> [String] {
+        var found: [String] = []
+        let end = text + "\u{10FFFF}"
+        while found.count < limit {
+            let sql = found.isEmpty ? firstRegisteredChargerSQL : nextRegisteredChargerSQL
+            guard let next = try String.fetchOne(db, sql: sql, arguments: [found.last ?? text, end]) else { break }
+            found.append(next)
+        }
+        return found
     }
 
     static let driversByNameSQL = """
@@ -99,4 +115,10 @@ extension SQLiteEventStore {
         WHERE session_id >= ?1 AND session_id < ?2 ORDER BY session_id LIMIT ?3
         """
     static let placesByNameSQL = "SELECT place_id FROM place WHERE place_id >= ?1 AND place_id < ?2 ORDER BY 1 LIMIT ?3"
+    static let firstRegisteredChargerSQL = """
+        SELECT min(registered_charger) FROM session WHERE registered_charger >= ?1 AND registered_charger < ?2
+        """
+    static let nextRegisteredChargerSQL = """
+        SELECT min(registered_charger) FROM session WHERE registered_charger > ?1 AND registered_charger < ?2
+        """
 }

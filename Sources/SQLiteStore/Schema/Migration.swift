@@ -58,5 +58,6 @@ package struct Migration: Sendable {
         Migration(27, "newest_keys", PackageResources._027_newest_keys_sql),
         Migration(28, "notification_history", PackageResources._028_notification_history_sql),
         Migration(29, "key_move", PackageResources._029_key_move_sql),
+        Migration(30, "registered_charger", PackageResources._030_registered_charger_sql),
     ]
 }
