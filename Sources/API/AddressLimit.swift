@@ -11,16 +11,23 @@ import RateLimiting
 
 struct AddressLimit: Sendable {
     let admission: any Admission
+    /// Records the requests beyond the limit, without a driver: their credentials are not checked.
+    let refused: RefusedRequests
 
     /// Returns a handler that checks the limit and then calls `handler`. All responses of the returned handler carry
     /// the quota of the address and `Cache-Control: no-store`.
-    func limited(_ form: ProblemForm, _ handler: @escaping RequestHandler) -> RequestHandler {
+    ///
+    /// - Parameter route: the route's template, under which requests beyond the limit are recorded.
+    func limited(_ form: ProblemForm, route: String, _ handler: @escaping RequestHandler) -> RequestHandler {
         { request in
             let decision = await admission.admit(.ofOneRequest(.auth, fromAddressOf: request))
-            var response =
-                decision.verdict == .refused
-                ? ProblemResponse.tooManyRequests(decision.quota).response(requestID: request.id, form)
-                : await handler(request)
+            var response: Response
+            if decision.verdict == .refused {
+                response = ProblemResponse.tooManyRequests(decision.quota).response(requestID: request.id, form)
+                refused.note(response.status, nil, route: route, requestID: request.id, at: request.receivedAt)
+            } else {
+                response = await handler(request)
+            }
             if let rateLimit = RateLimitValues.rateLimit([(.auth, decision.quota)]) {
                 response.rateLimit = rateLimit + (response.rateLimit.map { ", " + $0 } ?? "")
             }
@@ -31,8 +38,9 @@ struct AddressLimit: Sendable {
 
     /// Returns `check` with the limit applied to its responder. The limit does not apply to the judge, which checks the
     /// credential before the content is read.
-    func limited(_ form: ProblemForm, _ check: CredentialCheck) -> CredentialCheck {
-        CredentialCheck(judge: check.judge, handler: limited(form) { await check.responder($0).response() })
+    func limited(_ form: ProblemForm, route: String, _ check: CredentialCheck) -> CredentialCheck {
+        CredentialCheck(
+            judge: check.judge, handler: limited(form, route: route) { await check.responder($0).response() })
     }
 }
 

@@ -49,7 +49,7 @@ package struct API: Sendable {
         access = Access(
             tokens: tokens, operatorToken: operation.token, guesses: operation.guesses,
             metrics: TokenMetrics(metrics), refused: operation.refused)
-        addressLimit = AddressLimit(admission: admission)
+        addressLimit = AddressLimit(admission: admission, refused: operation.refused)
         driverLimit = DriverLimit(admission: admission)
         refusalLimit = RefusalLimit(admission: admission)
         events = EventHandlers(
@@ -251,7 +251,8 @@ package struct API: Sendable {
     ) -> Endpoint {
         let check = access.driver(driverLimit.limited(limit, form: form, handler), route: template, form: form)
         let route = Route(
-            method, template, bodyBytesMax: RequestLimits.signInBytesMax, credential: addressLimit.limited(form, check))
+            method, template, bodyBytesMax: RequestLimits.signInBytesMax,
+            credential: addressLimit.limited(form, route: template, check))
         return Endpoint(route: route, credential: .accessToken, limits: [.auth, limit])
     }
 
@@ -262,7 +263,8 @@ package struct API: Sendable {
     ) -> Endpoint {
         let handler = access.anyone(handler, route: template, form: form)
         let route = Route(
-            .post, template, bodyBytesMax: RequestLimits.signInBytesMax, handler: addressLimit.limited(form, handler))
+            .post, template, bodyBytesMax: RequestLimits.signInBytesMax,
+            handler: addressLimit.limited(form, route: template, handler))
         return Endpoint(route: route, credential: credential, limits: [.auth])
     }
 

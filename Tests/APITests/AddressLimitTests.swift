@@ -62,6 +62,16 @@ import Testing
         #expect(await api.send("GET", "/auth/me", "", type: nil).status == .ok)
     }
 
+    @Test func `requests beyond the limit are listed for operators`() async {
+        let api = api(1)
+        for path in ["/auth/me", "/auth/me", "/auth/me"] { _ = await api.send("GET", path, "", type: nil) }
+        _ = await api.send("POST", "/auth/otp/start", #"{"phone":"+491511234567"}"#)
+        let listed = await api.ask(
+            "/ops/refusals?status=429", fields: [("Authorization", "Bearer \(ScriptedAPI.operatorToken)")])
+        #expect(listed.text.contains(#"{"route":"/auth/me","status":429,"count":2"#), "\(listed.text)")
+        #expect(listed.text.contains(#"{"route":"/auth/otp/start","status":429,"count":1"#))
+    }
+
     @Test func aLimitOfNothingIsNone() async {
         let api = api(0)
         for _ in 0..<50 {
