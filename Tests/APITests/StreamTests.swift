@@ -207,7 +207,7 @@ import Testing
     /// When a client closes its socket, the server only sees that the client has stopped sending. To find out whether
     /// the client is gone, the stream writes a comment at once. The next heartbeat would come up to 15 s later. The
     /// write fails if the client is gone.
-    @Test func `a client that ends its side is written to at once`() async throws {
+    @Test func `a client that ends its side gets a comment, and its stream stays open`() async throws {
         let listening = Listening(await api.askSignedIn("/native/session/stream"))
         var written = listening.written
         #expect(await written.next() == "retry: 3000\n\n")

@@ -32,7 +32,16 @@ import Testing
         try withFiles([
             "key": key + "\n", "url": url, "env": "JWT_SECRET=\(key)\nREDIS_URL \(url)\nJWT_SECRET \(key)\n",
         ]) { folder in
+            let secretNames = Variables.all.filter(\.isSecret).map(\.name)
+            #expect(secretNames.contains("DATABASE_URL") && secretNames.contains("OPS_TOKEN"))
+            func each(_ value: String, suffix: String = "") -> [String: String] {
+                Dictionary(uniqueKeysWithValues: secretNames.map { ($0 + suffix, value) })
+            }
             let environments: [[String: String]] = [
+                each(key), each(url), each(folder + "/key", suffix: "_FILE"), each(folder + "/url", suffix: "_FILE"),
+                ["DATABASE_URL": "postgres://u:\(password)@h/dwell?sslmode=require"],
+                ["DATABASE_URL": "postgres://u:\(password)@h:\(password)/dwell"],
+                ["DATABASE_URL": "postgres://h/dwell?password=\(password)&sslmode=\(password)"],
                 ["JWT_SECRET": key, "REDIS_URL": url],
                 ["JWT_SECRET_FILE": folder + "/key", "REDIS_URL_FILE": folder + "/url", "HTTP_PORT": "bad"],
                 ["JWT_SECRET_FILE": folder + "/key", "JWT_SECRET": key, "REDIS_URL": url],

@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `a large upload, for which it waits for 100 (Continue), and one of unknown length`() async throws {
+    @Test func `large uploads with a known length, with an unknown length, and beyond the limit`() async throws {
         try await withServer([Self.large]) { test in
             let content = Data(repeating: 7, count: 1 << 20)
             var upload = URLRequest(url: try url(test, "/large"))
