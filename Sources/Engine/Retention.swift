@@ -29,23 +29,27 @@ package protocol RetentionStore: Sendable {
     /// stored yet. Returns the number of deleted events.
     func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int
 
-    /// Returns the row numbers of sessions that were opened before `openedBefore` and may have no events left. Only row
+    /// Returns the row numbers of the sessions that `delete(sessions:openedBefore:)` would delete or change. Only row
     /// numbers above `number` are returned, in ascending order. An empty array means that no further session qualifies.
     func agedSessions(openedBefore: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> [Int64]
 
-    /// Deletes each session in `sessions` that has no event and that no driver's journey refers to. Returns the number
-    /// of deleted sessions.
+    /// Deletes each session in `sessions` that was opened (and, if registered, registered) before `openedBefore`, that
+    /// has no event, and that no driver's journey refers to. If a journey refers to such a session, but not as the
+    /// driver's current session, the row stays for the fold. The time, the charger and the merchant of its registration
+    /// are then deleted, so that clients no longer get the session. Returns the number of deleted sessions.
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
     /// Examines the next `limit` sessions with row numbers above `number`. Returns the sessions that were registered
     /// before `before` and have no event.
     func unusedRegistrations(
-        before: Moment, after number: Int64, limit: Int
+        before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers
 
     /// Examines the next `limit` audit entries with row numbers above `number`. Returns the entries that were written
     /// before `before`, except receipts of deletions.
-    func agedAuditLines(before: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> AgedNumbers
+    func agedAuditLines(
+        before: Moment, at now: Moment, after number: Int64, limit: Int
+    ) async throws(StoreFailure) -> AgedNumbers
 
     /// Deletes these audit entries in one transaction. Returns the number of deleted entries.
     func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int
@@ -69,6 +73,9 @@ package struct AgedEvent: Hashable, Sendable {
 }
 
 package struct AgedEventsRequest: Hashable, Sendable {
+    /// The current time. An event with a later receive time was stored while the server's clock was ahead. Events after
+    /// it may be old.
+    package var now: Moment
     package var receivedBefore: Moment
     /// Every event up to this row number is already forwarded, or needs no forwarding. An event with a higher row
     /// number is deleted only if it was received before `unforwardedBefore`.
@@ -78,7 +85,10 @@ package struct AgedEventsRequest: Hashable, Sendable {
     package var after: Int64
     package var limit: Int
 
-    package init(receivedBefore: Moment, forwarded: Int64, unforwardedBefore: Moment, after: Int64, limit: Int) {
+    package init(
+        now: Moment, receivedBefore: Moment, forwarded: Int64, unforwardedBefore: Moment, after: Int64, limit: Int
+    ) {
+        self.now = now
         self.receivedBefore = receivedBefore
         self.forwarded = forwarded
         self.unforwardedBefore = unforwardedBefore
@@ -103,10 +113,14 @@ package struct AgedNumbers: Hashable, Sendable {
     package var numbers: [Int64]
     /// The row number of the last row that was examined; nil when no later row is old enough.
     package var next: Int64?
+    /// Whether the last row that was examined has a time in the future. If true, rows of this part may be too young,
+    /// although later rows are old enough.
+    package var endsInFuture: Bool
 
-    package init(numbers: [Int64], next: Int64?) {
+    package init(numbers: [Int64], next: Int64?, endsInFuture: Bool = false) {
         self.numbers = numbers
         self.next = next
+        self.endsInFuture = endsInFuture
     }
 }
 
@@ -220,9 +234,10 @@ package struct RetentionService: Sendable {
     }
 
     private func deleteEvents(olderThanDays days: Int, _ deleted: inout Deleted) async throws(StoreFailure) {
-        let cut = clock().advanced(bySeconds: -days * 86_400)
+        let now = clock()
+        let cut = now.advanced(bySeconds: -days * 86_400)
         var request = AgedEventsRequest(
-            receivedBefore: cut, forwarded: try await forwarded(),
+            now: now, receivedBefore: cut, forwarded: try await forwarded(),
             unforwardedBefore: cut.advanced(bySeconds: -Self.unforwardedDays * 86_400), after: 0, limit: Self.partMax)
         var next: Int64? = 0
         while let after = next, !Task.isCancelled {
@@ -240,28 +255,33 @@ package struct RetentionService: Sendable {
     }
 
     private func deleteUnusedRegistrations() async throws(StoreFailure) -> Int {
-        let cut = clock().advanced(bySeconds: -Self.unusedRegistrationDays * 86_400)
+        let now = clock()
+        let cut = now.advanced(bySeconds: -Self.unusedRegistrationDays * 86_400)
         var count = 0
         var next: Int64? = registrationsChecked.number.load(ordering: .relaxed)
+        var areChecked = true
         while let after = next, !Task.isCancelled {
-            let part = try await store.unusedRegistrations(before: cut, after: after, limit: Self.partMax)
+            let part = try await store.unusedRegistrations(before: cut, at: now, after: after, limit: Self.partMax)
             try await inSteps(part.numbers) { (step) throws(StoreFailure) in
                 let deleted = try await store.delete(sessions: step, openedBefore: cut)
                 deletedSessions.increment(by: Int64(deleted))
                 count += deleted
             }
-            if let last = part.next { registrationsChecked.number.store(last, ordering: .relaxed) }
+            // From the first part that ends in the future, later rounds must read the sessions again.
+            if part.endsInFuture { areChecked = false }
+            if areChecked, let last = part.next { registrationsChecked.number.store(last, ordering: .relaxed) }
             next = part.next
         }
         return count
     }
 
     private func deleteAuditLines(olderThanDays days: Int) async throws(StoreFailure) -> Int {
-        let cut = clock().advanced(bySeconds: -days * 86_400)
+        let now = clock()
+        let cut = now.advanced(bySeconds: -days * 86_400)
         var count = 0
         var next: Int64? = 0
         while let after = next, !Task.isCancelled {
-            let part = try await store.agedAuditLines(before: cut, after: after, limit: Self.partMax)
+            let part = try await store.agedAuditLines(before: cut, at: now, after: after, limit: Self.partMax)
             try await inSteps(part.numbers) { (step) throws(StoreFailure) in
                 let deleted = try await store.delete(auditLines: step)
                 deletedAuditLines.increment(by: Int64(deleted))

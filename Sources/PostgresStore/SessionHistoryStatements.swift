@@ -13,8 +13,9 @@ enum SessionHistoryStatements {
         driver JOIN session ON session.driver = driver.id
             AND \(LaneParameters.condition("driver")) AND \(LaneParameters.condition("session"))
         """
-    /// SQL condition on a session to show. It excludes a session whose events retention has deleted, and whose row
-    /// remains only because it is in the journey at the driver's floor. $1 and $2 are those of `LaneParameters`.
+    /// SQL condition on a session to show. It excludes a session whose events and registration retention has deleted,
+    /// and whose row remains only because the driver's journey names it as the previous session, or the journey at the
+    /// driver's floor names it. $1 and $2 are those of `LaneParameters`.
     static let isThere = """
         (session.registered_at_ms IS NOT NULL OR session.session_id = driver.session_id
         OR EXISTS (SELECT 1 FROM event WHERE event.driver = driver.id AND event.session_id = session.session_id

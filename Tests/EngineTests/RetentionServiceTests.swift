@@ -19,6 +19,8 @@ private final class ScriptedRetention: RetentionStore {
         var failsAtStep: Int?
         var unused: [Int64] = []
         var askedForRegistrations: [Int64] = []
+        /// The part of the sessions after this number ends with a session that has a time in the future.
+        var partInFuture: Int64?
         var auditLines: [Int64] = []
         var auditSteps: [Int] = []
     }
@@ -54,15 +56,19 @@ private final class ScriptedRetention: RetentionStore {
     }
 
     func unusedRegistrations(
-        before: Moment, after number: Int64, limit: Int
+        before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers {
         state.withLock { state in
             state.askedForRegistrations.append(number)
-            return Self.part(state.unused, after: number, limit: limit)
+            var part = Self.part(state.unused, after: number, limit: limit)
+            if number == state.partInFuture { part.endsInFuture = true }
+            return part
         }
     }
 
-    func agedAuditLines(before: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> AgedNumbers {
+    func agedAuditLines(
+        before: Moment, at now: Moment, after number: Int64, limit: Int
+    ) async throws(StoreFailure) -> AgedNumbers {
         state.withLock { Self.part($0.auditLines, after: number, limit: limit) }
     }
 
@@ -117,7 +123,7 @@ struct RetentionServiceTests {
         #expect(
             store.state.withLock(\.asked) == [
                 AgedEventsRequest(
-                    receivedBefore: days(30), forwarded: 17, unforwardedBefore: days(37), after: 0,
+                    now: clock.now, receivedBefore: days(30), forwarded: 17, unforwardedBefore: days(37), after: 0,
                     limit: RetentionService.partMax)
             ])
     }
@@ -133,6 +139,17 @@ struct RetentionServiceTests {
         // The first round has read these registrations. The next hourly round does not read them again.
         _ = try await keeping.round()
         #expect(store.state.withLock(\.askedForRegistrations).last == Int64(RetentionService.partMax))
+    }
+
+    @Test func `registrations after a part that ends in the future are deleted, and read again by every round`()
+        async throws
+    {
+        let partMax = Int64(RetentionService.partMax)
+        let store = ScriptedRetention(.init(unused: Array(1...partMax + 1), partInFuture: 0))
+        let keeping = keeping(store, days: nil)
+        #expect(try await keeping.round() == RetentionService.Deleted(sessions: RetentionService.partMax + 1))
+        _ = try await keeping.round()
+        #expect(store.state.withLock(\.askedForRegistrations) == [0, partMax, 0, partMax])
     }
 
     @Test func `a failure ends the round, and what is left is the next one's`() async throws {

@@ -97,7 +97,8 @@ struct RetentionConvergenceTests {
         while let after = next {
             let part = try await store.agedEvents(
                 AgedEventsRequest(
-                    receivedBefore: cut, forwarded: .max, unforwardedBefore: cut, after: after, limit: 50))
+                    now: receivedAt(turn: turnCount), receivedBefore: cut, forwarded: .max, unforwardedBefore: cut,
+                    after: after, limit: 50))
             count += try await store.delete(part.events[...])
             next = part.next
         }

@@ -340,7 +340,8 @@ struct ErasureProgressTests {
         let fixture = try await AccountFixture(in: folder, database: "copy", pace: pace)
         let all = start.advanced(bySeconds: 20_000)
         let aged = try await fixture.store.agedEvents(
-            AgedEventsRequest(receivedBefore: all, forwarded: .max, unforwardedBefore: all, after: 0, limit: 60)
+            AgedEventsRequest(
+                now: all, receivedBefore: all, forwarded: .max, unforwardedBefore: all, after: 0, limit: 60)
         ).events
         #expect(try await fixture.store.delete(aged[...]) == 60)
         let recorded = try ErasureRecords.read(database: folder.file("copy"))

@@ -200,7 +200,8 @@ struct LateRefoldTests {
         let store = try store()
         let all = Moment.sample.advanced(bySeconds: 2_000_000)
         let aged = try await store.agedEvents(
-            AgedEventsRequest(receivedBefore: all, forwarded: .max, unforwardedBefore: all, after: 0, limit: 100)
+            AgedEventsRequest(
+                now: all, receivedBefore: all, forwarded: .max, unforwardedBefore: all, after: 0, limit: 100)
         ).events
         #expect(aged.count == 100)
         #expect(try await store.delete(aged[...]) == 0)

@@ -112,8 +112,8 @@ struct MaintenanceTests {
             .sample(late, of: DriverID("a"), receivedAt: .sample.advanced(bySeconds: 9000)))
         let aged = try await store.agedEvents(
             AgedEventsRequest(
-                receivedBefore: .sample.advanced(bySeconds: 8000), forwarded: .max, unforwardedBefore: .sample,
-                after: 0, limit: 2))
+                now: .sample.advanced(bySeconds: 9000), receivedBefore: .sample.advanced(bySeconds: 8000),
+                forwarded: .max, unforwardedBefore: .sample, after: 0, limit: 2))
         #expect(try await store.delete(aged.events[...]) == 2)
         await store.close()
         #expect(try problems() == [])
@@ -154,7 +154,7 @@ struct MaintenanceTests {
         let cut = start.advanced(bySeconds: 7200 + 40)
         let aged = try await fixture.store.agedEvents(
             AgedEventsRequest(
-                receivedBefore: cut, forwarded: .max, unforwardedBefore: cut, after: 0, limit: 1000))
+                now: cut, receivedBefore: cut, forwarded: .max, unforwardedBefore: cut, after: 0, limit: 1000))
         #expect(aged.events.count >= 40)
         #expect(try await fixture.store.delete(aged.events[...]) == aged.events.count)
         #expect(try problems(file) == [])

@@ -125,8 +125,8 @@ private final class RetentionRound {
         while let after = next, random.chance(9, in: 10) {
             let part = try await store.agedEvents(
                 AgedEventsRequest(
-                    receivedBefore: cut, forwarded: .max, unforwardedBefore: cut, after: after,
-                    limit: Int.random(in: 1...2000, using: &random)))
+                    now: Self.receivedAt(turn: turnCount), receivedBefore: cut, forwarded: .max,
+                    unforwardedBefore: cut, after: after, limit: Int.random(in: 1...2000, using: &random)))
             var left = part.events.shuffled(using: &random)[...]
             while !left.isEmpty, random.chance(19, in: 20) {
                 let step = left.prefix(Int.random(in: 1...64, using: &random))

@@ -195,8 +195,39 @@ struct RetentionTests {
         #expect(try await keeping().round().sessions == 1)
         clock.advance(bySeconds: 8 * Self.day)
         #expect(try await keeping().round().sessions == 1)
-        let left = try await store.sessions(of: driver, limit: 10, after: nil)
-        #expect(left?.sessions.map(\.sessionID) == ["last"])
+        // The row of the last session is kept for its number only.
+        let rows = try await store.read { db in try String.fetchAll(db, sql: "SELECT session_id FROM session") }
+        #expect(rows == ["last"])
+        #expect(try await store.sessions(of: driver, limit: 10, after: nil)?.sessions.isEmpty == true)
+        await store.close()
+    }
+
+    @Test func `a session that only the journey needs keeps nothing of its registration, not even an old release's`()
+        async throws
+    {
+        _ = try await store.register(
+            SessionRegistration(
+                sessionID: "session-a", driver: driver, chargerID: "charger-r", merchantID: "merchant-r",
+                receivedAt: clock.now))
+        try await drive("a")
+        try await store.change { db in
+            try db.execute(
+                sql: "UPDATE session SET (charger, merchant) = (SELECT id, id FROM place WHERE place_id = 'charger-1')")
+        }
+        try await post(.sample(.enteredChargerIntentZone, key: "next", charger: "charger-2", at: clock.now))
+        clock.advance(bySeconds: 8 * Self.day)
+        #expect(try await keeping().round() == RetentionService.Deleted(events: 9))
+        let rows = try await store.read { db in
+            try Bool.fetchAll(
+                db,
+                sql: """
+                    SELECT coalesce(
+                        registered_at_ms, registered_charger, registered_merchant, charger, merchant) IS NULL
+                    FROM session
+                    """)
+        }
+        #expect(rows == [true])
+        #expect(try problems() == [])
         await store.close()
     }
 
@@ -288,7 +319,8 @@ struct RetentionTests {
         clock.advance(bySeconds: 8 * Self.day)
         let part = try await store.agedEvents(
             AgedEventsRequest(
-                receivedBefore: clock.now, forwarded: .max, unforwardedBefore: clock.now, after: 0, limit: 8))
+                now: clock.now, receivedBefore: clock.now, forwarded: .max, unforwardedBefore: clock.now, after: 0,
+                limit: 8))
         _ = try await store.change { db in
             try db.execute(
                 sql: """

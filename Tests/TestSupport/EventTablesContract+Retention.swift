@@ -58,11 +58,29 @@ extension EventTablesContract {
     }
 
     private static func register(
-        _ session: String, of driver: DriverID, _ clock: ManualClock, _ store: any Store
+        _ session: String, of driver: DriverID, _ clock: ManualClock, _ store: any Store, charger: String? = nil,
+        merchant: String? = nil
     ) async throws {
         _ = try await store.register(
             SessionRegistration(
-                sessionID: session, driver: driver, chargerID: nil, merchantID: nil, receivedAt: clock.now))
+                sessionID: session, driver: driver, chargerID: charger, merchantID: merchant, receivedAt: clock.now))
+    }
+
+    /// Walks over the events that were received more than a week ago, in parts of four. Deletes nothing.
+    private static func walk(_ store: any Store, _ clock: ManualClock) async throws -> (parts: Int, events: Int) {
+        let cut = clock.now.advanced(bySeconds: -7 * day)
+        var (parts, events) = (0, 0)
+        var next: Int64? = 0
+        while let after = next {
+            let part = try await store.agedEvents(
+                AgedEventsRequest(
+                    now: clock.now, receivedBefore: cut, forwarded: .max, unforwardedBefore: cut, after: after,
+                    limit: 4))
+            parts += 1
+            events += part.events.count
+            next = part.next
+        }
+        return (parts, events)
     }
 
     static let retention: [Clause] = [
@@ -191,6 +209,69 @@ extension EventTablesContract {
             clock.advance(bySeconds: 8 * day)
             try expect(try await deleted(8, by: keeping(store, clock)), 8, "deleted events")
             try await expectEventsLeft(["ahead"], in: store)
+        },
+        Clause("a part that is full of events from the future does not end the walk, and one of young events does") {
+            store in
+            let clock = ManualClock()
+            for number in 0..<4 {
+                let ahead = AppendRequest.sample(
+                    .sample(.diagnostic("d"), key: "ahead\(number)"), of: DriverID("other"),
+                    receivedAt: clock.now.advanced(bySeconds: 400 * day))
+                _ = try await store.appended(ahead)
+            }
+            try await drive("a", of: DriverID("driver"), clock, to: store)
+            try expect(try await fed(12, by: store).count, 12, "events in the feed")
+            let young = try await walk(store, clock)
+            try expect(young.events, 0, "old events while those of the drive are young")
+            try expect(young.parts, 2, "parts read")
+            clock.advance(bySeconds: 8 * day)
+            try expect(try await walk(store, clock).events, 8, "old events after eight days")
+        },
+        Clause("sessions that were opened in the future do not keep the registrations behind them") { store in
+            let (clock, driver) = (ManualClock(), DriverID("driver"))
+            clock.advance(bySeconds: 400 * day)
+            for session in ["ahead", "ahead too"] { try await register(session, of: driver, clock, store) }
+            clock.advance(bySeconds: -400 * day)
+            try await register("old", of: driver, clock, store)
+            clock.advance(bySeconds: 31 * day)
+            try await register("young", of: driver, clock, store)
+            let cut = clock.now.advanced(bySeconds: -30 * day)
+            let ahead = try await store.unusedRegistrations(before: cut, at: clock.now, after: 0, limit: 2)
+            try expect(ahead.numbers, [], "unused registrations of the first part")
+            try expect(ahead.endsInFuture, true, "the first part ends in the future")
+            guard let last = ahead.next else { throw ContractViolation(description: "the first part is the last") }
+            let old = try await store.unusedRegistrations(before: cut, at: clock.now, after: last, limit: 2)
+            try expect(old.numbers.count, 1, "unused registrations of the second part")
+            try expect(old.next, nil, "a third part")
+        },
+        Clause("a registration goes with its session's events, unless the session is the driver's current one") {
+            store in
+            let (clock, driver) = (ManualClock(), DriverID("driver"))
+            try await register(
+                "session-a", of: driver, clock, store, charger: "charger-r", merchant: "merchant-r")
+            try await drive("a", of: driver, clock, to: store)
+            clock.advance(bySeconds: 8 * day)
+            try expect(try await allDeleted(8, by: keeping(store, clock)), .init(events: 8), "deleted at first")
+            guard case .found(let current) = try await store.timeline(of: "session-a", of: driver, limit: 9, after: nil)
+            else { throw ContractViolation(description: "the current session is not found") }
+            try expect(current.session.chargerID, "charger-r", "charger of the current session")
+            // Now the session is the previous one. Its row stays, because the journey names it.
+            let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "next", at: clock.now)
+            try await post(entered, of: driver, to: store)
+            try expect(try await keeping(store, clock).round(), .init(), "deleted in the next round")
+            guard case .sessionNotFound = try await store.timeline(of: "session-a", of: driver, limit: 9, after: nil)
+            else { throw ContractViolation(description: "the previous session is found") }
+            try expect(try await sessions(of: driver, store), [], "sessions left")
+            // The session is still the driver's, also where sessions must be registered.
+            let late = EventSubmission.sample(.diagnostic("d"), key: "late", session: "session-a", at: clock.now)
+            let request = AppendRequest.sample(
+                late, of: driver, receivedAt: clock.now, requiresRegisteredSession: true)
+            _ = try EventStoreContract.event(try await store.appended(request), "late event")
+            guard case .found(let again) = try await store.timeline(of: "session-a", of: driver, limit: 9, after: nil)
+            else { throw ContractViolation(description: "the session with a new event is not found") }
+            try expect(again.session.registeredAt, nil, "time of the registration")
+            try expect(again.session.chargerID, nil, "charger")
+            try expect(again.session.merchantID, nil, "merchant")
         },
     ]
 }

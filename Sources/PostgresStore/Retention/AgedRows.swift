@@ -5,38 +5,53 @@ import Postgres
 import Sockets
 
 enum AgedRows {
-    /// SQL condition on a session to delete. All of the following must hold. The session was opened before a time and,
-    /// if it was registered, registered before this time. It has no events. It is not in its driver's current journey,
-    /// and not in the journey at the driver's floor. (The journeys after the stored events need no check. They follow
-    /// from these events and the journey at the floor, so they contain no other sessions.) No deletion of the driver is
-    /// under way: during a deletion, events may already have the session's new id while the session's row still has the
-    /// old one.
+    /// SQL condition on a session that is no longer shown to clients. All of the following must hold. The session was
+    /// opened before a time and, if it was registered, registered before this time. It has no events. It is not its
+    /// driver's current session. No deletion of the driver is under way: during a deletion, events may already have the
+    /// session's new id while the session's row still has the old one.
     ///
     /// - Parameters:
     ///   - time: the parameter with the time.
     ///   - lanes: returns a condition on a table, which tells Citus that the table's rows lie in the session's shard.
-    private static func unused(_ time: String, _ lanes: (String) -> String) -> String {
+    private static func outlived(_ time: String, _ lanes: (String) -> String) -> String {
         """
         session.opened_at_ms < \(time)::int8 AND coalesce(session.registered_at_ms < \(time)::int8, true)
         AND NOT EXISTS (SELECT 1 FROM event
             WHERE event.driver = session.driver AND event.session_id = session.session_id AND \(lanes("event")))
         AND NOT EXISTS (SELECT 1 FROM driver
-            WHERE driver.id = session.driver AND session.session_id IN (driver.session_id, driver.previous_session_id)
-                AND \(lanes("driver")))
-        AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = session.driver
-            AND session.session_id IN (journey_base.session_id, journey_base.previous_session_id)
-            AND \(lanes("journey_base")))
+            WHERE driver.id = session.driver AND session.session_id = driver.session_id AND \(lanes("driver")))
         AND \(ErasureProgress.isNotErasing("session", "driver"))
         """
     }
 
-    private static let unusedAnywhere = unused("$2") { "\($0).lane = session.lane" }
+    /// SQL condition on an outlived session whose row can be deleted. Its driver's journey does not name it as the
+    /// previous session, and the journey at the driver's floor does not name it. (The journeys after the stored events
+    /// need no check. They follow from these events and the journey at the floor, so they contain no other sessions.)
+    ///
+    /// - Parameters:
+    ///   - lanes: like that of `outlived`.
+    ///   - condition: SQL condition on the sessions that must not be named. A session that does not meet it counts as
+    ///     unneeded.
+    private static func unneeded(_ lanes: (String) -> String, if condition: String = "true") -> String {
+        """
+        NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = session.driver AND \(condition)
+            AND session.session_id = driver.previous_session_id AND \(lanes("driver")))
+        AND NOT EXISTS (SELECT 1 FROM journey_base WHERE journey_base.driver = session.driver AND \(condition)
+            AND session.session_id IN (journey_base.session_id, journey_base.previous_session_id)
+            AND \(lanes("journey_base")))
+        """
+    }
 
-    /// Parameters: the number after which to begin, the time, the number of rows.
+    /// SQL condition that a table's row lies in the session's lane. For statements over the rows of all lanes.
+    private static func hasSessionsLane(_ table: String) -> String { "\(table).lane = session.lane" }
+
+    /// The sessions to delete, and those whose row stays but whose registration is to be forgotten. Parameters: the
+    /// number after which to begin, the time, the number of rows.
     static let sessions = PostgresStatement(
         "aged_sessions",
         """
-        SELECT session.number FROM session WHERE session.number > $1::int8 AND \(unusedAnywhere)
+        SELECT session.number FROM session WHERE session.number > $1::int8 AND \(outlived("$2", hasSessionsLane))
+            AND \(unneeded(hasSessionsLane, if: "session.registered_at_ms IS NULL"))
         ORDER BY session.number LIMIT $3::int8
         """)
 
@@ -45,12 +60,14 @@ enum AgedRows {
     static let registrations = PostgresStatement(
         "aged_registrations",
         """
-        SELECT session.number, session.opened_at_ms, session.registered_at_ms IS NOT NULL AND \(unusedAnywhere)
+        SELECT session.number, session.opened_at_ms, session.registered_at_ms IS NOT NULL
+            AND \(outlived("$2", hasSessionsLane)) AND \(unneeded(hasSessionsLane))
         FROM session WHERE session.number > $1::int8 ORDER BY session.number LIMIT $3::int8
         """)
 
-    /// Deletes the sessions that still meet the condition. Checks the condition again, because an event of a session
-    /// may have arrived since the session was found. Returns the number of deleted sessions.
+    /// Deletes those sessions that are outlived and unneeded. Of an outlived session that is still needed, forgets the
+    /// registration, with the charger and the merchant. Checks the conditions again, because an event of a session may
+    /// have arrived since the session was found. Returns the number of deleted sessions.
     static func delete(
         sessions numbers: [Int64], openedBefore: Moment, _ shards: Shards, on connection: PostgresConnection,
         until deadline: Deadline
@@ -65,6 +82,7 @@ enum AgedRows {
             trip.add([PostgresQuery(lockDrivers, lanes + [.int8s(Set(rows.map { $0.driver }).sorted())])])
             let before = PostgresValue.int8(openedBefore.millisecondsSinceEpoch)
             deleted.append(trip.add([PostgresQuery(deleteSessions, lanes + [numbers, before])]))
+            trip.add([PostgresQuery(forgetRegistrations, lanes + [numbers, before])])
         }
         let results = try await connection.run(trip.queries, until: deadline)
         var gone: [(driver: Int64, session: String)] = []
@@ -103,9 +121,19 @@ enum AgedRows {
         """
         WITH gone AS (
             DELETE FROM session WHERE session.number = ANY ($3::int8[]) AND \(LaneParameters.condition("session"))
-                AND \(unused("$4") { LaneParameters.condition($0) })
+                AND \(outlived("$4", LaneParameters.condition)) AND \(unneeded(LaneParameters.condition))
             RETURNING session.driver, session.session_id)
         SELECT driver, session_id FROM gone
+        """)
+
+    /// Forgets the registrations of the outlived sessions that `deleteSessions` has left. The parameters are those of
+    /// `deleteSessions`.
+    private static let forgetRegistrations = PostgresStatement(
+        "aged_sessions_registrations",
+        """
+        UPDATE session SET registered_at_ms = NULL, registered_charger = NULL, registered_merchant = NULL
+        WHERE session.number = ANY ($3::int8[]) AND \(LaneParameters.condition("session"))
+            AND session.registered_at_ms IS NOT NULL AND \(outlived("$4", LaneParameters.condition))
         """)
 
     /// Parameters: `LaneParameters`, the `driver.id` of drivers, ids of sessions.

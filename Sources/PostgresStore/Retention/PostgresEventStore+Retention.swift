@@ -8,7 +8,8 @@ import Postgres
 extension PostgresEventStore: RetentionStore {
     /// Returns the old events in the next part of a walk over all events, beginning with the event stored first. The
     /// walk ends at the first part without old events. It does not end at the first recent event, because a few receive
-    /// times may be out of order, after slow requests or while an instance's clock was wrong.
+    /// times may be out of order, after slow requests. While an instance's clock was ahead, all events of a part may
+    /// have got times that are still in the future. The walk goes on after such a part.
     package func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents {
         let found = try await read([
             PostgresQuery(
@@ -17,14 +18,18 @@ extension PostgresEventStore: RetentionStore {
         return try decoded { () throws(PostgresError) in
             var events: [AgedEvent] = []
             var last: Int64?
+            var endsInFuture = false
             for row in found[0].rows {
                 let id = try row.int8(0)
+                let receivedAt = try row.moment(3)
                 last = id
+                endsInFuture = receivedAt > request.now
                 let before = id <= request.forwarded ? request.receivedBefore : request.unforwardedBefore
-                guard try row.moment(3) < before else { continue }
+                guard receivedAt < before else { continue }
                 events.append(AgedEvent(id: id, driver: try row.int8(1), correctedAt: try row.moment(2)))
             }
-            return AgedEvents(events: events, next: found[0].rowCount == request.limit && !events.isEmpty ? last : nil)
+            let hasNext = found[0].rowCount == request.limit && (!events.isEmpty || endsInFuture)
+            return AgedEvents(events: events, next: hasNext ? last : nil)
         }
     }
 
@@ -59,15 +64,15 @@ extension PostgresEventStore: RetentionStore {
     }
 
     package func unusedRegistrations(
-        before: Moment, after number: Int64, limit: Int
+        before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers {
-        try await agedNumbers(AgedRows.registrations, before: before, after: number, limit: limit)
+        try await agedNumbers(AgedRows.registrations, before: before, at: now, after: number, limit: limit)
     }
 
     package func agedAuditLines(
-        before: Moment, after number: Int64, limit: Int
+        before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers {
-        try await agedNumbers(AgedRows.auditLines, before: before, after: number, limit: limit)
+        try await agedNumbers(AgedRows.auditLines, before: before, at: now, after: number, limit: limit)
     }
 
     package func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int {
@@ -93,9 +98,10 @@ extension PostgresEventStore: RetentionStore {
     }
 
     /// Returns the next part of a walk over the rows. Numbers ascend with time, so the walk ends with this part if the
-    /// last row of the part is recent.
+    /// last row of the part is recent. The walk goes on if the time of that row is in the future: an instance's clock
+    /// was ahead when the row was stored, so later rows may be old.
     private func agedNumbers(
-        _ statement: PostgresStatement, before: Moment, after number: Int64, limit: Int
+        _ statement: PostgresStatement, before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers {
         let found = try await read([Self.aged(statement, after: number, before: before, limit: limit)])
         return try decoded { () throws(PostgresError) in
@@ -105,9 +111,10 @@ extension PostgresEventStore: RetentionStore {
                 last = (try row.int8(0), try row.moment(1))
                 if try row.bool(2) { numbers.append(try row.int8(0)) }
             }
-            let isLast = last.map { $0.at >= before } ?? true
+            let isLast = last.map { $0.at >= before && $0.at <= now } ?? true
             return AgedNumbers(
-                numbers: numbers, next: isLast || found[0].rowCount < limit ? nil : last?.number)
+                numbers: numbers, next: isLast || found[0].rowCount < limit ? nil : last?.number,
+                endsInFuture: last.map { $0.at > now } ?? false)
         }
     }
 

@@ -13,8 +13,9 @@ enum StoredSessions {
         FROM driver JOIN session ON session.driver = driver.id
         """
 
-    /// SQL condition for the sessions that are shown. It is false for a session whose events retention has deleted, and
-    /// whose row remains only because the journey at the driver's floor names the session.
+    /// SQL condition for the sessions that are shown. It is false for a session whose events and registration retention
+    /// has deleted, and whose row remains only because the driver's journey names it as the previous session, or the
+    /// journey at the driver's floor names it.
     static let isThere = """
         (registered_at_ms IS NOT NULL OR session.id = driver.session
         OR EXISTS (SELECT 1 FROM event WHERE event.session = session.id))

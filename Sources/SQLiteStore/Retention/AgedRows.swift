@@ -8,8 +8,9 @@ import JourneyModel
 enum AgedRows {
     /// Returns the old events in one part of a walk over all events. Events are stored with ascending row numbers, so
     /// the oldest events come first, and the walk ends at the first part without old events. The receive times of a few
-    /// events may be out of order, after slow requests or while the server's clock was wrong. All events of a part are
-    /// therefore examined, even after a recent one.
+    /// events may be out of order, after slow requests. All events of a part are therefore examined, even after a
+    /// recent one. While the server's clock was ahead, all events of a part may have got times that are still in the
+    /// future. The walk goes on after such a part.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,
@@ -17,92 +18,118 @@ enum AgedRows {
             arguments: [request.after, request.limit])
         var events: [AgedEvent] = []
         var last: Int64?
+        var endsInFuture = false
         var count = 0
         while let row = try rows.next() {
             let id: Int64 = row[0]
             let receivedAt = Moment(millisecondsSinceEpoch: row[3])
             last = id
+            endsInFuture = receivedAt > request.now
             count += 1
             guard receivedAt < (id <= request.forwarded ? request.receivedBefore : request.unforwardedBefore) else {
                 continue
             }
             events.append(AgedEvent(id: id, driver: row[1], correctedAt: Moment(millisecondsSinceEpoch: row[2])))
         }
-        return AgedEvents(events: events, next: count == request.limit && !events.isEmpty ? last : nil)
+        let hasNext = count == request.limit && (!events.isEmpty || endsInFuture)
+        return AgedEvents(events: events, next: hasNext ? last : nil)
     }
 
-    /// Returns sessions to delete. The session with the highest row number is always kept. If it were deleted, SQLite
-    /// would use its row number for the next session, but drivers' recent changes may still refer to the old one.
+    /// Returns the sessions to delete, and those whose row stays but whose registration is to be forgotten.
     static func sessions(
         openedBefore: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> [Int64] {
         try Int64.fetchAll(
             db,
             sql: """
-                SELECT id FROM session WHERE id > ?1 AND \(unused) ORDER BY id LIMIT ?3
+                SELECT id FROM session WHERE id > ?1 AND \(outlived) AND (registered_at_ms IS NOT NULL OR \(unneeded))
+                ORDER BY id LIMIT ?3
                 """,
             arguments: [number, openedBefore.millisecondsSinceEpoch, limit])
     }
 
     /// Examines the next `limit` sessions. Returns those that were registered before `before` and have no event.
     static func unusedRegistrations(
-        before: Moment, after number: Int64, limit: Int, _ db: Database
+        before: Moment, at now: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> AgedNumbers {
         let rows = try Row.fetchAll(
             db,
             sql: """
-                SELECT id, opened_at_ms, registered_at_ms IS NOT NULL AND \(unused) FROM session
+                SELECT id, opened_at_ms, registered_at_ms IS NOT NULL AND \(outlived) AND \(unneeded) FROM session
                 WHERE id > ?1 ORDER BY id LIMIT ?3
                 """,
             arguments: [number, before.millisecondsSinceEpoch, limit])
-        return part(rows, before: before, limit: limit)
+        return part(rows, before: before, at: now, limit: limit)
     }
 
     /// Examines the next `limit` audit entries. Returns those that are older than `before`. Leaves out receipts of
     /// deletions, because receipts are kept.
-    static func auditLines(before: Moment, after number: Int64, limit: Int, _ db: Database) throws -> AgedNumbers {
+    static func auditLines(
+        before: Moment, at now: Moment, after number: Int64, limit: Int, _ db: Database
+    ) throws -> AgedNumbers {
         let rows = try Row.fetchAll(
             db,
             sql: """
                 SELECT id, at_ms, at_ms < ?2 AND action <> 'erased' FROM audit WHERE id > ?1 ORDER BY id LIMIT ?3
                 """,
             arguments: [number, before.millisecondsSinceEpoch, limit])
-        return part(rows, before: before, limit: limit)
+        return part(rows, before: before, at: now, limit: limit)
     }
 
     /// Returns one part of a walk over the rows. Row numbers ascend with time, so the walk ends with this part if the
-    /// last row of the part is recent.
-    private static func part(_ rows: [Row], before: Moment, limit: Int) -> AgedNumbers {
-        let isLast = rows.last.map { ($0[1] as Int64) >= before.millisecondsSinceEpoch } ?? true
+    /// last row of the part is recent. The walk goes on if the time of that row is in the future: the clock was ahead
+    /// when the row was stored, so later rows may be old.
+    private static func part(_ rows: [Row], before: Moment, at now: Moment, limit: Int) -> AgedNumbers {
+        let last = rows.last.map { Moment(millisecondsSinceEpoch: $0[1]) }
+        let endsInFuture = last.map { $0 > now } ?? false
+        let isLast = last.map { $0 >= before && $0 <= now } ?? true
         return AgedNumbers(
             numbers: rows.filter { $0[2] }.map { $0[0] },
-            next: isLast || rows.count < limit ? nil : rows.last.map { $0[0] })
+            next: isLast || rows.count < limit ? nil : rows.last.map { $0[0] }, endsInFuture: endsInFuture)
     }
 
-    /// SQL condition on a session to delete. The session was opened before ?2. If it was registered, it was registered
-    /// before ?2. It has no events. Neither its driver's journey nor the journey at the driver's floor (`journey_base`)
-    /// names it. It does not have the highest row number. The journeys stored with the remaining events need no check,
-    /// because they name only sessions of these events or of the journey at the floor.
-    private static let unused = """
+    /// SQL condition on a session that is no longer shown to clients. The session was opened before ?2. If it was
+    /// registered, it was registered before ?2. It has no events. It is not its driver's current session.
+    private static let outlived = """
         opened_at_ms < ?2 AND coalesce(registered_at_ms < ?2, TRUE)
         AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = session.id)
-        AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id IN (driver.session, driver.previous_session))
+        AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id = driver.session)
+        """
+
+    /// SQL condition on an outlived session whose row can be deleted. Its driver's journey does not name it as the
+    /// previous session, and the journey at the driver's floor (`journey_base`) does not name it. The journeys stored
+    /// with the remaining events need no check, because they name only sessions of these events or of the journey at
+    /// the floor. The session does not have the highest row number. If it were deleted, SQLite would use this number
+    /// for the next session, but drivers' recent changes may still refer to the old one.
+    private static let unneeded = """
+        (NOT EXISTS (
+            SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id = driver.previous_session)
         AND NOT EXISTS (
             SELECT 1 FROM journey_base WHERE journey_base.driver = session.driver
             AND session.id IN (journey_base.session, journey_base.previous_session))
-        AND id < (SELECT max(id) FROM session)
+        AND id < (SELECT max(id) FROM session))
         """
 
-    /// Deletes those `sessions` that still meet the condition `unused`. The condition is checked again, because an
-    /// event of a session may have arrived since the session was found. Returns the number of deleted sessions.
+    /// Deletes those `sessions` that are outlived and unneeded. Of an outlived session that is still needed, forgets
+    /// the registration, with the charger and the merchant. The conditions are checked again, because an event of a
+    /// session may have arrived since the session was found. Returns the number of deleted sessions.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
-        let statement = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(unused)")
+        let delete = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(outlived) AND \(unneeded)")
+        // Old releases kept the charger and the merchant of a registration in `charger` and `merchant`.
+        let forget = try db.cachedStatement(
+            sql: """
+                UPDATE session SET registered_at_ms = NULL, registered_charger = NULL, registered_merchant = NULL,
+                    charger = NULL, merchant = NULL
+                WHERE id = ?1 AND registered_at_ms IS NOT NULL AND \(outlived)
+                """)
         var count = 0
         for id in sessions {
-            try statement.execute(arguments: [id, openedBefore.millisecondsSinceEpoch])
-            count += db.changesCount
+            try delete.execute(arguments: [id, openedBefore.millisecondsSinceEpoch])
             if db.changesCount > 0 {
+                count += 1
                 try db.execute(sql: "DELETE FROM session_code WHERE session = ?", arguments: [id])
+            } else {
+                try forget.execute(arguments: [id, openedBefore.millisecondsSinceEpoch])
             }
         }
         return count

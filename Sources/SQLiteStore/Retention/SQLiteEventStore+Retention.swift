@@ -32,15 +32,17 @@ extension SQLiteEventStore: RetentionStore {
     }
 
     package func unusedRegistrations(
-        before: Moment, after number: Int64, limit: Int
+        before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers {
-        try await read { db in try AgedRows.unusedRegistrations(before: before, after: number, limit: limit, db) }
+        try await read { db in
+            try AgedRows.unusedRegistrations(before: before, at: now, after: number, limit: limit, db)
+        }
     }
 
     package func agedAuditLines(
-        before: Moment, after number: Int64, limit: Int
+        before: Moment, at now: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers {
-        try await read { db in try AgedRows.auditLines(before: before, after: number, limit: limit, db) }
+        try await read { db in try AgedRows.auditLines(before: before, at: now, after: number, limit: limit, db) }
     }
 
     package func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int {
