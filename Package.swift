@@ -255,7 +255,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "JourneyModel", "Engine", "Identity", "Purchases", "Secrets", "SharedTables", "Sockets",
+                "JourneyModel", "Engine", "Identity", "Purchases", "Push", "Secrets", "SharedTables", "Sockets",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/TestSupport",

@@ -60,7 +60,7 @@ package enum PushRules {
             let until = change.after.nextDeadline ?? now.advanced(bySeconds: secondsMax)
             return [change.entry(.activityUpdate, target, due: now, until: until)]
         }
-        guard change.before.state.hasSessionInProgress else { return [] }
+        guard change.endsSession else { return [] }
         return [change.entry(.activityEnd, target, due: now, until: now.advanced(bySeconds: activityEndSecondsMax))]
     }
 
@@ -68,8 +68,8 @@ package enum PushRules {
     /// event. So a driver whose departure is reported late is warned too, if the warning was due at most a minute ago.
     private static func warning(_ change: PushChange, _ target: PushTarget, _ now: Moment) -> [PushEntry] {
         guard change.after.state == .inTransit, let deadline = change.after.graceDeadline,
-            change.before.state != .inTransit || change.before.session != change.after.session
-                || change.before.graceDeadline != deadline,
+            change.before?.state != .inTransit || change.before?.session != change.after.session
+                || change.before?.graceDeadline != deadline,
             target.preferences.allows(.graceEnding)
         else { return [] }
         let due = max(deadline.advanced(bySeconds: -warningSeconds), change.occurredAt)
@@ -79,8 +79,17 @@ package enum PushRules {
 }
 
 extension PushChange {
-    /// Whether the journey was in another state, or in another session, before the change.
-    fileprivate var isEntry: Bool { before.state != after.state || before.session != after.session }
+    /// Whether the journey was in another state, or in another session, before the change. True if the phase before is
+    /// unknown.
+    fileprivate var isEntry: Bool { before?.state != after.state || before?.session != after.session }
+
+    /// Whether the change ends a session. If the phase before is unknown, every ended session counts: to end a Live
+    /// Activity twice does no harm, but an activity that nobody ends stays on the lock screen for hours. A journey
+    /// without a session does not count, because it may be the driver's first one.
+    fileprivate var endsSession: Bool {
+        guard !after.state.hasSessionInProgress else { return false }
+        return before?.state.hasSessionInProgress ?? (after.session != nil)
+    }
 
     /// Whether a deadline ended the session.
     fileprivate var isExpiry: Bool {

@@ -12,8 +12,10 @@ package protocol PushStore: Sendable {
     func pushPosition(at now: Moment) async throws(StoreFailure) -> Int64
 
     /// Returns the changes of journeys by the events after position `id`, for drivers who have a device and are not
-    /// simulated. May omit changes by events received before `since`. A change counts if it changes what the driver's
-    /// stream shows. So a late event that changes only the past is not a change.
+    /// simulated. May omit changes by events received before `since`, which is `PushRules.ageMillisecondsMax` ago. A
+    /// change counts if it changes what the driver's stream shows. So a late event that changes only the past is not a
+    /// change. A store that refolds in several transactions waits with the late event, and with the events after it,
+    /// until the refold is complete, because the event's change is stored only then.
     func pushChanges(after id: Int64, since: Moment) async throws(StoreFailure) -> PushChanges
 
     /// Adds the entries to the outbox and stores the position `last`, in one transaction. If the stored position is
@@ -67,7 +69,9 @@ package struct PushChange: Sendable {
     }
 
     package var driver: Int64
-    package var before: Phase
+    /// Nil if the store does not know it: this is the driver's first change, the changes before it are no longer kept,
+    /// or a refold by new rules or by a correction of settings has deleted them.
+    package var before: Phase?
     package var after: Phase
     /// When the event that caused the change happened, corrected to the server's clock.
     package var occurredAt: Moment
@@ -76,7 +80,7 @@ package struct PushChange: Sendable {
     package var devices: [PushTarget]
 
     package init(
-        driver: Int64, before: Phase, after: Phase, occurredAt: Moment, isByServer: Bool, devices: [PushTarget]
+        driver: Int64, before: Phase?, after: Phase, occurredAt: Moment, isByServer: Bool, devices: [PushTarget]
     ) {
         self.driver = driver
         self.before = before

@@ -19,8 +19,8 @@ import Testing
 
     private func change(at moment: Moment, platform: String = "ios") -> PushChange {
         PushChange(
-            driver: 1, before: .init(), after: .init(state: .sessionActive, session: .row(2)), occurredAt: moment,
-            isByServer: false,
+            driver: 1, before: PushChange.Phase(), after: .init(state: .sessionActive, session: .row(2)),
+            occurredAt: moment, isByServer: false,
             devices: [PushTarget(device: 3, platform: platform, hasLiveActivity: false, preferences: .init())])
     }
 

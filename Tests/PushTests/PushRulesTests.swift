@@ -24,6 +24,16 @@ import Testing
             at: now)
     }
 
+    private func entriesAfterUnknown(
+        _ after: PushChange.Phase, isByServer: Bool = false, activity: Bool = false
+    ) -> [PushEntry] {
+        PushRules.entries(
+            for: PushChange(
+                driver: 1, before: nil, after: after, occurredAt: now.advanced(bySeconds: -1), isByServer: isByServer,
+                devices: [PushTarget(device: 7, platform: "ios", hasLiveActivity: activity, preferences: .init())]),
+            at: now)
+    }
+
     private func kinds(_ entries: [PushEntry]) -> [String] { entries.map(\.kind.word) }
 
     private var active: PushChange.Phase { .init(state: .sessionActive, session: .row(5), hardDeadline: hard) }
@@ -140,5 +150,29 @@ import Testing
         #expect(kinds(entries(active, ended(.verified), activity: true)) == ["activity_end"])
         #expect(kinds(entries(active, .init(state: .idle), activity: true)) == ["activity_end"])
         #expect(entries(.init(), .init(state: .nearCharger), activity: true) == [])
+    }
+
+    @Test func `a session that ends after an unknown phase ends the Live Activity`() {
+        for ending in [Journey.Ending.verified, .requested] {
+            #expect(kinds(entriesAfterUnknown(ended(ending), activity: true)) == ["activity_end"])
+        }
+        #expect(
+            kinds(entriesAfterUnknown(ended(.grace), isByServer: true, activity: true))
+                == ["session_expired", "wake", "activity_end"])
+        #expect(entriesAfterUnknown(ended(.verified)) == [])
+        #expect(entries(ended(.grace), ended(.verified), activity: true) == [], "It is known to have ended before.")
+    }
+
+    @Test func `after an unknown phase, a journey without a session ends no Live Activity`() {
+        for state in [JourneyState.idle, .nearCharger, .anchored, .sessionEnded] {
+            #expect(entriesAfterUnknown(.init(state: state), activity: true) == [])
+        }
+    }
+
+    @Test func `after an unknown phase, the driver is told what the state is`() {
+        #expect(kinds(entriesAfterUnknown(active, activity: true)) == ["session_active", "activity_update"])
+        #expect(
+            kinds(entriesAfterUnknown(transit(graceSeconds: 900), activity: true))
+                == ["activity_update", "grace_ending"])
     }
 }

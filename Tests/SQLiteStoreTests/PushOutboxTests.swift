@@ -65,7 +65,7 @@ import Testing
         #expect(states(found) == [.nearCharger, .anchored, .sessionActive, .inTransit])
         #expect(found.last == 5 && !found.hasMore)
         let departure = try #require(found.changes.last)
-        #expect(departure.before.state == .sessionActive && departure.before.session == departure.after.session)
+        #expect(departure.before?.state == .sessionActive && departure.before?.session == departure.after.session)
         #expect(departure.occurredAt == start.advanced(bySeconds: 120) && !departure.isByServer)
         #expect(departure.after.graceDeadline == start.advanced(bySeconds: 120 + 900))
         #expect(departure.devices.map(\.hasLiveActivity) == [true])
@@ -108,6 +108,49 @@ import Testing
         #expect(expiry.occurredAt == start.advanced(bySeconds: 120 + 900))
         #expect(try await fixture.store.journey(of: caller.driver).state == .sessionEnded)
         await fixture.close()
+    }
+
+    @Test func `the change by a late event is not skipped while its refold is not complete`() async throws {
+        // The refold pauses after twenty of the sixty events, for the rest of the test.
+        let fixture = try await AccountFixture(
+            pace: RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, pauseFactor: 1_000_000, quiet: .seconds(3600)))
+        let caller = try await driver(events: 4, in: fixture)
+        let received = start.advanced(bySeconds: 200)
+        for number in 1...60 {
+            let diagnostic = EventSubmission.sample(
+                .diagnostic("d"), key: "d\(number)", at: start.advanced(bySeconds: 120 + number))
+            _ = try await fixture.store.appended(.sample(diagnostic, of: caller.driver, receivedAt: received))
+        }
+        let departure = SampleJourney.whole(prefix: "k", session: "session-\(caller.driver)", from: start)[4]
+        let late = AppendRequest.sample(departure, of: caller.driver, receivedAt: received)
+        let answer = Task { [store = fixture.store] in await store.append(late) }
+        while try await fixture.count("refold") == 0 { await Task.yield() }
+        _ = try await driver("other", events: 4, in: fixture, device: device("other"))
+
+        // The late event is the 65th.
+        let meanwhile = try await changes(in: fixture)
+        #expect(states(meanwhile) == [.nearCharger, .anchored, .sessionActive])
+        #expect(meanwhile.last == 64 && !meanwhile.hasMore)
+        #expect(try await changes(after: 64, in: fixture).last == 64)
+        // A refold may never be complete. After half a minute, it is waited for no longer.
+        let wait = Int(PushChangeRows.refoldWaitMilliseconds / 1000)
+        let minuteBefore = received.advanced(bySeconds: -60)
+        let atEnd = minuteBefore.advanced(bySeconds: wait)
+        #expect(try await fixture.store.pushChanges(after: 64, since: atEnd).last == 64)
+        let after = atEnd.advanced(byMilliseconds: 1)
+        #expect(try await fixture.store.pushChanges(after: 64, since: after).last == 69)
+
+        try fixture.folder.copyDatabase("db", to: "copy")
+        await fixture.close()
+        #expect(await answer.value == .failed(.unknown("the store is closed")))
+        let copy = try await AccountFixture(in: fixture.folder, database: "copy")
+        var request = RefoldRequest(resumesOnly: true)
+        while let next = try await copy.store.refold(request).next { request.after = next }
+        let complete = try await changes(after: 64, in: copy)
+        #expect(states(complete) == [.inTransit, .nearCharger, .anchored, .sessionActive] && complete.last == 69)
+        let entries = complete.changes.prefix(1).flatMap { PushRules.entries(for: $0, at: received) }
+        #expect(entries.map(\.kind) == [.alert(.graceEnding)])
+        await copy.close()
     }
 
     // MARK: Queueing

@@ -1,14 +1,15 @@
-// The requirements on what a store makes of its stored events apart from appending: the feed, retention, and the
-// operator's lists. As with EventStoreContract, each clause tests a store only through ports, and a test target runs
+// The requirements on what a store makes of its stored events apart from appending: the feed, the changes that cause
+// notifications, retention, and the operator's lists. As with EventStoreContract, each clause tests a store only through ports, and a test target runs
 // all of them. Each clause needs a store without events.
 
 package import Engine
 import JourneyModel
 import Logging
+package import SharedTables
 
 package enum EventTablesContract {
     package typealias Store = DeadlineStore & EventFeed & EventStore & JourneyReader & OperatorListReader
-        & RetentionStore
+        & PushTables & RetentionStore & SettingsCorrecting & SettingsHistoryStore
 
     package struct Clause: Sendable, CustomStringConvertible {
         package var description: String
@@ -20,7 +21,7 @@ package enum EventTablesContract {
         }
     }
 
-    package static let all: [Clause] = feed + retention + operatorLists
+    package static let all: [Clause] = feed + push + retention + operatorLists
 
     static let day = 86_400
 

@@ -87,8 +87,8 @@ enum PushChangeRows {
             let devices = try self.devices ?? PushChangeRows.devices(of: number, db)
             self.devices = devices
             return try PushChange(
-                driver: number, before: index == 0 ? .init() : .init(recent[index - 1]), after: .init(recent[index]),
-                occurredAt: row[4], isByServer: row[5], devices: devices)
+                driver: number, before: index == 0 ? nil : PushChange.Phase(recent[index - 1]),
+                after: .init(recent[index]), occurredAt: row[4], isByServer: row[5], devices: devices)
         }
     }
 

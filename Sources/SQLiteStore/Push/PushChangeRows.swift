@@ -13,9 +13,16 @@ import struct Foundation.Data
 enum PushChangeRows {
     /// Maximum number of events per read. A read of this many takes a few milliseconds.
     static let eventsMax: Int64 = 5_000
+    /// How long after its receipt a late event whose refold is not complete ends the pages of all drivers, in
+    /// milliseconds. Most refolds take less than a second, but one that fails (for example because a row is unreadable)
+    /// may never be complete. It must not stop the notifications of all drivers, so after this time the late event is
+    /// passed over, and its change causes no notification. The time is half the maximum age of a change, so that the
+    /// events that waited behind the late event are not too old by then.
+    static let refoldWaitMilliseconds = PushRules.ageMillisecondsMax / 2
 
     static func changes(after id: Int64, since: Moment, _ db: Database) throws -> PushChanges {
-        let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
+        var newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
+        if let cause = try firstCause(after: id, since: since, db) { newest = cause - 1 }
         let last = min(newest, id + eventsMax)
         guard last > id else { return PushChanges(last: id, hasMore: false, changes: []) }
         let drivers = try Row.fetchAll(
@@ -30,6 +37,20 @@ enum PushChangeRows {
             try self.changes(of: row[0], (row[2] as Data?).map { [UInt8]($0) } ?? [], in: (id + 1)...last, db)
         }
         return PushChanges(last: last, hasMore: last < newest, changes: changes)
+    }
+
+    /// Returns the first late event after `id` whose refold is not complete; nil if there is none. The refold adds its
+    /// change only at its end, under the number of this event. A position beyond the event would skip the change.
+    private static func firstCause(after id: Int64, since: Moment, _ db: Database) throws -> Int64? {
+        let receivedSince = since.advanced(byMilliseconds: PushRules.ageMillisecondsMax - refoldWaitMilliseconds)
+        return try Int64.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT min(refold.cause) FROM refold CROSS JOIN event ON event.id = refold.cause
+                    WHERE refold.cause > ? AND received_at_ms >= ?
+                    AND EXISTS (SELECT 1 FROM device WHERE device.driver = refold.driver)
+                    """),
+            arguments: [id, receivedSince.millisecondsSinceEpoch])
     }
 
     private static func changes(
@@ -47,7 +68,7 @@ enum PushChangeRows {
                 hasLiveActivity: device.platform == "ios" && device.push?.liveActivityToken != nil,
                 preferences: device.push?.notifications ?? .init())
         }
-        var before = PushChange.Phase()
+        var before: PushChange.Phase?
         var changes: [PushChange] = []
         for change in recent {
             let after = PushChange.Phase(change)
