@@ -11,7 +11,7 @@ package struct StoredSessionCode: Hashable, Sendable {
     package var expiresAt: Moment
     /// Wrong codes so far.
     package var wrongCount: Int
-    /// When the right code was first received; nil if never.
+    /// The time of the verification (`SessionCodeRule.verificationTime`); nil if the right code was never received.
     package var acceptedAt: Moment?
 
     package init(digest: [UInt8], expiresAt: Moment, wrongCount: Int, acceptedAt: Moment?) {
@@ -24,7 +24,8 @@ package struct StoredSessionCode: Hashable, Sendable {
 
 /// The verdict on a code that a driver enters.
 package enum SessionCodeRule: Hashable, Sendable {
-    /// The code is right. `acceptedAt` is when it was first accepted: now, or at an earlier request.
+    /// The code is right. `acceptedAt` is the time of the verification. It was determined when the code was first
+    /// accepted: now, or at an earlier request.
     case right(acceptedAt: Moment)
     case wrong(triesLeft: Int)
     /// No code can be accepted: there is none, it has expired, its tries are used up, or the session is not in
@@ -37,16 +38,31 @@ package enum SessionCodeRule: Hashable, Sendable {
 
     /// Judges a code. A code that was accepted stays right, so that a request whose response was lost can be repeated.
     ///
-    /// - Parameter isInProgress: whether the session is in progress at `now`.
+    /// - Parameter verifiedAt: the time of the verification if the code is accepted now (`verificationTime`). Nil if the
+    ///   session is not in progress at `now`.
     package static func judge(
-        _ code: StoredSessionCode, guess: [UInt8], isInProgress: Bool, at now: Moment
+        _ code: StoredSessionCode, guess: [UInt8], verifiedAt: Moment?, at now: Moment
     ) -> SessionCodeRule {
         // The code is compared in every case, so that the response time does not show whether a code can still be
         // accepted.
         let isRight = code.digest.equalsInConstantTime(guess)
         if let acceptedAt = code.acceptedAt { return isRight ? .right(acceptedAt: acceptedAt) : .unavailable }
-        guard code.wrongCount < triesMax, now <= code.expiresAt, isInProgress else { return .unavailable }
-        return isRight ? .right(acceptedAt: now) : .wrong(triesLeft: triesMax - code.wrongCount - 1)
+        guard code.wrongCount < triesMax, now <= code.expiresAt, let verifiedAt else { return .unavailable }
+        return isRight ? .right(acceptedAt: verifiedAt) : .wrong(triesLeft: triesMax - code.wrongCount - 1)
+    }
+
+    /// Returns the time of the verification if a code is accepted at `now`. The verification must come, in the order of
+    /// events, after the events by which the session is in progress; otherwise the fold would reject it. The clock that
+    /// gave these events their times may be ahead. The verification then comes directly after the last of them, but not
+    /// after the session's deadline.
+    ///
+    /// - Parameters:
+    ///   - journey: the driver's journey at `now`. It is in a session.
+    ///   - lastEventAt: the corrected time of the driver's last event; nil if that event was deleted.
+    package static func verificationTime(of journey: Journey, lastEventAt: Moment?, at now: Moment) -> Moment {
+        guard let lastEventAt, lastEventAt >= now else { return now }
+        let next = lastEventAt.advanced(byMilliseconds: 1)
+        return journey.nextDeadline.map { min(next, $0.at) } ?? next
     }
 }
 

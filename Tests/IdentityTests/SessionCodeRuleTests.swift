@@ -16,13 +16,31 @@ struct SessionCodeRuleTests {
         .judge(
             StoredSessionCode(
                 digest: right, expiresAt: now.advanced(bySeconds: seconds), wrongCount: wrong, acceptedAt: acceptedAt),
-            guess: guess, isInProgress: isInProgress, at: now)
+            guess: guess, verifiedAt: isInProgress ? now : nil, at: now)
+    }
+
+    /// Returns the time of a verification in a session that began `seconds` after `now` and lasts for an hour at most.
+    private static func verified(beginningAfter seconds: Int, lastEventAt: Moment?) -> Moment {
+        var journey = Journey()
+        journey.state = .sessionActive
+        journey.hardDeadline = now.advanced(bySeconds: seconds + 3600)
+        return SessionCodeRule.verificationTime(of: journey, lastEventAt: lastEventAt, at: now)
     }
 
     @Test func `the right code is accepted now`() {
         #expect(Self.judge() == .right(acceptedAt: Self.now))
         #expect(Self.judge(wrong: 4) == .right(acceptedAt: Self.now))
         #expect(Self.judge(expiresIn: 0) == .right(acceptedAt: Self.now))
+    }
+
+    @Test func `a verification comes after the driver's last event, and not after the deadline`() {
+        #expect(Self.verified(beginningAfter: -60, lastEventAt: nil) == Self.now)
+        #expect(Self.verified(beginningAfter: -60, lastEventAt: Self.now.advanced(bySeconds: -1)) == Self.now)
+        #expect(
+            Self.verified(beginningAfter: -60, lastEventAt: Self.now) == Self.now.advanced(byMilliseconds: 1))
+        let ahead = Self.now.advanced(bySeconds: 180)
+        #expect(Self.verified(beginningAfter: 180, lastEventAt: ahead) == ahead.advanced(byMilliseconds: 1))
+        #expect(Self.verified(beginningAfter: 180 - 3600, lastEventAt: ahead) == ahead)
     }
 
     @Test func `the fifth wrong code is the last, and then the right one is too late`() {

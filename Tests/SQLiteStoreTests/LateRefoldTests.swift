@@ -51,8 +51,13 @@ struct LateRefoldTests {
         .sample(submission, of: driver ?? self.driver, receivedAt: .sample.advanced(bySeconds: 1_000_000))
     }
 
-    private func late(_ key: String, charger: String = "c1") -> AppendRequest {
-        request(.sample(.chargerTargeted, key: key, charger: charger))
+    private func late(_ key: String, charger: String = "c1", from service: DriverID? = nil) -> AppendRequest {
+        var event = request(.sample(.chargerTargeted, key: key, charger: charger))
+        if let service {
+            event.sender = .service
+            event.service = service
+        }
+        return event
     }
 
     /// Reads one snapshot. Returns the number of the driver's events whose journey has the late event's charger, and
@@ -74,11 +79,11 @@ struct LateRefoldTests {
 
     /// Stores a late event before 300 others, and stops its refold after twenty rows, as a crash would. Copies the
     /// database in this state.
-    private func cutRefold(copies: String...) async throws {
+    private func cutRefold(copies: String..., from service: DriverID? = nil) async throws {
         let pace = RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, pauseFactor: 1_000_000, quiet: .seconds(3600))
         let store = try store("cut", pace: pace)
         try await journey(of: 300, in: store)
-        let answer = Task { [store, request = late("late")] in await store.append(request) }
+        let answer = Task { [store, request = late("late", from: service)] in await store.append(request) }
         while try await reached(store).rows < 21 { await Task.yield() }
         for copy in copies { try folder.copyDatabase("cut", to: copy) }
         await store.close()
@@ -299,6 +304,38 @@ struct LateRefoldTests {
         // One other event has the same time as `mid`.
         #expect(counts["mid"] == 101)
         #expect((100...104).contains(counts["late"] ?? 0))
+        await store.close()
+    }
+
+    /// The driver's own event waits for the refold. The writer may complete the refold for this event, and not for the
+    /// service's.
+    @Test func `the refold after a service's event is charged to the service, however many pieces it takes`()
+        async throws
+    {
+        let charges = CountedCharges()
+        let store = try store(charging: charges)
+        try await journey(of: 400, in: store)
+        let partner = DriverID("partner")
+        let event = late("late", from: partner)
+        let own = request(.sample(.sessionRestored, key: "next", at: .sample.advanced(bySeconds: 5_000)))
+        async let answer = store.append(event)
+        async let next = store.append(own)
+        #expect(await answer.isStored)
+        #expect(await next.isStored)
+        #expect(charges.drivers == [partner])
+        #expect(Set(charges.counts.keys) == [event.claim.idempotencyKey])
+        // The driver's own event may be stored before the service's.
+        #expect((400...401).contains(charges.counts[event.claim.idempotencyKey] ?? 0))
+        await store.close()
+    }
+
+    @Test func `the refold after a service's event that a crash cut is charged to nobody`() async throws {
+        try await cutRefold(copies: "db", from: DriverID("partner"))
+        let charges = CountedCharges()
+        let store = try store(charging: charges)
+        _ = try await completeRefolds(store)
+        #expect(try await reached(store).rows == 301)
+        #expect(charges.counts.isEmpty)
         await store.close()
     }
 

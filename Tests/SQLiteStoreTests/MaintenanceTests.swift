@@ -189,6 +189,53 @@ struct MaintenanceTests {
         #expect(!DatabaseCopy.exists(file + ".partial"))
     }
 
+    /// A program that had the earlier backup open was killed, and its WAL was left. SQLite would apply that WAL to the
+    /// new backup.
+    @Test(arguments: ["intact", "damaged", "gone"])
+    func `a backup removes the WAL of the backup that it replaces`(_ earlier: String) async throws {
+        try await fill()
+        try DatabaseBackup.make(of: path, to: folder.file("backup"), replacing: false) { _ in }
+        let store = try SQLiteEventStore(path: folder.file("backup"), nowMilliseconds: 0)
+        for event in SampleJourney.whole(prefix: "c", session: "session-c") {
+            _ = try await store.appended(.sample(event, of: DriverID("c")))
+        }
+        let killed = folder.file("killed")
+        try folder.copyDatabase("backup", to: "killed")
+        await store.close()
+        #expect(DatabaseCopy.exists(killed + "-wal"))
+        switch earlier {
+        case "damaged":
+            for suffix in ["", "-wal"] {
+                try Data("not a database".utf8).write(to: URL(fileURLWithPath: killed + suffix))
+            }
+        case "gone":
+            try FileManager.default.removeItem(atPath: killed)
+            #expect(throws: MaintenanceRefusal("\(killed)-wal already exists; --force replaces it")) {
+                try DatabaseBackup.make(of: path, to: killed, replacing: false) { _ in }
+            }
+        default: break
+        }
+        try DatabaseBackup.make(of: path, to: killed, replacing: true) { _ in }
+        for suffix in ["-wal", "-shm", "-journal"] { #expect(!DatabaseCopy.exists(killed + suffix)) }
+        #expect(try problems(killed) == [])
+        #expect(try rowCounts(killed) == rowCounts(path))
+    }
+
+    @Test func `a backup that is in use is not replaced`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        let store = try SQLiteEventStore(path: file, nowMilliseconds: 0)
+        #expect(throws: MaintenanceRefusal("\(file) is in use: end the program that has it open")) {
+            try DatabaseBackup.make(of: path, to: file, replacing: true) { _ in }
+        }
+        #expect(try await store.eventCount() == 16)
+        await store.close()
+        #expect(!DatabaseCopy.exists(file + ".partial"))
+        try DatabaseBackup.make(of: path, to: file, replacing: true) { _ in }
+        #expect(try problems(file) == [])
+    }
+
     @Test func `a database whose rows name nothing is not backed up, and what was there stays`() async throws {
         try await fill()
         let file = folder.file("backup")

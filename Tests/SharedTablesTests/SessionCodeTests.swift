@@ -19,9 +19,11 @@ struct SessionCodeTests {
         SessionCodes(store: fixture.accounts, digest: fixture.digests.sessionCode)
     }
 
-    /// Activates a session of the driver at 20 s.
+    /// Activates a session of the driver at 20 s, by a clock that is `ahead` seconds ahead. Each event has a sequence, so
+    /// an event of the same millisecond without one comes before it.
     private static func activate(
-        _ session: String, _ fixture: AccountFixture, of driver: DriverID = SessionCodeTests.driver
+        _ session: String, _ fixture: AccountFixture, of driver: DriverID = SessionCodeTests.driver,
+        aheadBy ahead: Int = 0
     ) async throws {
         let events: [(EventName, Int, String?)] = [
             (.enteredChargerIntentZone, 0, nil), (.anchorDwellComplete, 10, nil),
@@ -29,9 +31,10 @@ struct SessionCodeTests {
         ]
         for (name, seconds, session) in events {
             let event = EventSubmission.sample(
-                name, key: "\(name.canonical)-\(session ?? "")", session: session, at: at(seconds))
+                name, key: "\(name.canonical)-\(session ?? "")", session: session, at: at(seconds),
+                sequence: Int64(seconds))
             _ = try await fixture.store.appended(
-                .sample(event, of: driver, receivedAt: at(seconds), sender: .service))
+                .sample(event, of: driver, receivedAt: at(seconds - ahead), sender: .service))
         }
     }
 
@@ -124,6 +127,36 @@ struct SessionCodeTests {
         #expect(try await fixture.count("session_code") == 1)
         _ = try await codes.issue(forSession: "none", at: Self.at(3620 + 86_400))
         #expect(try await fixture.count("session_code") == 0)
+        await fixture.close()
+    }
+
+    @Test(arguments: DatabaseKind.allCases)
+    func `a right code ends a session as verified that a clock ahead of the server's began`(_ kind: DatabaseKind)
+        async throws
+    {
+        let fixture = try await AccountFixture(kind)
+        let codes = Self.codes(fixture)
+        try await Self.activate("s", fixture, aheadBy: 180)
+        let (code, issue) = try await codes.issue(forSession: "s", at: Self.at(-140))
+        #expect(issue == .issued(expiresAt: Self.at(3620)))
+        let activated = Self.at(20)
+        let verified = activated.advanced(byMilliseconds: 1)
+        let right = try await codes.judge(code, ofSession: "s", of: Self.driver, from: .at(Self.at(-100)))
+        #expect(right == .right(acceptedAt: verified))
+        func request(receivedAt: Moment) -> AppendRequest {
+            .sample(
+                .verification(ofSession: "s", at: verified), of: Self.driver, receivedAt: receivedAt, sender: .service)
+        }
+        guard case .stored(let event) = try await fixture.store.appended(request(receivedAt: Self.at(-100))) else {
+            Issue.record("not stored")
+            return
+        }
+        #expect(event.verdict.transition == .applied)
+        #expect(event.journey.endedBy == .verified)
+        let again = try await codes.judge(code, ofSession: "s", of: Self.driver, from: .at(Self.at(60)))
+        #expect(again == .right(acceptedAt: verified))
+        let repeated = try await fixture.store.appended(request(receivedAt: Self.at(60)))
+        #expect(repeated == .replayed(event))
         await fixture.close()
     }
 

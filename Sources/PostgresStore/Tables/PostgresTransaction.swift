@@ -76,7 +76,7 @@ final class PostgresTransaction: SQLTransaction {
         guard let row = found.rows.first, let reference = SessionReference(.text(sessionID)) else { return nil }
         return ReferencedSession(
             reference: reference, driver: try row.int8(0), driverID: DriverID(try row.text(1)),
-            journey: try Journey(row, at: 2))
+            journey: try Journey(row, at: 2), lastEventAt: try row.optionalMoment(10))
     }
 
     private static let session = PostgresStatement(
@@ -85,7 +85,7 @@ final class PostgresTransaction: SQLTransaction {
         WITH owned AS MATERIALIZED (SELECT owner FROM session_owner WHERE lane = $1 AND session_id = $2)
         SELECT driver.id, driver.driver_id, driver.state, driver.session_id, driver.target_charger,
             driver.next_target_charger, driver.grace_deadline_ms, driver.hard_deadline_ms, driver.ended_by,
-            driver.previous_session_id
+            driver.previous_session_id, driver.head_corrected_at_ms
         FROM owned JOIN driver ON driver.id = owned.owner
         """)
 

@@ -142,7 +142,12 @@ final class EventAppending {
         if let place = new.merchant { try uses.note(place: place, of: driver) }
         try uses.note(kind: kind, of: driver)
         let folded = try fold(new, into: driver, sharingTime: sharingTime)
-        if folded.mark != nil { return .waits(append.stored()) }
+        if let mark = folded.mark {
+            if append.request.sender == .service, let event = mark.cause {
+                refolding.keep(AdmissionClaim(append), ofEvent: event)
+            }
+            return .waits(append.stored())
+        }
         let charged = folded.rowCount + sharingTime
         if charged > 0 { budget.charges.append(RefoldCharge(AdmissionClaim(append), rowCount: charged)) }
         return .outcome(
@@ -239,7 +244,10 @@ final class EventAppending {
 
     /// Charges the rate limiter for the transaction's refolds. Must be called after the transaction is committed.
     func chargeForRefolds() {
-        for charge in budget.charges { charging?.charge(charge.claim, rowCount: charge.rowCount) }
+        for charge in budget.charges {
+            charging?.charge(charge.claim, rowCount: charge.rowCount)
+            if let event = charge.keptFor { refolding.forgetClaim(ofEvent: event) }
+        }
         budget.charges = []
     }
 

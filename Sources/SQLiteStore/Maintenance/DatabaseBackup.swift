@@ -6,15 +6,15 @@ import GRDB
 
 package enum DatabaseBackup {
     /// Copies the database at `path` to `file`. The copy is consistent, verified, synced, and readable only by its
-    /// owner. An existing `file` is replaced only when the copy is complete.
+    /// owner. An existing `file` is replaced only when the copy is complete. No program may have this file open.
     package static func make(
         of path: String, to file: String, replacing: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) {
         do {
             guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path): file not found") }
             guard !sameFile(path, file) else { throw MaintenanceRefusal("\(file) is the database itself") }
-            if DatabaseCopy.exists(file), !replacing {
-                throw MaintenanceRefusal("\(file) already exists; --force replaces it")
+            if !replacing, let old = DatabaseFiles.existing(of: file) {
+                throw MaintenanceRefusal("\(old) already exists; --force replaces it")
             }
             let partial = file + ".partial"
             DatabaseCopy.remove(partial)
@@ -25,10 +25,39 @@ package enum DatabaseBackup {
             let counts = try DatabaseCopy.copy(source, to: partial, progress)
             try DatabaseCopy.verify(partial, expecting: counts)
             try DatabaseCopy.sync(partial)
-            try DatabaseCopy.move(partial, to: file)
+            try replaceBackup(file, by: partial)
         } catch {
             throw MaintenanceRefusal(file, error)
         }
+    }
+
+    /// Replaces the earlier backup, if any. The WAL and the journal of the earlier backup are removed first, because
+    /// SQLite would apply them to the new one.
+    private static func replaceBackup(_ file: String, by new: String) throws {
+        guard DatabaseCopy.exists(file) else { return try replaceUnopened(file, by: new) }
+        do {
+            // The lock copies the WAL into the earlier backup. If this process is killed before the new backup is in
+            // place, the earlier one is therefore complete.
+            let queue = try locked(file)
+            defer { try? queue.close() }
+            try DatabaseFiles.removeLogs(of: file)
+            try DatabaseCopy.move(new, to: file)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+            throw backupInUse(file)
+        } catch let error as DatabaseError where preventsLock(error) {
+            try replaceUnopened(file, by: new)
+        }
+    }
+
+    /// Replaces a file that SQLite cannot open, or one that is gone but may have left a WAL or a journal.
+    private static func replaceUnopened(_ file: String, by new: String) throws {
+        guard try !DatabaseFiles.isInUse(file) else { throw backupInUse(file) }
+        try DatabaseFiles.removeLogs(of: file)
+        try DatabaseCopy.move(new, to: file)
+    }
+
+    private static func backupInUse(_ file: String) -> MaintenanceRefusal {
+        MaintenanceRefusal("\(file) is in use: end the program that has it open")
     }
 
     /// Opens the database to be copied. Error messages contain the path of this database, not the path of the copy.
@@ -87,15 +116,17 @@ package enum DatabaseBackup {
             return try replaceWhole(path, by: new, keepingAt: old)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
             throw MaintenanceRefusal.inUse(path)
-        } catch let error as DatabaseError
-            where [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
-        {
-            // SQLite cannot lock the old database exclusively, because it is damaged. A restore must replace a damaged
-            // database nevertheless.
+        } catch let error as DatabaseError where preventsLock(error) {
+            // A restore must replace a damaged database nevertheless.
             return try DatabaseFiles.takePlace(of: path, new, keepingAt: old)
         } catch {
             throw MaintenanceRefusal(path, error)
         }
+    }
+
+    /// Whether SQLite cannot lock a database exclusively because the database is damaged, or because the file is none.
+    private static func preventsLock(_ error: DatabaseError) -> Bool {
+        [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
     }
 
     /// Replaces an intact database while it is locked, so that no server can open the database meanwhile.

@@ -1,5 +1,5 @@
 // Replaces the files of a database that SQLite cannot open, because it is damaged or because only its WAL or journal
-// is left.
+// is left. Removes the WAL and the journal of a database that another file replaces.
 
 import Foundation
 
@@ -38,6 +38,22 @@ enum DatabaseFiles {
         }
         try DatabaseCopy.move(new, to: path)
         return kept
+    }
+
+    /// Returns the path of the database at `path` if it exists; otherwise the path of its WAL or journal, if one is left.
+    static func existing(of path: String) -> String? {
+        ([""] + logs).map { path + $0 }.first { DatabaseCopy.exists($0) }
+    }
+
+    /// Removes the WAL, the journal and the shared-memory file of the database at `path`. The removal is durable before
+    /// this function returns, so even after a power failure no file that takes the database's place has these logs.
+    static func removeLogs(of path: String) throws {
+        for suffix in logs + ["-shm"] {
+            guard unlink(path + suffix) == 0 || errno == ENOENT else {
+                throw MaintenanceRefusal(errnoAt: path + suffix)
+            }
+        }
+        try DatabaseCopy.sync(DatabaseCopy.folder(of: path))
     }
 
     /// Returns whether another process has the database open.

@@ -26,6 +26,10 @@ final class Refolding {
     /// Counts of a correction's pieces that other work caused, for example a driver's next event. The next part of the
     /// correction's own request reports these counts.
     private var unreported: (correction: Int64, counts: RefoldCounts)?
+    /// The claims of services' late events whose refold this process began and has not completed, by the events' row
+    /// numbers. The row of such an event says only that a service sent it, but not which one. If the transaction that
+    /// stores the event is rolled back, its claim is left here until the next such event has the same row number.
+    private var claims: [Int64: AdmissionClaim] = [:]
 
     init(
         _ folding: EventFolding, events: EventTable, table: RefoldTable, on connection: OpaquePointer
@@ -66,6 +70,12 @@ final class Refolding {
         return unreported.counts
     }
 
+    /// Keeps the claim of a service's late event, until the refold is complete.
+    func keep(_ claim: AdmissionClaim, ofEvent event: Int64) { claims[event] = claim }
+
+    /// Must be called after the commit of the transaction that completed the event's refold.
+    func forgetClaim(ofEvent event: Int64) { claims[event] = nil }
+
     /// The work of one transaction.
     struct Piece {
         var counts = RefoldCounts()
@@ -73,7 +83,7 @@ final class Refolding {
         var isComplete = false
         /// The row number of the correction that the refold applies; nil if there is none.
         var correction: Int64?
-        /// The charge for the refold after a late event; nil until the refold is complete.
+        /// The charge for the refold after a late event; nil until the refold is complete, or if nobody is charged.
         var charge: RefoldCharge?
     }
 
@@ -144,10 +154,7 @@ final class Refolding {
         piece.isComplete = true
         if let cause = start.cause {
             if !hasMetStoredJourney { driver.move(to: walk.running, by: cause.id) }
-            piece.charge = RefoldCharge(
-                AdmissionClaim(
-                    driver: driver.driver, hasSession: cause.event.sessionID != nil,
-                    idempotencyKey: cause.event.idempotencyKey), rowCount: rowCount)
+            piece.charge = charge(for: cause, of: driver, rowCount: rowCount)
         } else {
             tally.finish(stored: driver.journey, folded: walk.running, now: now)
             piece.counts = tally.counts
@@ -159,6 +166,18 @@ final class Refolding {
         try table.remove(driver.id)
         driver.completeRefold()
         return piece
+    }
+
+    /// Returns the charge for the complete refold after a late event. Returns nil for a service's event whose refold an
+    /// earlier process began: the service is then unknown, and the driver does not pay for it.
+    private func charge(for cause: FoldedEventRow, of driver: DriverRow, rowCount: Int) -> RefoldCharge? {
+        if cause.event.sender == .service {
+            return claims[cause.id].map { RefoldCharge($0, rowCount: rowCount, keptFor: cause.id) }
+        }
+        return RefoldCharge(
+            AdmissionClaim(
+                driver: driver.driver, hasSession: cause.event.sessionID != nil,
+                idempotencyKey: cause.event.idempotencyKey), rowCount: rowCount)
     }
 
     /// The position at which the next piece begins.
@@ -220,9 +239,12 @@ final class Refolding {
 struct RefoldCharge {
     var claim: AdmissionClaim
     var rowCount: Int
+    /// The row number of the late event if Refolding keeps the event's claim; otherwise nil.
+    var keptFor: Int64?
 
-    init(_ claim: AdmissionClaim, rowCount: Int) {
+    init(_ claim: AdmissionClaim, rowCount: Int, keptFor: Int64? = nil) {
         self.claim = claim
         self.rowCount = rowCount
+        self.keptFor = keptFor
     }
 }

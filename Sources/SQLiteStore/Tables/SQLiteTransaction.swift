@@ -41,14 +41,14 @@ package struct SQLiteTransaction: SQLTransaction {
                 sql: """
                     SELECT session.id, driver.id, driver_id, state,
                         (SELECT current.session_id FROM session AS current WHERE current.id = driver.session),
-                        NULL, NULL, grace_deadline_ms, hard_deadline_ms, ended_by, NULL
+                        NULL, NULL, grace_deadline_ms, hard_deadline_ms, ended_by, NULL, head_corrected_at_ms
                     FROM session JOIN driver ON driver.id = session.driver WHERE session_id = ?
                     """),
             arguments: [sessionID])
         guard let row, let reference = SessionReference(.integer(row[0])) else { return nil }
         return ReferencedSession(
             reference: reference, driver: row[1], driverID: DriverID(row[2]),
-            journey: try StoredEvents.journey(row, 3))
+            journey: try StoredEvents.journey(row, 3), lastEventAt: StoredEvents.moment(row[11]))
     }
 
     package func sessionIDSQL(_ column: String) -> String {

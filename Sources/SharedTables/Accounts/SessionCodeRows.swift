@@ -33,6 +33,8 @@ enum SessionCodeRows {
         var driver: Int64
         /// The hard deadline of the session if it is in progress; otherwise nil.
         var endsAt: Moment?
+        /// The time of the verification if a code is accepted now; nil if the session is not in progress.
+        var verifiedAt: Moment?
     }
 
     static func issue(
@@ -63,7 +65,7 @@ enum SessionCodeRows {
         guard let session = try session(sessionID, of: driver, at: origin.at, db) else { return nil }
         guard let code = try code(of: session.reference, db) else { return .unavailable }
         let verdict = SessionCodeRule.judge(
-            code, guess: guess, isInProgress: session.endsAt != nil, at: origin.at)
+            code, guess: guess, verifiedAt: session.verifiedAt, at: origin.at)
         switch verdict {
         case .right(let acceptedAt) where code.acceptedAt == nil:
             try db.execute(
@@ -101,8 +103,10 @@ enum SessionCodeRows {
         let journey = session.journey.advanced(to: now)
         let isInProgress =
             journey.state.hasSessionInProgress && journey.sessionID.map { haveSameBytes($0, sessionID) } == true
+        guard isInProgress else { return Session(reference: session.reference, driver: session.driver) }
         return Session(
-            reference: session.reference, driver: session.driver, endsAt: isInProgress ? journey.hardDeadline : nil)
+            reference: session.reference, driver: session.driver, endsAt: journey.hardDeadline,
+            verifiedAt: SessionCodeRule.verificationTime(of: journey, lastEventAt: session.lastEventAt, at: now))
     }
 
     private static func prune(at now: Moment, _ db: any SQLTransaction) throws {

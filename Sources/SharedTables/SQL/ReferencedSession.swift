@@ -29,11 +29,16 @@ package struct ReferencedSession: Sendable {
     package var driverID: DriverID
     /// The driver's stored journey. It may be in another session or in none, and its target chargers may be missing.
     package var journey: Journey
+    /// The corrected time of the driver's last event in the order; nil if the driver has no event, or if it was deleted.
+    package var lastEventAt: Moment?
 
-    package init(reference: SessionReference, driver: Int64, driverID: DriverID, journey: Journey) {
+    package init(
+        reference: SessionReference, driver: Int64, driverID: DriverID, journey: Journey, lastEventAt: Moment?
+    ) {
         self.reference = reference
         self.driver = driver
         self.driverID = driverID
         self.journey = journey
+        self.lastEventAt = lastEventAt
     }
 }
