@@ -18,11 +18,13 @@ package enum PageCursor: Hashable {
     /// Decodes a cursor. Returns nil if the text cannot be a cursor that this server made.
     init?(_ text: String) {
         // A session_id has at most 128 characters, each of up to 4 bytes in UTF-8. Base64 encodes 3 bytes as 4.
-        guard text.utf8.count <= 700, let decoded = Self.decode(text), let kind = decoded.first else { return nil }
-        let rest = String(decoded.dropFirst())
+        // The kind is a byte, not a Character: a session_id may begin with a combining character, which would form one
+        // Character with the kind.
+        guard text.utf8.count <= 700, let decoded = Self.decode(text), let kind = decoded.utf8.first else { return nil }
+        let rest = String(decoded.unicodeScalars.dropFirst())
         switch kind {
-        case "s" where !rest.isEmpty: self = .session(rest)
-        case "e":
+        case UInt8(ascii: "s") where !rest.isEmpty: self = .session(rest)
+        case UInt8(ascii: "e"):
             guard let id = Int64(rest), id > 0 else { return nil }
             self = .event(id)
         default: return nil
