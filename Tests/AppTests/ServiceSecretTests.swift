@@ -1,0 +1,29 @@
+// Tests that the secrets in the systemd units are named after their variables. `config/settings.sh` computes the name of
+// a variable from the name of its file, so another name leaves the variable unset for commands that are run by hand.
+
+import Foundation
+import Testing
+
+@testable import App
+
+struct ServiceSecretTests {
+    private static let config = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../config")
+
+    @Test(arguments: ["dwell.service", "signin.conf"])
+    func `the file of each secret is named after its variable`(unit: String) throws {
+        let text = try String(contentsOf: Self.config.appending(path: unit), encoding: .utf8)
+        // A line of a secret that not every installation has is commented out.
+        let lines = text.split(separator: "\n").map { $0.drop { $0 == "#" } }
+        let known = Set(Variables.all.map(\.name) + Variables.all.filter(\.isSecret).map(\.fileVariableName))
+        var count = 0
+        for (line, next) in zip(lines, lines.dropFirst()) where line.hasPrefix("LoadCredential=") {
+            let name = line.dropFirst("LoadCredential=".count).prefix { $0 != ":" }
+            let variable = name.uppercased() + "_FILE"
+            #expect(line == "LoadCredential=\(name):/etc/dwell/secrets/\(name)")
+            #expect(next == "Environment=\(variable)=%d/\(name)")
+            #expect(known.contains(variable), "\(variable)")
+            count += 1
+        }
+        #expect(count > 0)
+    }
+}
