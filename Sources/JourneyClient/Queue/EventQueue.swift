@@ -23,9 +23,10 @@ public struct EventQueue<Journal: EventJournal> {
         case accepted
         /// The token was rejected, and a new one was requested.
         case awaitingRefresh
-        /// There is a new token that was not used yet. If this token is rejected too, no further token is requested,
-        /// and the driver must sign in.
-        case refreshed
+        /// There is a new token. If the server rejects it within `newTokenMilliseconds` of the attempt that first used
+        /// it, no further token is requested, and the driver must sign in. After that time, the token may have expired.
+        /// Nil until an attempt uses the token.
+        case refreshed(firstUsedAt: Moment?)
         case awaitingSignIn
     }
 
@@ -50,6 +51,10 @@ public struct EventQueue<Journal: EventJournal> {
     /// After this number of responses with status 500, an event is moved to the end of the queue. There it does not
     /// block other events.
     static var serverErrorsMax: Int { 5 }
+    /// A token that the server rejects later than this after its first use has been valid, or could not be judged in
+    /// time because the network was away. A new token then helps. Longer than a few attempts that get no verdict on the
+    /// token, and shorter than the life of an access token (an hour by default).
+    static var newTokenMilliseconds: Int64 { 300_000 }
 
     /// - Parameters:
     ///   - driver: the driver whose events are queued.
@@ -138,6 +143,7 @@ public struct EventQueue<Journal: EventJournal> {
         let alone = first.isSentAlone || first.serverErrors > 0
         let batch = entries.prefix(Self.batchEventsMax).prefix { !$0.isSentAlone && $0.serverErrors == 0 }
         let events = alone ? [first.event] : batch.map(\.event)
+        if case .refreshed(firstUsedAt: nil) = credential { credential = .refreshed(firstUsedAt: now) }
         attemptNumber += 1
         let attempt = Attempt(
             request: EventRequest.make(events, sentAt: now, accessToken: accessToken), eventIDs: events.map(\.eventID),
@@ -153,7 +159,7 @@ public struct EventQueue<Journal: EventJournal> {
 
     /// Records that a new token is available. The next attempt must use this token.
     public mutating func tokenRefreshed() {
-        if case .awaitingRefresh = credential { credential = .refreshed }
+        if case .awaitingRefresh = credential { credential = .refreshed(firstUsedAt: nil) }
     }
 
     /// Records that no new token is available. The queue pauses until `signedIn`.
@@ -175,9 +181,10 @@ public struct EventQueue<Journal: EventJournal> {
     /// The effect on an event depends on the status:
     ///
     /// - 2xx with the event's id: the event leaves the queue.
-    /// - 401 or 403: a new token is requested. If the new token is rejected too, the driver must sign in again.
+    /// - 401 or 403: a new token is requested. If the new token is rejected at once too, the driver must sign in again.
     /// - 408, 429, 5xx, no response, or 2xx without the event's id: the event is sent again. The delay before the next
-    ///   attempt is 1, 2, 4 ... 60 s or `Retry-After`, whichever is longer, plus a random time.
+    ///   attempt is 1, 2, 4 ... 60 s or the server's delay, whichever is longer, plus a random time. The server's delay
+    ///   is `Retry-After`, or the longest `retry_after` among the results of a batch.
     /// - any other status: the event is dropped.
     ///
     /// The results in a batch are handled event by event. If a whole batch is rejected, its events are sent again one
@@ -193,7 +200,7 @@ public struct EventQueue<Journal: EventJournal> {
             return []
         }
         var outputs = settle(replies, of: attempt)
-        outputs += judgeCredential(by: replies)
+        outputs += judgeCredential(by: replies, at: now)
         pause(after: replies, outcome, at: now, using: &random)
         if let notBefore, canSend { outputs.append(.wait(until: notBefore)) }
         return outputs
@@ -226,9 +233,11 @@ public struct EventQueue<Journal: EventJournal> {
         entries.append(entry)
     }
 
-    private mutating func judgeCredential(by replies: [EventReply]) -> [QueueOutput] {
+    private mutating func judgeCredential(by replies: [EventReply], at now: Moment) -> [QueueOutput] {
         if replies.contains(.unauthorized) {
-            if case .refreshed = credential {
+            if case .refreshed(let firstUsedAt) = credential,
+                (0...Self.newTokenMilliseconds).contains(now.milliseconds(since: firstUsedAt ?? now))
+            {
                 credential = .awaitingSignIn
                 return [.signInAgain]
             }
@@ -252,8 +261,8 @@ public struct EventQueue<Journal: EventJournal> {
             return
         }
         failures = min(failures + 1, 64)
-        let wait = Backoff.milliseconds(
-            failures: failures, retryAfterSeconds: outcome.retryAfterSeconds, using: &random)
+        let delays = replies.compactMap(\.retryAfterSeconds) + [outcome.retryAfterSeconds ?? 0]
+        let wait = Backoff.milliseconds(failures: failures, retryAfterSeconds: delays.max(), using: &random)
         notBefore = now.advanced(byMilliseconds: wait)
     }
 

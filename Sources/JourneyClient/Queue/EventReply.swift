@@ -25,8 +25,9 @@ enum EventReply: Hashable {
     /// The event is durable on the server. The associated value is the server's answer, or nil if this release cannot
     /// read the answer.
     case stored(EventResponse?)
-    /// The event is not stored, or it is unknown whether it is stored. It must be sent again.
-    case again
+    /// The event is not stored, or it is unknown whether it is stored. It must be sent again. The associated value is
+    /// the delay that the body asks for, in seconds; nil if it asks for none.
+    case again(retryAfterSeconds: Int? = nil)
     /// Status 500. The event must be sent again, but it may be the cause of the server's failure.
     case serverError
     /// The token is not accepted.
@@ -36,10 +37,11 @@ enum EventReply: Hashable {
     /// - Parameter body: the body of the response; nil if it is not JSON.
     init(status: Int, body: JSONValue?, eventID: String) {
         switch status {
-        case 200..<300: self = Self.isAcknowledgement(body, of: eventID) ? .stored(EventResponse(json: body)) : .again
+        case 200..<300: self = Self.isAcknowledgement(body, of: eventID) ? .stored(EventResponse(json: body)) : .again()
         case 401, 403: self = .unauthorized
         case 500: self = .serverError
-        case 408, 429, 501...: self = .again
+        case 408, 429, 501...:
+            self = .again(retryAfterSeconds: body?["retry_after"]?.integer.flatMap(Int.init(exactly:)))
         default: self = .refused(Refusal(status: status, body: body))
         }
     }
@@ -47,7 +49,7 @@ enum EventReply: Hashable {
     /// Returns the reply to each event of an attempt, in the order of the events. Returns nil if a batch was rejected
     /// as a whole. The response then does not show which events are invalid, so each event must be sent alone.
     static func all(in outcome: HTTPExchange.Outcome, to eventIDs: [String]) -> [EventReply]? {
-        guard case .response(let response) = outcome else { return eventIDs.map { _ in .again } }
+        guard case .response(let response) = outcome else { return eventIDs.map { _ in .again() } }
         let body = try? JSONValue.parse(response.body)
         let replies = eventIDs.map { EventReply(status: response.status, body: body, eventID: $0) }
         guard eventIDs.count > 1 else { return replies }
@@ -60,10 +62,10 @@ enum EventReply: Hashable {
 
     private static func batch(status: Int, body: JSONValue?, eventIDs: [String]) -> [EventReply] {
         guard status == 200, let results = body?["results"]?.elements, results.count == eventIDs.count else {
-            return eventIDs.map { _ in .again }
+            return eventIDs.map { _ in .again() }
         }
         return zip(results, eventIDs).map { result, eventID in
-            guard let status = result["status_code"]?.integer.flatMap(Int.init(exactly:)) else { return .again }
+            guard let status = result["status_code"]?.integer.flatMap(Int.init(exactly:)) else { return .again() }
             return EventReply(status: status, body: result, eventID: eventID)
         }
     }
@@ -74,6 +76,11 @@ enum EventReply: Hashable {
         case .stored, .refused: true
         case .again, .serverError, .unauthorized: false
         }
+    }
+
+    /// The delay that this reply asks for, in seconds; nil if it asks for none.
+    var retryAfterSeconds: Int? {
+        if case .again(let seconds) = self { seconds } else { nil }
     }
 
     var isToBeRepeated: Bool {

@@ -17,6 +17,8 @@ public struct FileEventJournal: EventJournal, Sendable {
     /// Length of the valid part of the file, in bytes. Nil before the file is read.
     private var goodBytes: UInt64?
     private var lines = 0
+    /// Whether the name of the present file may not be on disk, because the sync of its folder failed.
+    private var hasUnsyncedName = false
     /// Number of unreadable lines that were found when the file was loaded. An incomplete last line is not counted.
     public private(set) var damagedLines = 0
 
@@ -37,7 +39,7 @@ public struct FileEventJournal: EventJournal, Sendable {
         damagedLines = 0
         for line in written { replay(line) }
         goodBytes = UInt64(end)
-        try sweepIfWorthwhile()
+        sweepIfWorthwhile()
         return events
     }
 
@@ -53,7 +55,7 @@ public struct FileEventJournal: EventJournal, Sendable {
         guard !present.isEmpty else { return }
         try write(.removed(present))
         events.removeAll { present.contains($0.eventID) }
-        try sweepIfWorthwhile()
+        sweepIfWorthwhile()
     }
 
     private mutating func replay(_ line: ArraySlice<UInt8>) {
@@ -94,7 +96,8 @@ extension FileEventJournal {
             try file.seek(toOffset: offset)
             try file.write(contentsOf: Data(bytes))
             try file.synchronize()
-            if isNew { try synchronizeFolder() }
+            if isNew || hasUnsyncedName { try synchronizeFolder() }
+            hasUnsyncedName = false
         } catch {
             throw JournalError("the journal cannot be written: \((error as NSError).code)")
         }
@@ -103,8 +106,9 @@ extension FileEventJournal {
     }
 
     /// Compacts the file if this saves enough space: writes the queued events into a new file, which atomically
-    /// replaces the old file.
-    private mutating func sweepIfWorthwhile() throws(JournalError) {
+    /// replaces the old file. A failure is not reported: the old file or the new file is in place, both contain the
+    /// queued events, and the next removal tries again.
+    private mutating func sweepIfWorthwhile() {
         guard lines >= Self.sweepLinesMin, lines > 4 * events.count else { return }
         let bytes = events.flatMap { JournalLine.add($0).encoded }
         let sweptURL = URL(fileURLWithPath: path + ".swept")
@@ -113,13 +117,16 @@ extension FileEventJournal {
             let file = try FileHandle(forWritingTo: sweptURL)
             defer { try? file.close() }
             try file.synchronize()
-            guard rename(sweptURL.path, path) == 0 else { throw POSIXError(.EIO) }
-            try synchronizeFolder()
         } catch {
-            throw JournalError("the journal cannot be swept: \((error as NSError).code)")
+            return
         }
+        guard rename(sweptURL.path, path) == 0 else { return }
+        // From here on, writes go to the new file. An event in it is durable only when its name is on disk too.
         goodBytes = UInt64(bytes.count)
         lines = events.count
+        hasUnsyncedName = true
+        do { try synchronizeFolder() } catch { return }
+        hasUnsyncedName = false
     }
 
     /// Syncs the folder, so that the name of a new file is durable.

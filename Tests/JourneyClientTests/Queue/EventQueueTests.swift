@@ -213,6 +213,18 @@ struct EventQueueTests {
         #expect(outputs.last == .wait(until: .at(12)), "the limit with nothing left says when")
     }
 
+    @Test("the longest retry_after among a batch's results counts")
+    func batchRetryAfter() throws {
+        let bench = try QueueBench("e1", "e2", "e3")
+        let outputs = bench.exchange(
+            .batch([
+                .response(.stored("e1")), .problem(Problem(.storeUnavailable, detail: "why", retryAfterSeconds: 30)),
+                .problem(Problem(.storeUnavailable, detail: "why", retryAfterSeconds: 5)),
+            ]), at: 0)
+        #expect(outputs?.last == .wait(until: .at(30)))
+        #expect(bench.ids == ["e2", "e3"])
+    }
+
     @Test("a batch that is refused as a whole drops nothing: its events are sent alone")
     func batchRefused() throws {
         let bench = try QueueBench("e1", "e2")
@@ -262,6 +274,18 @@ struct EventQueueTests {
         #expect(bench.attempt(at: 200) == nil)
         #expect(bench.signIn("d1"))
         #expect(bench.attempt(at: 200)?.eventIDs == ["e1"])
+    }
+
+    @Test("a token that is rejected long after its first use has expired; a new one is requested")
+    func expiredWithoutNetwork() throws {
+        let bench = try QueueBench("e1")
+        #expect(bench.exchange(.problem(.unauthorized), at: 0) == [.refreshToken])
+        bench.queue.tokenRefreshed()
+        _ = bench.exchange(.noResponse, at: 1)
+        _ = bench.exchange(.noResponse, at: 3700)
+        #expect(bench.exchange(.problem(.unauthorized), at: 3900) == [.refreshToken])
+        bench.queue.tokenRefreshed()
+        #expect(bench.exchange(.stored("e1"), at: 3901)?.first == .delivered(eventID: "e1", .stored("e1")))
     }
 
     @Test("a refresh that fails stops the queue likewise")
