@@ -16,11 +16,11 @@ struct ServiceSecretTests {
         let lines = text.split(separator: "\n").map { $0.drop { $0 == "#" } }
         let known = Set(Variables.all.map(\.name) + Variables.all.filter(\.isSecret).map(\.fileVariableName))
         var count = 0
-        for (line, next) in zip(lines, lines.dropFirst()) where line.hasPrefix("LoadCredential=") {
+        for line in lines where line.hasPrefix("LoadCredential=") {
             let name = line.dropFirst("LoadCredential=".count).prefix { $0 != ":" }
             let variable = name.uppercased() + "_FILE"
             #expect(line == "LoadCredential=\(name):/etc/dwell/secrets/\(name)")
-            #expect(next == "Environment=\(variable)=%d/\(name)")
+            #expect(lines.contains { $0 == "Environment=\(variable)=%d/\(name)" }, "\(variable)")
             #expect(known.contains(variable), "\(variable)")
             count += 1
         }

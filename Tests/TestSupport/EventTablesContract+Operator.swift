@@ -133,8 +133,8 @@ extension EventTablesContract {
                         sessionID: session, driver: DriverID("d"), chargerID: charger, merchantID: nil,
                         receivedAt: .sample))
             }
-            for charger in ["c-2", "c-4"] {
-                try await append(.chargerTargeted, of: "a", charger: charger, minutesAgo: 5, to: store)
+            for (index, charger) in ["c-2", "c-4"].enumerated() {
+                try await append(.chargerTargeted, of: "a", charger: charger, minutesAgo: 9 - index, to: store)
             }
             try expect(try await store.search("c-", limit: 5).chargerIDs, ["c-1", "c-2", "c-3", "c-4"], "chargers")
             try expect(try await store.search("c-", limit: 3).chargerIDs, ["c-1", "c-2", "c-3"], "the first three")
