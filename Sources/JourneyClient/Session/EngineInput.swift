@@ -60,7 +60,8 @@ public enum EngineOutput: Hashable, Sendable {
 /// The engine's timers. A suspended app may miss timers. The engine then processes the missed deadline at the next
 /// input. The event that reports the deadline has the time of the deadline.
 public enum EngineTimer: String, Hashable, Sendable, CaseIterable {
-    /// Fires when the dwell is due. The timer does not complete the dwell. A fix is still needed.
+    /// Fires when the dwell is due, and again after pauses while no fix has completed it. The timer does not complete
+    /// the dwell. A fix is still needed.
     case dwell
     case gracePeriod = "grace_period"
     case hardTimeout = "hard_timeout"

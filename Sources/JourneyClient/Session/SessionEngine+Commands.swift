@@ -13,7 +13,7 @@ extension SessionEngine {
         switch state {
         case .idle, .nearCharger, .sessionEnded:
             charger = place
-            mayReenter = true
+            if state == .sessionEnded { mayReenter = true }
             if changesTarget { dwell.reset() }
             put(.requestFix)
         case .anchored, .sessionActive, .inTransit, .atMerchant: break

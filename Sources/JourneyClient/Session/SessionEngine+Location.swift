@@ -14,6 +14,7 @@ extension SessionEngine {
         expireDeadlines(before: occurredAt)
         let previous = lastFix
         lastFix = fix
+        noteZone(of: fix)
         if let previous { noticeTeleport(from: previous, to: fix, at: occurredAt) }
         // A fix can cause several transitions. For example, a distant fix leads from ANCHORED through NEAR_CHARGER to
         // IDLE. No fix causes more transitions than that.
@@ -47,12 +48,7 @@ extension SessionEngine {
     private mutating func follow(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
         switch state {
         case .idle: arrive(isInside(.chargerIntent, fix), at: occurredAt)
-        case .sessionEnded:
-            if mayReenter {
-                arrive(isInside(.chargerIntent, fix), at: occurredAt)
-            } else {
-                noteDistance(isOutside(.chargerIntent, fix))
-            }
+        case .sessionEnded: arrive(mayReenter && isInside(.chargerIntent, fix), at: occurredAt)
         case .nearCharger:
             if isOutside(.chargerIntent, fix) {
                 move(.exitedChargerIntentZone, at: occurredAt)
@@ -76,9 +72,14 @@ extension SessionEngine {
         isInside && move(.enteredChargerIntentZone, at: occurredAt)
     }
 
-    private mutating func noteDistance(_ isOutside: Bool) -> Bool {
-        if isOutside { mayReenter = true }
-        return false
+    /// Notes whether the phone is in the charger's zone. In SESSION_ENDED, a fix inside the zone is no reason to forget
+    /// that the phone was outside: that fix begins the next journey.
+    private mutating func noteZone(of fix: LocationFix) {
+        if isOutside(.chargerIntent, fix) {
+            mayReenter = true
+        } else if state != .sessionEnded, isInside(.chargerIntent, fix) {
+            mayReenter = false
+        }
     }
 
     private mutating func stand(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
@@ -129,6 +130,10 @@ extension SessionEngine {
     /// Handles a crossing that the operating system reports. The crossing has the effect of a fix that is clearly
     /// inside or outside of the circle. One crossing is an exception: when the phone enters the anchor zone, this
     /// method only requests a fix, because the dwell cannot be detected without a fix.
+    ///
+    /// When the phone departs, this method also requests a fix. The operating system may report the departure when the
+    /// phone is already in the merchant's zone, and then reports no entry into that zone, because the monitoring of it
+    /// begins inside.
     mutating func cross(_ crossing: GeofenceCrossing, at occurredAt: Moment) {
         guard let (place, _) = circle(of: crossing.zone), place.id == crossing.placeID else { return }
         switch (crossing.direction, crossing.zone) {
@@ -144,7 +149,7 @@ extension SessionEngine {
         case (.exited, .chargerIntent):
             leaveAnchor(at: occurredAt)
             if state == .nearCharger { emit(.exitedChargerIntentZone, at: occurredAt) }
-            if state == .sessionEnded { mayReenter = true }
+            mayReenter = true
         case (.exited, .merchant): break
         }
     }
@@ -153,7 +158,9 @@ extension SessionEngine {
         switch state {
         case .nearCharger: dwell.reset()
         case .anchored: emit(.anchorLost, at: occurredAt)
-        case .sessionActive: emit(.departedCharger, at: occurredAt, sessionID: sessionID)
+        case .sessionActive:
+            emit(.departedCharger, at: occurredAt, sessionID: sessionID)
+            put(.requestFix)
         case .idle, .inTransit, .atMerchant, .sessionEnded: break
         }
     }

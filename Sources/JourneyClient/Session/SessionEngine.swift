@@ -33,10 +33,15 @@ public struct SessionEngine: Sendable {
     var endedSessionID: String?
     /// Whether entering the charger's zone in SESSION_ENDED begins a new journey. If the driver is still in the zone
     /// when the session ends, the driver must first leave the zone, or choose a charger again.
+    ///
+    /// During a journey, this tells whether the phone was outside of the zone when its position was last known, by a
+    /// fix or by a crossing. Fixes alone do not tell it, because a suspended app gets crossings but no fixes.
     var mayReenter = true
 
     /// The timers and geofences that the app was asked to set and that are still in effect.
     private var timers: [EngineTimer: Moment] = [:]
+    /// The last request for a fix that completes the dwell; nil before the first one.
+    private var dwellRequest: DwellRequest?
     private var geofences: [Geofence] = []
     private var outputs: [EngineOutput] = []
 
@@ -131,15 +136,24 @@ extension SessionEngine {
         case .sessionEnded:
             endedSessionID = draft.sessionID
             merchant = nil
-            mayReenter = isClearOfCharger
-        case .idle, .nearCharger: merchant = nil
-        case .anchored, .sessionActive, .inTransit, .atMerchant: break
+            // In IN_TRANSIT and AT_MERCHANT the charger's zone is not monitored. The phone may have left it unnoticed,
+            // and then no exit from it will be reported.
+            if !mayReenter, from == .inTransit || from == .atMerchant { put(.requestFix) }
+        case .idle: merchant = nil
+        case .nearCharger:
+            merchant = nil
+            mayReenter = false
+        case .atMerchant: if isMerchantClearOfCharger { mayReenter = true }
+        case .anchored, .sessionActive, .inTransit: break
         }
     }
 
-    private var isClearOfCharger: Bool {
-        guard let charger else { return true }
-        return lastFix?.isOutside(charger.coordinate, radiusMeters: settings.chargerIntentRadiusMeters) ?? false
+    /// Whether the whole zone of the merchant lies outside of the charger's intent zone. A phone that is at the
+    /// merchant has then left the charger.
+    private var isMerchantClearOfCharger: Bool {
+        guard let charger, let merchant else { return false }
+        return merchant.coordinate.distanceMeters(to: charger.coordinate)
+            > settings.chargerIntentRadiusMeters + settings.merchantUnlockRadiusMeters
     }
 
     mutating func put(_ output: EngineOutput) {
@@ -183,6 +197,7 @@ extension SessionEngine {
     /// Discards the timers and geofences that were set so far, because none of them is in effect after a restart.
     mutating func clearWatchedPlaces() {
         timers = [:]
+        dwellRequest = nil
         geofences = []
         outputs = []
     }
@@ -191,8 +206,15 @@ extension SessionEngine {
         var wanted: [EngineTimer: Moment] = [:]
         wanted[.gracePeriod] = journey.graceDeadline
         wanted[.hardTimeout] = journey.hardDeadline
-        wanted[.dwell] = state == .nearCharger ? dwell.completesAt(by: settings) : nil
+        wanted[.dwell] = nextDwellRequestAt
         return wanted
+    }
+
+    /// The time at which to request a fix that completes the dwell. Nil if there is no stay.
+    private var nextDwellRequestAt: Moment? {
+        guard state == .nearCharger, let due = dwell.completesAt(by: settings) else { return nil }
+        guard let dwellRequest, dwellRequest.due == due else { return due }
+        return dwellRequest.nextAt
     }
 
     /// The geofences to monitor. The anchor zone is small for a geofence, so the operating system may miss an exit from
@@ -217,13 +239,35 @@ extension SessionEngine {
         }
     }
 
-    /// Handles a timer that fired. If the dwell is due, requests a fix. Otherwise forgets the timer. If the timer fired
-    /// too early, `finish` then sets it again.
+    /// Handles a timer that fired. Forgets the timer. If it fired too early, `finish` then sets it again. If the dwell
+    /// is due, requests a fix, and `finish` sets the timer for the next request.
     private mutating func fired(_ timer: EngineTimer, at now: Moment) {
-        if timer == .dwell, let due = dwell.completesAt(by: settings), due <= now {
-            put(.requestFix)
-        } else {
-            timers[timer] = nil
-        }
+        timers[timer] = nil
+        guard timer == .dwell, let requestAt = nextDwellRequestAt, requestAt <= now,
+            let due = dwell.completesAt(by: settings)
+        else { return }
+        let earlier = dwellRequest?.due == due ? dwellRequest : nil
+        dwellRequest = DwellRequest(due: due, after: earlier, at: now)
+        put(.requestFix)
+    }
+}
+
+/// A request for a fix that completes a dwell that is due. The receiver may return a fix that is too old or too
+/// inaccurate, and a phone at rest reports no further fixes. The request is therefore repeated while the stay lasts.
+private struct DwellRequest {
+    static let firstPauseSeconds = 15
+    /// Bounds the pause, which doubles with each request, so that a receiver without reception costs little power.
+    static let pauseSecondsMax = 240
+
+    /// When the dwell became due. It identifies the stay: another stay is due at another time.
+    let due: Moment
+    let pauseSeconds: Int
+    let nextAt: Moment
+
+    /// - Parameter earlier: the request before this one for the same stay; nil for the first one.
+    init(due: Moment, after earlier: DwellRequest?, at now: Moment) {
+        self.due = due
+        pauseSeconds = earlier.map { min($0.pauseSeconds * 2, Self.pauseSecondsMax) } ?? Self.firstPauseSeconds
+        nextAt = now.advanced(bySeconds: pauseSeconds)
     }
 }

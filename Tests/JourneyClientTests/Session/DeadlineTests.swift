@@ -94,16 +94,54 @@ struct EngineDeadlineTests {
         #expect(placed == placed.sorted())
     }
 
-    @Test("a dwell that is due asks for a fix once; only the fix completes it")
+    @Test("a dwell that is due asks for a fix; only the fix completes it")
     func dwellTimer() {
         var phone = Phone.nearCharger()
         phone.fix(east: 5, at: 10)
         #expect(phone.timers == [.dwell: .at(130)])
         phone.take(.timerFired(.dwell), at: 131)
-        #expect(phone.outputs == [.requestFix])
+        #expect(phone.outputs == [.requestFix, .setTimer(.dwell, at: .at(146))])
         #expect(phone.state == .nearCharger)
         phone.fix(east: 5, at: 133)
         #expect(phone.state == .anchored)
         #expect(phone.sent.last?.occurredAt == .at(133))
+        #expect(phone.timers.isEmpty)
+    }
+
+    @Test("a fix that is too old or too inaccurate to complete the dwell is asked for again")
+    func dwellTimerAgain() {
+        for useless in [Town.fix(east: 5, at: 127), Town.fix(east: 5, accuracy: 65, at: 131)] {
+            var phone = Phone.nearCharger()
+            phone.fix(east: 5, at: 10)
+            phone.take(.timerFired(.dwell), at: 130.2)
+            phone.take(.fixes([useless]), at: 131)
+            #expect(phone.state == .nearCharger)
+            #expect(phone.timers == [.dwell: .at(145.2)])
+            phone.take(.timerFired(.dwell), at: 145.1)
+            #expect(phone.outputs == [.setTimer(.dwell, at: .at(145.2))], "fired too early")
+            phone.take(.timerFired(.dwell), at: 145.2)
+            #expect(phone.outputs == [.requestFix, .setTimer(.dwell, at: .at(175.2))])
+            phone.fix(east: 5, at: 147)
+            #expect(phone.state == .anchored)
+            #expect(phone.timers.isEmpty)
+        }
+    }
+
+    @Test("the pauses between requests for a fix grow to four minutes, and end with the stay")
+    func dwellPauses() {
+        var phone = Phone.nearCharger()
+        phone.fix(east: 5, at: 10)
+        var seconds = 130.0
+        for pause in [15.0, 30, 60, 120, 240, 240] {
+            phone.take(.timerFired(.dwell), at: seconds)
+            seconds += pause
+            #expect(phone.outputs == [.requestFix, .setTimer(.dwell, at: .at(seconds))])
+        }
+        phone.fix(east: 60, at: 900)
+        #expect(phone.timers.isEmpty)
+        phone.fix(east: 5, at: 910)
+        #expect(phone.timers == [.dwell: .at(1030)])
+        phone.take(.timerFired(.dwell), at: 1030)
+        #expect(phone.timers == [.dwell: .at(1045)], "the pauses of another stay begin short")
     }
 }

@@ -96,4 +96,93 @@ struct GeofenceTests {
         phone.take(crossing(.entered, .chargerIntent), at: 2000)
         #expect(phone.state == .nearCharger)
     }
+
+    @Test("a departure asks for a fix, as the phone may be in the merchant's zone already")
+    func departure() {
+        for zone in [Geofence.Zone.chargerAnchor, .chargerIntent] {
+            var phone = Phone.active()
+            phone.take(crossing(.exited, zone), at: 300)
+            #expect(phone.state == .inTransit)
+            #expect(phone.outputs.contains(.requestFix))
+            phone.fix(east: 1000, at: 302)
+            #expect(phone.state == .atMerchant)
+        }
+    }
+
+    // MARK: The next visit to the same charger
+
+    @Test("who reached a merchant outside of the charger's zone has left it, whatever the last fix says")
+    func visitAfterVisit() {
+        var departedByGeofence = Phone.active()
+        departedByGeofence.take(crossing(.exited, .chargerAnchor), at: 300)
+        for phone in [Phone.inTransit(), departedByGeofence] {
+            var phone = phone
+            phone.take(crossing(.entered, .merchant, of: Town.merchant), at: 500)
+            phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 600)
+            #expect(phone.state == .sessionEnded)
+            #expect(!phone.outputs.contains(.requestFix))
+            phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+            #expect(phone.state == .nearCharger)
+            phone.fix(east: 5, at: 87_010)
+            phone.fix(east: 5, at: 87_130)
+            #expect(phone.state == .anchored)
+        }
+    }
+
+    @Test("who came back to the charger before the end has to leave it first")
+    func backBeforeTheEnd() {
+        var phone = Phone.inTransit()
+        phone.take(crossing(.entered, .merchant, of: Town.merchant), at: 500)
+        phone.fix(east: 5, at: 550)
+        phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 600)
+        phone.fix(east: 5, at: 610)
+        #expect(phone.state == .sessionEnded)
+    }
+
+    @Test("a merchant within the charger's zone tells nothing: the end asks for a fix, and the zone has to be left")
+    func merchantAtTheCharger() {
+        let merchant = Town.place("m2", east: 150)
+        var phone = Phone.anchored()
+        phone.take(.activated(sessionID: Town.identifier("s1"), merchant: merchant), at: 200)
+        phone.take(crossing(.exited, .chargerAnchor), at: 300)
+        phone.take(crossing(.entered, .merchant, of: merchant), at: 400)
+        phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 600)
+        #expect(phone.outputs.contains(.requestFix))
+        phone.take(crossing(.entered, .chargerIntent), at: 601)
+        phone.fix(east: 150, at: 602)
+        #expect(phone.state == .sessionEnded)
+        phone.take(crossing(.exited, .chargerIntent), at: 900)
+        phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+        #expect(phone.state == .nearCharger)
+    }
+
+    @Test("a grace period that passes asks for a fix, which tells whether the phone has left the charger")
+    func afterGrace() {
+        var phone = Phone.inTransit()
+        phone.take(.timerFired(.gracePeriod), at: 1200)
+        #expect(phone.state == .sessionEnded)
+        #expect(phone.outputs.contains(.requestFix))
+        phone.fix(east: 3000, at: 1202)
+        phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+        #expect(phone.state == .nearCharger)
+    }
+
+    @Test("leaving the larger circle during the session counts after the end too")
+    func leftDuringTheSession() {
+        var phone = Phone.active()
+        phone.take(crossing(.exited, .chargerIntent), at: 300)
+        phone.take(.timerFired(.gracePeriod), at: 1200)
+        #expect(phone.state == .sessionEnded)
+        phone.take(crossing(.entered, .chargerIntent), at: 87_000)
+        #expect(phone.state == .nearCharger)
+    }
+
+    @Test("a charger chosen again in its zone does not count as having left it")
+    func chosenAgain() {
+        var phone = Phone.nearCharger()
+        phone.take(.targeted(Town.charger), at: 10)
+        phone.take(.endRequested(sessionID: Town.identifier("s1")), at: 20)
+        phone.fix(east: 5, at: 30)
+        #expect(phone.state == .sessionEnded)
+    }
 }
